@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: train test check format
+.PHONY: train test check format docs
 
 train: .venv/installed
 	$(BIN)/python train.py
@@ -16,6 +16,10 @@ check: .venv/installed-dev
 	$(BIN)/python .ci/plain_english.py
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+docs: .venv/installed-dev
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . docs/_build/html
+	@echo docs/_build/html/index.html
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .

@@ -1,4 +1,7 @@
-"""Draw the README's pictures with mygym's camera and experts: `python docs/pictures.py [FOLDER]`."""
+"""Draw the pictures of the documents with mygym's camera and experts: `python docs/pictures.py [FOLDER]`.
+
+Robots of the extra `robots` are drawn only if it is installed.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mygym.cli.pictures import camera_picture
+from mygym.cli.pictures import camera_picture, task_picture, world_picture
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.supported import a_robot_for
 from mygym.experts import make_expert
 from mygym.models.objects import load_object, object_names
 from mygym.registry import registry
+from mygym.sim.inference import is_installed
 from mygym.sim.rendering.camera import Camera
 from mygym.sim.rendering.thumbnails import contact_sheet, grid
+from mygym.tasks.lookup import find_task
 
 Picture = NDArray[np.uint8]
+
+SMALL = 400, 300
+"""Width and height of the pictures of single components, pixels."""
 
 
 def episode(env: RobotEnv, seed: int) -> Iterator[int]:
@@ -84,6 +93,18 @@ def wrist_camera() -> Picture:
     return camera_picture("wrist", {"task": "pick_and_place"}, [])
 
 
+def component(kind: str, name: str) -> Picture:
+    """Return a picture of a built-in task, robot or workspace: `(300, 400, 3)`."""
+    if kind == "task":
+        picture = task_picture(name, SMALL, {"robot": a_robot_for(find_task(name))}, (), None, randomized=False)
+    else:
+        robot, workspace = (name, "table") if kind == "robot" else ("panda", name)
+        drawn = world_picture(robot, workspace, SMALL, "main", fit_robot=kind == "robot", window=False)
+        assert drawn is not None
+        picture = drawn
+    return picture
+
+
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,6 +112,11 @@ def main(folder: Path) -> None:
         Image.fromarray(draw()).save(folder / f"panda_{draw.__name__}.png", optimize=True)
     for sheet in (objects, randomized, wrist_camera):
         Image.fromarray(sheet()).save(folder / f"{sheet.__name__}.png", optimize=True)
+    for kind in ("task", "robot", "workspace"):
+        (folder / kind).mkdir(exist_ok=True)
+        for entry in registry(kind):
+            if entry.built_in and (kind != "robot" or is_installed(entry.name)):
+                Image.fromarray(component(kind, entry.name)).save(folder / kind / f"{entry.name}.jpg", quality=85)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,9 @@ def evaluate(
         trust: See `load`.
         gui: Play one episode after another in a window, whose sliders move the goal; its key `q` ends the evaluation.
 
+    Returns:
+        Each episode with its outcome; `success_rate` and `summary()` of all of them.
+
     Raises:
         ConfigError: Neither or both of run and policy are given, an argument is invalid, `load` refuses the run, or a
             window is not possible.

@@ -19,7 +19,11 @@ class Expert(Protocol):
     """Policy that reads the state of its environment; deterministic, so that episodes follow from their seeds."""
 
     def act(self, observation: Any) -> NDArray[Any]:
-        """Return the action `(A,)`, or `(n, A)` for a vector environment; for discrete actions the nearest action."""
+        """Return the action `(A,)`, or `(n, A)` for a vector environment; for discrete actions the nearest action.
+
+        Args:
+            observation: The last observation; the built-in expert does not read it.
+        """
 
 
 class _SingleExpert:
@@ -57,6 +61,9 @@ def make_expert(env: Any) -> Expert:
     """Return the expert of a mygym environment, wrapped or not, single or in a Gymnasium or SB3 vector environment.
 
     The expert reads the environment's state, not the observation: it is an upper reference for policies.
+
+    Args:
+        env: An environment, a wrapped environment, or a vector environment.
 
     Raises:
         ConfigError: A third-party environment, which has no expert.

@@ -34,10 +34,10 @@ def test_a_result_has_its_command(result: Any) -> None:
     assert "benchmarks/" + result.stem in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 
 
-def test_numbers_in_the_readme_are_in_the_results() -> None:
-    rows = [
-        line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if "`python benchmarks/" in line
-    ]
+@pytest.mark.parametrize("document", ["README.md", "docs/measured.md"])
+def test_numbers_in_documents_are_in_the_results(document: str) -> None:
+    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("|") and "`python benchmarks/" in line]
     assert rows
     for row in rows:
         program = re.search(r"`python benchmarks/(\w+)\.py`", row)

@@ -91,6 +91,9 @@ def check(
         robot: Robot for the checks of a workspace; None: all robots that are at home in it.
         skip: Names of checks to leave out, e.g. `learns`.
 
+    Returns:
+        The outcome of each check, as soon as it is known.
+
     Raises:
         ConfigError: A name in `skip` is none of the checks.
         RegistryError: No such component, or not in this framework.

@@ -102,6 +102,9 @@ for _class in (_Loader, FastLoader):
 def load_file(path: str | Path) -> dict[str, Any]:
     """Return the mapping in a YAML (`.yaml`, `.yml`) or JSON (`.json`, comments allowed) file.
 
+    Args:
+        path: The file; its suffix selects the format.
+
     Raises:
         ConfigError: Missing, unreadable, too large, malformed, or not a mapping.
     """

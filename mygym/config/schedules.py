@@ -38,6 +38,10 @@ def register_schedule(name: str, *, override: bool = False) -> Callable[[Shape],
         def square(progress: float, from_: float, to: float) -> float:
             "Falls as a parabola."
             return to + (from_ - to) * (1 - progress) ** 2
+
+    Args:
+        name: Value of the key `schedule` in configs.
+        override: Replace a schedule of the same name.
     """
 
     def register(shape: Shape) -> Shape:

@@ -53,10 +53,14 @@ def demonstrate(
         seed: Seed of the episodes.
         trust: See `mygym.load`.
 
+    Returns:
+        The recorded episodes, as `load_demonstrations` returns them.
+
     Raises:
         ConfigError: A value is wrong, or `out` exists.
         RegistryError: A name is unknown, or the extra `demos` is not installed.
         RunError: The policy cannot be loaded or fails too often, or writing failed; nothing remains.
+        KeyboardInterrupt: A signal stops the recording; nothing remains.
     """
     path = Path(out).expanduser()
     levels = _levels(noise)

@@ -28,6 +28,9 @@ def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrat
         dataset: The dataset's folder.
         key: Setting that names the dataset, for the message.
 
+    Returns:
+        The episodes, with the config of their recording.
+
     Raises:
         ConfigError: The folder is not a dataset of demonstrations.
         RegistryError: The extra `demos` is not installed.

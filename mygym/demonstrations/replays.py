@@ -46,6 +46,9 @@ def replay(
         width: Pixels, an even number; None: the config's.
         height: Pixels, an even number; None: the config's.
 
+    Returns:
+        For each episode, its number, seed and whether it is equal to the stored episode.
+
     Raises:
         ConfigError: The path is not a dataset, or the episode or the camera does not exist.
         RunError: The dataset is damaged, or the video cannot be written.

@@ -27,7 +27,11 @@ TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
 
 
 def env_id(task: str) -> str:
-    """Return the Gymnasium id of a task: `pick_and_place` → `mygym/PickAndPlace-v0`."""
+    """Return the Gymnasium id of a task: `pick_and_place` → `mygym/PickAndPlace-v0`.
+
+    Args:
+        task: Name of the task.
+    """
     return f"mygym/{''.join(word.capitalize() for word in task.split('_'))}-v0"
 
 

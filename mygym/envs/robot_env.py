@@ -208,7 +208,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return other
 
     def set_horizon(self, steps: int) -> None:
-        """Truncate episodes after `steps` control steps."""
+        """Truncate episodes after `steps` control steps.
+
+        Args:
+            steps: Control steps of 40 ms, from the next episode on.
+        """
         self.task = self._episode.task = replace(self.task, horizon=steps)
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
@@ -317,13 +321,24 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Return whether the episode ends: success or failure in a step's `info`, or else whether the goal is reached.
 
         A failure terminates the episode only if the reward includes its cost, otherwise it truncates it.
+
+        Args:
+            achieved_goal: Goal vector `(G,)`, or `(n, G)`.
+            desired_goal: Goal vector of the same shape.
+            info: Info of a step; empty for goal vectors without a step.
         """
         if isinstance(info, Mapping) and "is_success" in info:
             return info["is_success"] or (self._reward.includes_failure and info["failed"])
         return goals.goal_reached(self._builder.goal_space, achieved_goal, desired_goal)
 
     def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether a step's `info` shows a failure or the horizon; False for goal vectors without `info`."""
+        """Return whether a step's `info` shows a failure or the horizon; False for goal vectors without `info`.
+
+        Args:
+            achieved_goal: Goal vector `(G,)`, or `(n, G)`.
+            desired_goal: Goal vector of the same shape.
+            info: Info of a step; empty for goal vectors without a step.
+        """
         if isinstance(info, Mapping) and "elapsed_steps" in info:
             failed = info["failed"] and not self._reward.includes_failure
             return failed or info["elapsed_steps"] >= self.task.horizon
@@ -376,7 +391,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return float(goals.goal_distance(self._builder.goal_space, self._achieved, self._desired))
 
     def goal_reward(self, kind: str) -> float:
-        """Return a registered reward of the current goal vectors, see `Reward.goal_reward`."""
+        """Return a registered reward of the current goal vectors, see `Reward.goal_reward`.
+
+        Args:
+            kind: Name of the reward.
+        """
         return float(find_reward(kind).goal_reward(self._builder.goal_space, self._achieved, self._desired))
 
     def expert_action(self) -> NDArray[Any]:
@@ -384,7 +403,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self.nearest_action(self._episode.expert_action())
 
     def nearest_action(self, command: NDArray[Any]) -> NDArray[Any]:
-        """Return the action that selects a command `(A,)`, or the nearest command; continuous actions are commands."""
+        """Return the action that selects a command `(A,)`, or the nearest command; continuous actions are commands.
+
+        Args:
+            command: `(A,)` in [-1, 1].
+        """
         return command if self._discrete is None else self._discrete.nearest(command)
 
     def observe_as(self, spec: ObservationSpec) -> Observation:
@@ -392,17 +415,29 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
         For a teacher with other observations; the environment does not change.
 
+        Args:
+            spec: Components and form of the observation.
+
         Raises:
             ConfigError: The task cannot have one of the components.
         """
         return self._builder_of(spec).build(self._episode.context)
 
     def observation_space_as(self, spec: ObservationSpec) -> gymnasium.Space[Any]:
-        """Return the space of `observe_as`, which raises the same errors."""
+        """Return the space of `observe_as`, which raises the same errors.
+
+        Args:
+            spec: Components and form of the observation.
+        """
         return self._builder_of(spec).space
 
     def picture(self, shadow: bool = False, samples: int = 1) -> NDArray[np.uint8]:
-        """Return the camera's image `(height, width, 3)` in any `render_mode`, see `Camera.render`."""
+        """Return the camera's image `(height, width, 3)` in any `render_mode`, see `Camera.render`.
+
+        Args:
+            shadow: Whether objects cast shadows.
+            samples: Rays along each edge of a pixel, which smooth the edges of objects.
+        """
         self._check_open("picture")
         return self._renderer.image(self._episode.visible_goal(), shadow, samples)
 
@@ -421,7 +456,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._renderer.camera.capture(width, height, camera)
 
     def depth_range(self, camera: str = MAIN_CAMERA) -> tuple[float, float]:
-        """Return the distances, m, with the values 0 and 255 of the observation component `depth`."""
+        """Return the distances, m, with the values 0 and 255 of the observation component `depth`.
+
+        Args:
+            camera: Name of a camera of the workspace or the robot.
+        """
         return self._views.depth_range(camera, self._builder.spec.images)
 
     def watch(self) -> None:
@@ -437,6 +476,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Move the goal of the active sub-task, which must be a point, to `(3,)` m in the world frame.
 
         The episode is then not the episode of its seed any more; `state_dict` does not contain the change.
+
+        Args:
+            position: The goal, `(3,)` m.
         """
         self._episode.move_goal(position)
         self._views.clear()
@@ -453,7 +495,14 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observation:
-        """Restore a `state_dict` by an exact reset and replay, and return the observation."""
+        """Restore a `state_dict` by an exact reset and replay, and return the observation.
+
+        Args:
+            state: A `state_dict` of an environment with equal arguments.
+
+        Returns:
+            The observation of the restored state.
+        """
         self._seeds.load_state_dict(state)
         if self._seeds.number < 0:  # saved before the first reset
             return self._observe()
@@ -474,6 +523,12 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def restore(self, snapshot: Snapshot) -> Observation:
         """Restore a snapshot of this episode, any number of times, and return the observation.
+
+        Args:
+            snapshot: A snapshot of this environment.
+
+        Returns:
+            The observation of the restored state.
 
         Raises:
             RunError: The snapshot is that of another environment, or of an earlier episode.

@@ -31,6 +31,9 @@ def combinations(tasks: tuple[str, ...] | None = None) -> Iterator[Combination]:
 
     A combination is supported if the workspace lists the robot and the robot can do the task. Robots of an extra
     that is not installed are omitted.
+
+    Args:
+        tasks: Names of tasks; None: all registered tasks.
     """
     for name in tasks or registry("task").names():
         task = find_task(name)

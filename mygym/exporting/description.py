@@ -52,8 +52,8 @@ def describe(plan: RunPlan, result: Result | None, env: AnyEnv) -> dict[str, Any
             "commands": playing.world.controller.commands,
             "mode": playing.world.controller.mode,
         },
-        "observation": _observation(env, playing),
-        "action": _action(playing),
+        "observation": describe_observation(env, playing),
+        "action": describe_action(playing),
         "env": env_factory.env_description(plan),
         "versions": {**versions(), **{name: version(name) for name in ("onnx", "onnxruntime")}},
     }
@@ -89,8 +89,16 @@ def _arm(arm: ArmSpec) -> dict[str, Any]:
     }
 
 
-def _observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
-    """Return shape, type and components of each input."""
+def describe_observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
+    """Return shape, type and components of each array of an observation.
+
+    Args:
+        env: The environment.
+        playing: The environment of its active task; `env` itself if it has a single task.
+
+    Returns:
+        Key of the array → `shape`, `dtype`, and `components` with name, slice, unit, frame and bound.
+    """
     space = env.observation_space
     subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
     goals = {name: _goal_components(playing) for name in GOALS if playing.builder.has_goals}
@@ -145,8 +153,16 @@ def _moved(component: Mapping[str, Any], goal: str, first: int) -> dict[str, Any
     return {**component, "name": f"{goal}.{component['name']}", "slice": [start + first, stop + first]}
 
 
-def _action(env: RobotEnv) -> dict[str, Any]:
-    """Return the space of actions, and the range of each component of a command."""
+def describe_action(env: RobotEnv) -> dict[str, Any]:
+    """Return the space of actions, and the range of each component of a command.
+
+    Args:
+        env: The environment.
+
+    Returns:
+        `shape`, `dtype`, `components` with name, unit, and the values that -1 and 1 command, and the number of `values`
+        of discrete components.
+    """
     space, discrete = env.action_space, env.discrete
     ranges = [limits for controller in env.world.controllers for limits in controller.ranges]
     names = [name for name in env.world.control_names if not name.endswith("gripper")]

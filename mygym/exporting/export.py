@@ -87,6 +87,9 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
         path: The file, which is replaced if it exists; by default `policy.onnx` in the run directory.
         trust: See `load`.
 
+    Returns:
+        The path of the file, and the largest difference from the policy.
+
     Raises:
         ConfigError: `load` refuses the run, its framework has no export, or the path has another suffix.
         RegistryError: A package of the extra `export` is missing.

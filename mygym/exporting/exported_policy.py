@@ -73,6 +73,9 @@ class ExportedPolicy:
     def check_observations(self, space: spaces.Space[Any]) -> None:
         """Check that an observation space has the arrays that the policy takes.
 
+        Args:
+            space: Observation space of an environment.
+
         Raises:
             ConfigError: The keys or the shapes differ: the environment has changed since the export.
         """

@@ -25,6 +25,10 @@ SPELLING = 0.8
 def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
     """Return a registered algorithm.
 
+    Args:
+        name: Name for `--algo`.
+        framework: `pytorch` or `jax`.
+
     Raises:
         RegistryError: The algorithm does not exist, or not in this framework.
     """

@@ -21,6 +21,9 @@ REGISTRIES: dict[str, Registry] = {kind: Registry(kind, _scanner) for kind in KI
 def registry(kind: str) -> Registry:
     """Return the registry of a kind.
 
+    Args:
+        kind: `robot`, `task`, `algorithm` or another kind; `mygym list` has them all.
+
     Raises:
         UnknownNameError: The kind does not exist.
     """

@@ -41,7 +41,11 @@ class Curves:
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]]) -> Self:
-        """Return the curves of a run's evaluations, from `Result.evaluations` or result.json."""
+        """Return the curves of a run's evaluations, from `Result.evaluations` or result.json.
+
+        Args:
+            records: An entry for each evaluation, in the order of steps.
+        """
         return cls(
             tuple(
                 Mark(

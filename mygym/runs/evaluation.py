@@ -127,7 +127,11 @@ class Evaluation:
         return {task: sum(outcomes) / len(outcomes) for task, outcomes in sorted(successes.items())}
 
     def failed_in(self, stage: str) -> int:
-        """Return the number of failed episodes that ended in `stage`."""
+        """Return the number of failed episodes that ended in `stage`.
+
+        Args:
+            stage: Name of a stage.
+        """
         return sum(episode.final_stage == stage and not episode.success for episode in self.episodes)
 
     def summary(self) -> dict[str, Any]:

@@ -117,6 +117,7 @@ class Loop:
 
         Raises:
             RunError: `next_iteration` was not called before, or returned False.
+            TrainingStopped: A callback ended the training; `learn` handles it.
         """
         runner = self.runner
         self._check_iterating("loop.step()")
@@ -142,6 +143,9 @@ class Loop:
             seed: Seed below `SEEDS`: every environment begins the same episode, e.g. to compare candidates. None: every
                 environment begins its next episode.
 
+        Returns:
+            The first observations of the new episodes, as `observations`.
+
         Raises:
             RunError: `next_iteration` was not called before or returned False, or the seed is out of range.
         """
@@ -161,6 +165,9 @@ class Loop:
         """Evaluate the current policy over `eval.episodes` episodes in the evaluation environments.
 
         The result is not recorded and does not select the best model; the runner decides its use.
+
+        Returns:
+            The episodes and their success rate.
 
         Raises:
             RunError: `learn` was called outside a run, so there are no evaluation environments.
@@ -186,6 +193,10 @@ class Loop:
 
         The next mark has the mean of the values since the last mark: in the curves and in result.json as `figures`, in
         progress.jsonl and TensorBoard as `figures/NAME`.
+
+        Args:
+            name: Name of the figure.
+            value: A finite number, or a tensor with a single element.
 
         Raises:
             RunError: The value is not a finite number.

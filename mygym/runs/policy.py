@@ -93,7 +93,11 @@ class Policy:
         return actions[:count], state
 
     def normalized(self, observation: Any) -> Any:
-        """Return a raw observation as the model receives it in training."""
+        """Return a raw observation as the model receives it in training.
+
+        Args:
+            observation: A raw observation of the environment, or a batch of them.
+        """
         if not self.normalizer:
             return observation
         if isinstance(observation, dict):

@@ -61,7 +61,11 @@ class Result:
     """Outcomes by strategy, e.g. the level of a curriculum or the path of a super-network."""
 
     def first_at(self, threshold: float) -> dict[str, Any] | None:
-        """Return `steps` and `wall_time_s` of the first evaluation that reached a success rate; None if none did."""
+        """Return `steps` and `wall_time_s` of the first evaluation that reached a success rate; None if none did.
+
+        Args:
+            threshold: The success rate, in [0, 1].
+        """
         first = next((e for e in self.evaluations if e["success_rate"] >= threshold), None)
         return {key: first[key] for key in ("steps", "wall_time_s")} if first else None
 
@@ -77,7 +81,11 @@ class Result:
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
-        """Return the result in a run directory; None if it is missing or unreadable."""
+        """Return the result in a run directory; None if it is missing or unreadable.
+
+        Args:
+            run: The run directory.
+        """
         try:
             if not (run / RESULT).is_file():  # reading a pipe would block
                 return None

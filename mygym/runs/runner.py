@@ -124,6 +124,14 @@ class Runner(Stateful, BaseAlgorithm):
 
         Training parameters are keyword-only, with annotations and defaults. The class docstring explains which values
         must not be in local variables.
+
+        Args:
+            loop: Steps the environments, and decides when training ends.
+            *args: Unused.
+            **kwargs: The training parameters, which a subclass declares by name.
+
+        Returns:
+            `loop.curves()`.
         """
 
     def setup(self) -> None:

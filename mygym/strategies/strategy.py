@@ -96,11 +96,18 @@ class Strategy:
 
         With several variants, `training_env.env_method("set_weights", weights)` sets the share of each variant, see
         `MultiTaskEnv`. A variant with another `task` gets the workspace and the numbers of that task.
+
+        Args:
+            config: The config of the run.
         """
         return ({},)
 
     def evaluation_variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """Return the variants of evaluations and videos, in equal shares; by default the run's config alone."""
+        """Return the variants of evaluations and videos, in equal shares; by default the run's config alone.
+
+        Args:
+            config: The config of the run.
+        """
         return ({},)
 
     # 2. While the run is built --------------------------------------------------------------------------------------
@@ -111,6 +118,9 @@ class Strategy:
         A reward that a wrapper changes reaches the algorithm only: monitor.csv and evaluations have the reward of the
         config, and hindsight computes it with the environment's `compute_reward`. For the same reward everywhere,
         register it (`register_reward`) and name it in the config.
+
+        Args:
+            env: The training environments, with the wrappers of earlier strategies.
         """
         return env
 
@@ -183,7 +193,11 @@ class Strategy:
         """
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
-        """Handle an evaluation; `record` is its entry in the `evaluations` of result.json."""
+        """Handle an evaluation; `record` is its entry in the `evaluations` of result.json.
+
+        Args:
+            record: `steps`, `success_rate`, `mean_return` and more.
+        """
 
     def outcome(self) -> Mapping[str, Any]:
         """Return the current outcome as plain data, for evaluation records, printed lines and result.json."""
@@ -220,7 +234,11 @@ class Strategy:
         return {name: copy.deepcopy(getattr(self, name)) for name in self.checkpointed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state that `state_dict` returned.
+
+        Args:
+            state: The state; its attributes replace those of the strategy.
+        """
         for name in self.checkpointed:
             setattr(self, name, copy.deepcopy(state[name]))
 

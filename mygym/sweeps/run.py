@@ -49,6 +49,9 @@ def new_sweep(
         executor: Executes the runs.
         notify: Called with messages for the user.
 
+    Returns:
+        The trials and the best of them.
+
     Raises:
         ConfigError: Something is wrong in the file, a flag or the space; nothing has been written.
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; `resume_sweep` continues.
@@ -76,6 +79,9 @@ def resume_sweep(
         overrides: Values and ranges of flags, which must agree as well.
         executor: Executes the runs.
         notify: Called with messages for the user.
+
+    Returns:
+        The trials of both executions and the best of them.
 
     Raises:
         ConfigError: The folder has no sweep or another sweep, or another process executes it.

@@ -112,7 +112,11 @@ class StageContext:
         return self.target if self.bound.object is None else self.state.object_position[:, self.bound.object]
 
     def grip_position(self, grip: Vector) -> Array:
-        """`(N, 3)` m: the point at `grip` (m, in the object's frame turned by its yaw only) in the world frame."""
+        """`(N, 3)` m: the point at `grip` (m, in the object's frame turned by its yaw only) in the world frame.
+
+        Args:
+            grip: A point `(3,)` m in the object's frame, turned by its yaw only.
+        """
         if not any(grip):
             return self.object_position
         xp = namespace(self.state.time)

@@ -59,7 +59,12 @@ class Stage:
     """Number of arms that the stage needs."""
 
     def words(self, object: str = "", goal: str = "to the goal") -> str:
-        """Return the description of the stage for the names of an object and a goal."""
+        """Return the description of the stage for the names of an object and a goal.
+
+        Args:
+            object: Name of the object, with its article; empty: `the object` or `the part`.
+            goal: The goal in words.
+        """
         return self.phrase.format(object=object or ("the part" if self.needs_part else "the object"), goal=goal)
 
 
@@ -70,6 +75,9 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
         name: Name in compositions.
         stage: The stage.
         override: Replace a stage of the same name.
+
+    Returns:
+        The stage.
 
     Raises:
         RegistryError: The name is taken, or the phrase has a placeholder other than `{object}` and `{goal}`.

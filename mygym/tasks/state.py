@@ -111,7 +111,15 @@ class State:
 
         The engine fills it before use.
 
-        `lead` is `L`, the length of `command_offset`.
+        Args:
+            n: Number of worlds, the batch axis `N`.
+            joints: Number of joints of all arms.
+            fingers: Number of fingers of the first hand.
+            objects: Number of objects, with distractors.
+            parts: Number of articulated parts.
+            arms: Number of arms.
+            second_fingers: Number of fingers of the second hand.
+            lead: Length `L` of `command_offset`.
         """
         return cls(
             time=np.zeros(n),

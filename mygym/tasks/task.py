@@ -295,6 +295,9 @@ def register_task(
         **numbers: Fields of `Task` (`tolerance`, `hold`, `horizon`, `workspace`, `objects`, `run_defaults` …) and, for
             a single composition, of `SubTask` (`object`, `part`, `area`, `onto`, `path`, `to`, `words`).
 
+    Returns:
+        The task.
+
     Raises:
         RegistryError: The name is taken, a keyword is unknown, or a number is out of its range.
     """

@@ -84,7 +84,7 @@ class Block:
 
 
 def fenced(document: str) -> list[Block]:
-    """The fenced blocks of a document."""
+    """The fenced blocks of a document, without directives of Sphinx and without texts that are no code."""
     blocks, inside = [], None
     lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
@@ -92,7 +92,8 @@ def fenced(document: str) -> list[Block]:
             inside = (number, line.removeprefix("```").strip())
         elif line.startswith("```") and inside is not None:
             start, language = inside
-            blocks.append(Block(document, start, language, "\n".join(lines[start : number - 1]) + "\n"))
+            if language != "text" and not language.startswith("{"):
+                blocks.append(Block(document, start, language, "\n".join(lines[start : number - 1]) + "\n"))
             inside = None
     assert inside is None, f"{document}: the block of line {inside} does not end"
     return blocks

@@ -1,4 +1,4 @@
-"""Every command and every Python block of the documents runs, and their tables of names are complete."""
+"""Every command and every Python block of the documents runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 
 import mygym
-from mygym.envs.ids import env_id
-from mygym.registry import registry
-from mygym.tasks.lookup import find_task
 from tests.docs.documents import (
     DOCUMENTS,
     ROOT,
@@ -106,44 +103,10 @@ def test_links_resolve(document: str) -> None:
         assert (ROOT / document).parent.joinpath(target).exists(), f"{document} links to {target}"
 
 
-def table(heading: str) -> dict[str, list[str]]:
-    """Rows of the README's table whose header begins with `heading`: first cell → the other cells."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.search(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M)
-    assert rows
-    cells = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[1].splitlines()]
-    return {row[0].strip("| `"): row[1:] for row in cells}
-
-
-@pytest.mark.parametrize(
-    ("flag", "kind"),
-    {
-        "--robot": "robot",
-        "--workspace": "workspace",
-        "--control": "controller",
-        "--algo": "algorithm",
-        "--strategy": "strategy",
-    }.items(),
-)
-def test_the_table_of_names_is_the_registry(flag: str, kind: str) -> None:
-    names = re.findall(r"`(\w+)`", table("flag")[flag][0])
-    user_folders = tuple(str(ROOT / folder) for folder in ("algos", "envs"))
-    assert sorted(names) == [entry.name for entry in registry(kind) if not entry.origin.startswith(user_folders)]
-
-
-def test_the_table_of_tasks_is_the_registry() -> None:
-    rows = table("task")
-    assert sorted(rows) == [entry.name for entry in registry("task") if "/envs/" not in entry.origin]
-    for name, (stages, success, horizon, identifier) in rows.items():
-        task = find_task(name)
-        assert stages == ", ".join(task.stage_names)
-        assert success == f"{task.tolerance} m, {task.hold} steps"
-        assert horizon == f"{task.horizon} steps"
-        assert identifier == f"`{env_id(name)}`"
-
-
-def test_the_run_directory_has_what_the_readme_lists(runs: Path) -> None:
-    listed = {name.strip("/") for row in table("file") for name in re.findall(r"[\w.]+\w/?", row)}
+def test_the_run_directory_has_what_its_page_lists(runs: Path) -> None:
+    text = (ROOT / "docs" / "run_directory.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.+?) \|", text, re.M)
+    listed = {name.strip("/") for cell in cells for name in re.findall(r"[\w.]+\w/?", cell)}
     (left,) = runs.glob("*/*/*/*/*")
     assert {path.name for path in left.iterdir() if not path.name.startswith(".")} == listed
 

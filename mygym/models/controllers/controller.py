@@ -103,7 +103,12 @@ class Controller(ABC):
         return ()
 
     def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
-        """Set the command to a measured posture: `(J,)` rad and `(3,)` m."""
+        """Set the command to a measured posture: `(J,)` rad and `(3,)` m.
+
+        Args:
+            joint_position: `(J,)` rad.
+            ee_position: `(3,)` m, world frame.
+        """
         self.joint_command = joint_position.copy()
 
     @abstractmethod
@@ -141,15 +146,28 @@ class Controller(ABC):
         return 0
 
     def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
-        """Return the last command relative to the measured posture `(J,)` rad and `(3,)` m: `(L,)`."""
+        """Return the last command relative to the measured posture `(J,)` rad and `(3,)` m: `(L,)`.
+
+        Args:
+            joint_position: `(J,)` rad.
+            ee_position: `(3,)` m, world frame.
+        """
         return np.zeros(0)
 
     def tool_yaw_offset(self, tool_yaw: float) -> float:
-        """Return the last commanded minus the measured tool yaw, rad; 0 if yaw is not commanded."""
+        """Return the last commanded minus the measured tool yaw, rad; 0 if yaw is not commanded.
+
+        Args:
+            tool_yaw: Measured yaw of the tool, rad, relative to home.
+        """
         return 0.0
 
     def measured_tool_yaw(self, joint_position: FloatArray) -> float:
-        """Return the tool yaw in rad at joint positions `(J,)` rad."""
+        """Return the tool yaw in rad at joint positions `(J,)` rad.
+
+        Args:
+            joint_position: `(J,)` rad.
+        """
         return yaw_between(self.chain.rotation, self.kinematics.pose(joint_position)[:3, :3])
 
 

@@ -47,6 +47,9 @@ class ChosenController:
 def find_controller(control: str | Mapping[str, Any] | ControlParams) -> ChosenController:
     """Return the controller for a value of `control`: a name, or a mapping with the name and parameters.
 
+    Args:
+        control: The value, as in a config.
+
     Raises:
         ConfigError: A parameter is unknown, has the wrong type, or is out of its range.
         RegistryError: Unknown controller.

@@ -61,16 +61,28 @@ class Sampler:
         self.set_activate_architecture(self.propose(self.rows))
 
     def propose(self, count: int) -> ArrayLike:
-        """Return `count` architectures `(count, layers)`: the candidate of each layer."""
+        """Return `count` architectures `(count, layers)`: the candidate of each layer.
+
+        Args:
+            count: Number of environments of the rollout.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines neither propose nor step")
 
     def learn(self, rewards: NDArray[np.float64]) -> None:
-        """Learn from the mean reward per step `(rows,)` of each architecture in the rollout that has ended."""
+        """Learn from the mean reward per step `(rows,)` of each architecture in the rollout that has ended.
+
+        Args:
+            rewards: `(rows,)`: mean reward per step.
+        """
 
     # For `step` -----------------------------------------------------------------------------------------------------
 
     def set_forward_state(self, protocol: Protocol, *, tau: float | None = None) -> None:
         """Set the protocol of the next passes, which must be the `protocol` of the class; `tau`: its temperature.
+
+        Args:
+            protocol: The protocol of the class.
+            tau: Temperature of a gate, above 0; None: the default.
 
         Raises:
             ConfigError: Another protocol, or a temperature that is not above 0.
@@ -106,6 +118,9 @@ class Sampler:
     def set_arch_param(self, weights: ArrayLike) -> None:
         """Set the weights of protocol `sum`, `(candidates,)` or `(layers, candidates)`, for the next passes.
 
+        Args:
+            weights: Weights of all candidates, for the whole network or for each layer.
+
         Raises:
             ConfigError: Another protocol, or invalid weights.
         """
@@ -126,7 +141,11 @@ class Sampler:
         return {name: copy.deepcopy(getattr(self, name)) for name in ("counts", "drawn", *self.checkpointed)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state that `state_dict` returned.
+
+        Args:
+            state: The state of a checkpoint.
+        """
         for name in ("counts", "drawn", *self.checkpointed):
             setattr(self, name, copy.deepcopy(state[name]))
 
@@ -164,7 +183,11 @@ class FairSampler(Sampler):
         """For each layer the candidates to draw next."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw from the queues; an empty queue is refilled in random order."""
+        """Draw from the queues; an empty queue is refilled in random order.
+
+        Args:
+            count: Number of environments of the rollout.
+        """
         rows = []
         for _ in range(count):
             for queue in self.queues:
@@ -179,7 +202,11 @@ class UniformSampler(Sampler):
     """Candidates drawn with equal probability."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw independently for each layer."""
+        """Draw independently for each layer.
+
+        Args:
+            count: Number of environments of the rollout.
+        """
         return np.random.randint(self.candidates, size=(count, self.layers))  # noqa: NPY002
 
 
@@ -205,13 +232,21 @@ class DifferentiableSampler(Sampler):
         """Running mean of the reward of a step."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw with the learned weights."""
+        """Draw with the learned weights.
+
+        Args:
+            count: Number of environments of the rollout.
+        """
         shares = probabilities(self.logits)
         columns = [np.random.choice(len(row), size=count, p=row) for row in shares]  # noqa: NPY002
         return np.stack(columns, axis=1)
 
     def learn(self, rewards: NDArray[np.float64]) -> None:
-        """Take a step of the gradient bandit."""
+        """Take a step of the gradient bandit.
+
+        Args:
+            rewards: `(rows,)`: mean reward per step.
+        """
         if self.drawn is not None:
             self.logits = bandit_step(self.logits, self.drawn, rewards - self.baseline, self.rate)
             self.baseline += self.rate * (float(rewards.mean()) - self.baseline)

@@ -1,0 +1,135 @@
+"""A page for each task: picture, stages, spaces, rewards, card, learning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docs.generate.markdown import as_yaml, built_in, code, page, picture, section, stored_rows, table, toctree
+from docs.generate.names import task_table
+from mygym.cli.descriptions import describe_task
+from mygym.envs.ids import env_id
+from mygym.envs.robot_env import RobotEnv
+from mygym.envs.supported import a_robot_for, combinations
+from mygym.exporting.description import describe_action, describe_observation
+from mygym.registry import registry
+from mygym.tasks.lookup import find_task
+
+RESULTS = "../../../benchmarks/results"
+"""The stored results, from the page of a task."""
+
+CURVES = {
+    "push": "push",
+    "pick_and_place": "pick_and_place",
+    **dict.fromkeys(("press", "switch", "turn", "open_door", "open_drawer"), "parts"),
+    "poke": "touching",
+    **dict.fromkeys(("stack", "vertical_maze", "place_on_step"), "carrying"),
+}
+"""Task → name of its figure in `benchmarks/results/learning_NAME.png`."""
+
+
+def pages() -> dict[str, str]:
+    """Return a page for each built-in task, and their list."""
+    names = [entry.name for entry in built_in("task")]
+    overview = page(
+        "Tasks",
+        picture("task", "pick_and_place", up=2),
+        "A task is a sequence of stages. A page for each built-in task:",
+        task_table().replace("](tasks/", "]("),
+        "[Tasks from stages](../../tasks_from_stages.md) composes others. [Names](../names.md) has the other kinds.",
+        toctree(f"{name}.md" for name in names),
+    )
+    return {"tasks/index.md": overview, **{f"tasks/{name}.md": task_page(name) for name in names}}
+
+
+def task_page(name: str) -> str:
+    """Return the page of a task."""
+    task, content = find_task(name), describe_task(name)
+    robot = a_robot_for(task)
+    with RobotEnv(name, robot) as env:
+        observation, action = describe_observation(env, env), describe_action(env)
+    return page(
+        f"{name}: {content['help']}",
+        picture("task", name, up=2),
+        f"Environment id: {code(env_id(name))}. {content['in words'].capitalize()}.",
+        section("Stages", _stages(task.stage_names), _end(content)),
+        section(
+            "Action", f"With robot {code(robot)} and its default controller. {action['meaning']}.", _components(action)
+        ),
+        section("Observation", *(_array(key, entry) for key, entry in observation.items())),
+        section("Rewards", _rewards()),
+        section("Start and goal", as_yaml({key: content[key] for key in ("objects", "goals from", "goal vector")})),
+        section("Card", _card(name)),
+        section("Learning", _learning(name)),
+        section("Robots and workspaces", _supported(name)),
+        section("Defaults of a run", as_yaml(content["run defaults"]) if content["run defaults"] else ""),
+    )
+
+
+def _stages(names: Sequence[str]) -> str:
+    rows = []
+    for number, name in enumerate(names, start=1):
+        stage = registry("stage").get(name).load()
+        meanings = [", ".join(getattr(stage, key)) for key in ("requires", "gives")]
+        rows.append((str(number), code(name), stage.letter, registry("stage").get(name).help, *meanings))
+    return table(["", "stage", "letter", "in words", "requires", "gives"], rows)
+
+
+def _end(content: Mapping[str, Any]) -> str:
+    return (
+        f"Success: within {content['tolerance']} of the goal (of a part that rotates: rad), for {content['hold']}. "
+        f"The episode is truncated after {content['horizon']}, and fails when an object leaves the workspace."
+    )
+
+
+def _components(action: Mapping[str, Any]) -> str:
+    rows = [(code(part["name"]), part.get("low"), part.get("high"), part.get("unit")) for part in action["components"]]
+    return table(["component", "-1 commands", "1 commands", "unit"], rows)
+
+
+def _array(key: str, entry: Mapping[str, Any]) -> str:
+    rows = [
+        (
+            code(part["name"]),
+            f"{part['slice'][0]}:{part['slice'][1]}",
+            part.get("unit"),
+            part.get("frame"),
+            part.get("bound"),
+        )
+        for part in entry["components"]
+    ]
+    columns = ["component", "slice", "unit", "frame", "within ±"]
+    return f"{code(key)}, `{tuple(entry['shape'])}` {entry['dtype']}:\n\n{table(columns, rows)}"
+
+
+def _rewards() -> str:
+    return table(["reward", "in words"], [(code(entry.name), entry.help) for entry in built_in("reward")])
+
+
+def _card(name: str) -> str:
+    rows = stored_rows("cards.md", f"| {name} |")
+    source = f"From [the stored cards]({RESULTS}/cards.md), made by `python benchmarks/cards.py --episodes 30`:"
+    return f"{source}\n\n{rows}" if rows else ""
+
+
+def _learning(name: str) -> str:
+    rows = "\n\n".join(
+        filter(None, (stored_rows("learning.md", f"--task {name} "), stored_rows("fused.md", f"| {name} |")))
+    )
+    if not rows:
+        return ""
+    curves = f"![learning curves](../../../benchmarks/results/learning_{CURVES[name]}.png)" if name in CURVES else ""
+    source = (
+        "From [learning by reward](../../../benchmarks/results/learning.md), made by `python benchmarks/learning.py`:"
+    )
+    return f"{source}\n\n{curves}\n\n{rows}"
+
+
+def _supported(name: str) -> str:
+    workspaces: dict[str, list[str]] = {}
+    for combination in combinations((name,)):
+        workspaces.setdefault(combination.workspace, []).append(code(combination.robot))
+    note = "The scripted expert solves the task with each; with the extra `robots` the list is longer."
+    return (
+        f"{table(['workspace', 'robots'], [(code(key), ' '.join(value)) for key, value in workspaces.items()])}\n{note}"
+    )

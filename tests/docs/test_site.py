@@ -1,0 +1,65 @@
+"""The site builds without a warning, its pages begin with something to see or to run, and components have pictures."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mygym.registry import registry
+from tests.docs.documents import DOCUMENTS, ROOT
+
+FIRST = 40
+"""Lines of a page before its first picture, table or block."""
+
+SPHINX = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs"]
+
+
+def build(builder: str, folder: Path) -> None:
+    """Build the site as `make docs` does, with any builder."""
+    done = subprocess.run(
+        [*SPHINX, "-b", builder, ".", str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_page_has_a_warning(tmp_path: Path) -> None:
+    """A missing link, anchor, page of the contents or name of the API is a warning."""
+    build("dummy", tmp_path)
+    page = (ROOT / "docs" / "generated" / "tasks" / "push.md").read_text(encoding="utf-8")
+    for part in ("| `object_from_ee` | 12:15 | m |", "| `ee_x` | -0.05 | 0.05 |", "| push | panda | table |"):
+        assert part in page
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network(tmp_path: Path) -> None:
+    build("html", tmp_path)
+    assert (tmp_path / "index.html").is_file()
+    assert (tmp_path / "searchindex.js").stat().st_size > 100_000
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > 100
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=.https?:", text), page
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_page_begins_with_a_picture_a_table_or_code(document: str) -> None:
+    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()[:FIRST]
+    assert any(line.startswith(("```", "|", "![", "    ")) for line in lines)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_texts_that_are_not_run_are_no_commands(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for block in re.findall(r"^```text\n(.*?)^```", text, re.M | re.S):
+        assert not re.search(r"^(python|mygym|pip|make) ", block, re.M)
+
+
+@pytest.mark.parametrize("kind", ["task", "robot", "workspace"])
+def test_every_component_has_a_picture(kind: str) -> None:
+    pictures = {path.stem for path in (ROOT / "docs" / "images" / kind).iterdir()}
+    assert pictures == {entry.name for entry in registry(kind) if entry.built_in}, "run `python docs/pictures.py`"
