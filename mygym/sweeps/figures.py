@@ -88,6 +88,25 @@ def draw_parallel(points: Points, scores: Sequence[float], objective: str, maxim
     return figure
 
 
+@styled()
+def draw_front(scores: Sequence[Sequence[float]], front: Sequence[Sequence[float]], names: Sequence[str]) -> Figure:
+    """Draw the second objective over the first: all trials, and the Pareto front as a line.
+
+    Args:
+        scores: Both scores of each complete trial.
+        front: Both scores of the trials of the front, in their order.
+        names: Names of the objectives.
+    """
+    figure, [[panel]] = make_panels(1, 1)
+    (first, second), (x, y) = np.array(scores).T, np.array(front).T
+    panel.scatter(first, second, s=18, color="0.7", label="trials")
+    panel.plot(x, y, "o-", color=COLOURS[0], ms=5, label="Pareto front")
+    panel.set_xlabel(names[0])
+    panel.set_ylabel(names[1])
+    panel.legend()
+    return figure
+
+
 def _positions(parameter: Parameter, values: Sequence[Any]) -> tuple[FloatArray, list[str] | None]:
     """Return positions `(T,)` of values on an axis, and the names of the positions 0, 1, … if they are no numbers."""
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in parameter.values)
