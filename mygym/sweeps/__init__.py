@@ -12,6 +12,8 @@ trial_runs runs of a trial: their folders, commands and outcomes
 past       finished runs in other folders, as trials
 search     the search: asks for trials, executes their runs, stops bad trials, resumes
 run        new and resumed sweeps
+population population-based training in place of trials
+population_results  its lineage, best config and figure
 train_on   more env steps for the best trials
 storage    folder of a sweep: its files, creation and lock
 results    table, best config, Pareto front, importance of the parameters

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.errors import RunError
+from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting import sweep_files
 from mygym.runs import files
-from mygym.sweeps import results, storage
+from mygym.sweeps import population, population_results, results, storage
 from mygym.sweeps.checking import check_space
 from mygym.sweeps.executors import Executor, stop_left_over
 from mygym.sweeps.memory import run_memory
@@ -60,10 +60,12 @@ def new_sweep(
         RunError: No trial has ended with a score.
     """
     sweep = make_sweep(file, overrides)
-    check_optuna(sweep.sampler)
+    _check(sweep)
     extent = check_space(sweep)
     memory = run_memory(extent.largest)
     executor.limit(memory)
+    if past and sweep.settings.population:
+        raise ConfigError(bad_value("--past", list(past), "no folder", "cannot be combined with sweep.population"))
     trials = find_trials(sweep, past)
     if trials:
         notify(f"{len(trials)} trials are runs of {', '.join(past)}")
@@ -95,16 +97,33 @@ def resume_sweep(
     stored = storage.read(folder)
     sweep = make_sweep(stored.to_file() if file is None else file, overrides)
     storage.check_same(folder, stored, sweep)
-    check_optuna(sweep.sampler)
+    _check(sweep)
     extent = check_space(sweep)
     memory = run_memory(extent.largest)
     executor.limit(memory)
     return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
 
 
+def _check(sweep: Sweep) -> None:
+    """Check that the search can take the parameters, and that its packages are installed.
+
+    Raises:
+        ConfigError: They cannot, or a package is missing.
+    """
+    if sweep.settings.population is None:
+        check_optuna(sweep.sampler)
+    else:
+        population.check(sweep)
+
+
 def _execute(
     folder: Path, sweep: Sweep, evaluations: int, memory: int, executor: Executor, notify: Callable[[str], None]
 ) -> Report:
+    if sweep.settings.population is not None:
+        with storage.lock(folder), writing(folder):
+            stop_left_over(folder)
+            rows = population_results.write(population.search(folder, sweep, executor, memory, notify))
+            return Report(folder, sweep.objective.name, folder / sweep_files.BEST, {}, rows)
     with storage.lock(folder), quiet(), writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
         files.write_yaml(folder / sweep_files.SWEEP, sweep.to_file())  # the number of trials may have changed

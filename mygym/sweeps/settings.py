@@ -32,6 +32,18 @@ FAST = {"video": {"episodes": 0}, "tensorboard": False}
 """Values of the runs of a sweep that the user has not set."""
 
 
+class PopulationSettings(Section):
+    """Settings of population-based training: the section `sweep.population`."""
+
+    members: Annotated[int, Field(ge=2, le=1000)] = Field(8, description="number of runs that learn side by side")
+    generations: Annotated[int, Field(ge=2, le=1000)] = Field(
+        5, description="parts of a run; after each, bad members go on from copies of good members"
+    )
+    replaced: Annotated[float, Field(gt=0, le=0.5)] = Field(
+        0.25, description="share of the members that is replaced after each generation by copies of the best"
+    )
+
+
 ObjectiveSetting = str | dict[Literal["maximize", "minimize"], str]
 
 
@@ -55,6 +67,9 @@ class SweepSettings(Section):
         None,
         description="success (default), seconds, steps_to_0.9, seconds_to_0.9, {maximize: KEY} or {minimize: KEY}, or "
         "two of them (default of nsga2: [success, seconds])",
+    )
+    population: PopulationSettings | None = Field(
+        None, description="population-based training in place of trials: the values change while the members learn"
     )
     space: Literal["default"] | None = Field(
         None, description="default: the search space that the algorithm has registered, below the ranges of the file"
@@ -89,12 +104,16 @@ class Sweep:
     @property
     def sampler(self) -> str:
         """Name of the sampler."""
+        if self.settings.population is not None:
+            return "random"
         only_grids = all(parameter.kind == "grid" for parameter in self.parameters)
         return self.settings.sampler or ("grid" if only_grids else "tpe")
 
     @property
     def trials(self) -> int:
-        """Number of trials; of a grid at most all combinations."""
+        """Number of trials: of a grid at most all combinations, of a population its members."""
+        if self.settings.population is not None:
+            return self.settings.population.members
         whole = size(self.parameters)
         if self.sampler == "grid" and whole is not None:
             return min(self.settings.trials or MOST, whole)
@@ -159,6 +178,19 @@ def _check_objectives(sweep: Sweep) -> None:
         ConfigError: They do not.
     """
     settings, several = sweep.settings, len(sweep.objectives) > 1
+    if settings.population is not None:
+        alone: dict[str, tuple[Any, Any]] = {
+            "sampler": (settings.sampler or "random", "random"),
+            "pruner": (settings.pruner, "none"),
+            "seeds": (len(sweep.seeds), 1),
+            "objective": (len(sweep.objectives), 1),
+            "trials": (settings.trials or sweep.trials, sweep.trials),
+        }
+        for key, (value, allowed) in alone.items():
+            if value != allowed:
+                raise ConfigError(
+                    bad_value(f"sweep.{key}", value, str(allowed), "cannot be combined with sweep.population")
+                )
     if several and sweep.sampler == "cmaes":
         why = "maximizes or minimizes a single number"
         raise ConfigError(bad_value("sweep.sampler", "cmaes", ["nsga2", "tpe", "random", "grid"], why))

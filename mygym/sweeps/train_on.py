@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from mygym.runs.loading import read_config
 from mygym.runs.result import Result
 from mygym.sweeps import batch, results, storage, trial_runs
 from mygym.sweeps.checking import check_space
-from mygym.sweeps.executors import Executor, Job, stop_left_over
+from mygym.sweeps.executors import Executor, stop_left_over
 from mygym.sweeps.memory import run_memory
 from mygym.sweeps.objective import judge
 from mygym.sweeps.run import Report, writing
@@ -42,6 +41,8 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
         RunError: No trial has a score, before or afterwards.
     """
     sweep = storage.read(folder)
+    if sweep.settings.population is not None:
+        raise ConfigError(bad_value("--train-on", count, "a sweep without sweep.population", "needs trials"))
     check_optuna(sweep.sampler)
     memory = run_memory(check_space(sweep).largest)
     executor.limit(memory)
@@ -51,8 +52,12 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
         _check_steps(folder, sweep, trials, steps)
         stop_left_over(folder)
         pairs = [(trial, seed) for trial in trials for seed in sweep.seeds]
-        waiting = [(trial, seed) for trial, seed in pairs if not _is_complete(_run(folder, trial, seed), steps)]
-        jobs = [_job(folder, sweep, trial, seed, steps, memory) for trial, seed in waiting]
+        waiting = [(trial, seed) for trial, seed in pairs if not trial_runs.has_ended(_run(folder, trial, seed), steps)]
+        imports = sweep.base.get("imports", ())
+        jobs = [
+            trial_runs.job(storage.trial_folder(folder, trial.number), seed, imports, memory, steps)
+            for trial, seed in waiting
+        ]
 
         def note(index: int) -> None:
             trial, seed = waiting[index]
@@ -89,18 +94,6 @@ def _run(folder: Path, trial: FrozenTrial, seed: int) -> Path:
     if run is None:
         raise RunError(f"{storage.trial_folder(folder, trial.number)}: the run with the seed {seed} is gone")
     return run
-
-
-def _is_complete(run: Path, steps: int) -> bool:
-    result = Result.read(run)
-    return result is not None and result.status == "done" and read_config(run)["steps"] == steps
-
-
-def _job(folder: Path, sweep: Sweep, trial: FrozenTrial, seed: int, steps: int, memory: int) -> Job:
-    run, imports = _run(folder, trial, seed), sweep.base.get("imports", ())
-    words = ("--resume", str(run), "--steps", str(steps), *trial_runs.import_words(imports))
-    log = storage.trial_folder(folder, trial.number) / f"seed_{seed}.log"
-    return Job(partial(tuple, words), log, memory)
 
 
 def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: int) -> Report:

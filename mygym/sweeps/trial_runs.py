@@ -11,7 +11,9 @@ from typing import Any
 
 from mygym.reporting.curves import read_curve
 from mygym.reporting.records import is_locked, read_run
+from mygym.reporting.settings import ENDED
 from mygym.runs import directory, files
+from mygym.runs.loading import read_config
 from mygym.runs.result import Result
 from mygym.sweeps.executors import Job
 from mygym.sweeps.objective import Objective
@@ -51,7 +53,7 @@ def find_run(folder: Path, seed: int) -> Path | None:
     return next((path.parent for path in folder.glob(f"*/*/*/*/seed_{seed}/{directory.CONFIG}")), None)
 
 
-def job(folder: Path, seed: int, imports: Sequence[str], memory: int = 0) -> Job:
+def job(folder: Path, seed: int, imports: Sequence[str], memory: int = 0, steps: int | None = None) -> Job:
     """Return the job that starts the run of a seed, or continues it from its newest checkpoint.
 
     Args:
@@ -59,11 +61,12 @@ def job(folder: Path, seed: int, imports: Sequence[str], memory: int = 0) -> Job
         seed: Seed of the run.
         imports: Modules that register components.
         memory: Estimated bytes of memory.
+        steps: Env steps of the run at its end; None: those of its config.
     """
-    return Job(partial(_words, folder, seed, tuple(imports)), _log(folder, seed), memory)
+    return Job(partial(_words, folder, seed, tuple(imports), steps), _log(folder, seed), memory)
 
 
-def _words(folder: Path, seed: int, imports: Sequence[str]) -> tuple[str, ...]:
+def _words(folder: Path, seed: int, imports: Sequence[str], steps: int | None) -> tuple[str, ...]:
     run = find_run(folder, seed)
     if run is None:
         for path in folder.glob(f"*/*/*/*/seed_{seed}"):  # its process was killed before it wrote a config
@@ -71,12 +74,16 @@ def _words(folder: Path, seed: int, imports: Sequence[str]) -> tuple[str, ...]:
         words = ["--config", str(folder / CONFIG), "--seed", str(seed), "--logdir", str(folder)]
     else:
         words = ["--resume", str(run)]
-    return (*words, *import_words(imports))
+    length = ["--steps", str(steps)] if steps is not None else []
+    return (*words, *length, *(word for module in imports for word in ("--import", module)))
 
 
-def import_words(imports: Sequence[str]) -> list[str]:
-    """Return the flags that import modules."""
-    return [word for module in imports for word in ("--import", module)]
+def has_ended(run: Path | None, steps: int) -> bool:
+    """Return whether a run has ended that has, or would have without `stop_at_success`, a number of env steps."""
+    result = Result.read(run) if run else None
+    if result is None or run is None or result.status not in ENDED:
+        return False
+    return result.steps >= steps or read_config(run)["steps"] == steps
 
 
 def is_busy(folder: Path, seed: int) -> bool:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from mygym.reporting.records import find_runs, is_locked
 from mygym.reporting.tables import duration
-from mygym.sweeps import results, storage
+from mygym.sweeps import population, results, storage
 from mygym.sweeps.samplers import check_optuna, quiet
+from mygym.sweeps.settings import Sweep
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -36,8 +37,10 @@ def read_state(folder: Path) -> State:
         ConfigError: The folder has no sweep, or Optuna is missing.
     """
     sweep = storage.read(folder, "--watch")
-    check_optuna(sweep.sampler)
     executing = is_locked(folder)
+    if sweep.settings.population is not None:
+        return State(_generations(folder, sweep), executing)
+    check_optuna(sweep.sampler)
     with quiet():
         study = storage.load_study(folder)
         trials = study.get_trials(deepcopy=False) if study else []
@@ -56,6 +59,21 @@ def read_state(folder: Path) -> State:
     if not executing and len(ended) < sweep.trials:
         lines.append(f"no process executes this sweep; go on with: mygym sweep --resume {folder}")
     return State(lines, executing)
+
+
+def _generations(folder: Path, sweep: Sweep) -> list[str]:
+    """Return the state of a population; the last generation may have no scores yet."""
+    whole = population.read(folder, sweep)
+    scored = [members for members in whole.generations if any(each.status for each in members)]
+    lines = [f"{len(scored)} of {whole.settings.generations} generations"]
+    best = population.ranked(sweep, scored[-1])[0] if scored else None
+    if best:
+        values = ", ".join(f"{key.partition('.')[2]}={value:.4g}" for key, value in best.values.items())
+        lines.append(f"best: member {best.member}: {sweep.objective.name} {best.score:.4g} ({values})")
+    if len(scored) < len(whole.generations):
+        folders = sorted({each.folder for each in whole.generations[-1]})
+        lines += [f"{each}: {line}" for each in folders for line in _runs(folder / each)]
+    return lines
 
 
 def _seconds_left(study: Study, trials: int, workers: int) -> float | None:
