@@ -62,7 +62,7 @@ class ThisProcess:
     workers = 1
 
     def limit(self, memory: int) -> None:
-        """Do nothing: there is a single run."""
+        """Do nothing: one run at a time fits."""
 
     def submit(self, job: Any) -> int:
         """Train a run, or the rest of it; return its exit code."""

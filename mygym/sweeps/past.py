@@ -44,12 +44,12 @@ def find_trials(sweep: Sweep, folders: Iterable[str | Path]) -> list[dict[str, A
     """
     trials: list[dict[str, Any]] = []
     for folder in folders:
-        found = _in_folder(sweep, folder)
-        if not found:
+        of_folder = _in_folder(sweep, folder)
+        if not of_folder:
             seeds = ", ".join(map(str, sweep.seeds))
             allowed = f"a folder with finished runs of this space, each with the seeds {seeds}"
             raise ConfigError(bad_value("--past", str(folder), allowed, "has no such runs"))
-        trials += [trial for trial in found if all(trial["values"] != other["values"] for other in trials)]
+        trials += [trial for trial in of_folder if all(trial["values"] != other["values"] for other in trials)]
     return trials
 
 

@@ -65,7 +65,7 @@ def test_a_branch_of_soft_actor_critic_has_its_replay_buffer_and_another_entropy
     other = continued(run, tmp_path / "other", {"ent_coef": 0.4, "tau": 0.2})
     state = algorithm_state(other.path)
     assert state["attributes"]["tau"] == 0.2
-    assert float(state["parameters"]["ent_coef_tensor"]) == pytest.approx(0.4)
+    assert float(state["attributes"]["ent_coef_tensor"]) == pytest.approx(0.4)
     checkpoint = Checkpoints(other.path, keep=1).newest(print)
     assert checkpoint is not None
     assert checkpoint.replay["total"] == 64
