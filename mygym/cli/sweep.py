@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mygym.cli.arguments import parse_count
 from mygym.cli.command import JSON, SET, argument, command
@@ -17,11 +17,16 @@ from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
+if TYPE_CHECKING:
+    from mygym.sweeps.executors import Executor
+
 SHOWN = 10
 """Maximum number of rows of the table."""
 
 REFRESH = 2.0
 """s between two looks of `--watch`."""
+
+EXECUTORS = ("local", "ray", "slurm")
 
 LOGDIR = Path("sweeps")
 """Folder of the sweeps without `--out`."""
@@ -39,7 +44,16 @@ PARSER = command(
     ),
     SET,
     argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
-    argument("--workers", metavar="N", help="runs at the same time (default: the number of cores)"),
+    argument("--workers", metavar="N", help="runs at the same time (default: as many as cores and memory allow)"),
+    argument("--executor", metavar="E", default="local", help="local (default), ray or slurm"),
+    argument("--address", metavar="A", help="with --executor ray: address of the cluster (default auto)"),
+    argument(
+        "--resource",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of each run: an option of Ray's tasks, e.g. num_gpus=1, or of submitit, e.g. slurm_partition=cpu",
+    ),
     argument("--out", metavar="DIR", help="new folder of the sweep (default: sweeps/NAME, of FILE)"),
     argument("--resume", metavar="DIR", help="continue a sweep that was stopped or killed, or extend it by --trials"),
     argument(
@@ -56,6 +70,7 @@ mygym sweep --space 'algo_params.learning_rate={loguniform: [1e-5, 1e-2]}' --set
 mygym sweep --resume sweeps/rate --trials 50
 mygym sweep --resume sweeps/rate --train-on 10 --steps 100000
 mygym sweep --watch sweeps/rate
+mygym sweep configs/sweeps/reach_ppo.yaml --executor ray --address auto
 mygym train --config sweeps/rate/best.yaml
 """,
     notes="""
@@ -83,11 +98,10 @@ def main(arguments: Sequence[str]) -> None:
     file = load_file(options.file) if options.file else None
     flags = _flags(options)
 
-    from mygym.sweeps.executors import LocalExecutor
     from mygym.sweeps.run import new_sweep, resume_sweep
     from mygym.sweeps.train_on import train_on
 
-    executor = LocalExecutor(workers)
+    executor = _executor(options, workers)
     if count and steps:
         report = train_on(Path(options.resume), count, steps, executor, print_note)
     elif options.resume:
@@ -113,6 +127,31 @@ def main(arguments: Sequence[str]) -> None:
         print_note(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")
     print(f"sweep: {report.folder}")
+
+
+def _executor(options: argparse.Namespace, workers: int | None) -> Executor:
+    """Return the executor of `--executor`.
+
+    Raises:
+        ConfigError: It is unknown, its package or its cluster is missing, or a flag does not suit it.
+    """
+    from mygym.sweeps import executors, ray_executor, slurm_executor
+
+    if options.executor not in EXECUTORS:
+        raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
+    if options.address and options.executor != "ray":
+        raise ConfigError(bad_value("--address", options.address, "--executor ray", "is the address of a Ray cluster"))
+    resources = {}
+    for pair in options.resource:
+        key, equals, text = pair.partition("=")
+        if not equals or options.executor == "local":
+            raise ConfigError(bad_value("--resource", pair, "KEY=VALUE with --executor ray or slurm"))
+        resources[key] = parse_value(text, key)
+    if options.executor == "ray":
+        return ray_executor.RayExecutor(options.address or "auto", workers, resources)
+    if options.executor == "slurm":
+        return slurm_executor.SlurmExecutor(workers, resources)
+    return executors.LocalExecutor(workers)
 
 
 def _check_combination(options: argparse.Namespace) -> None:

@@ -6,6 +6,9 @@ checking   check of the whole space before the first trial
 objective  score of a run, and of the runs of a trial
 samplers   samplers, pruners and the journal of Optuna
 executors  `submit`, `poll`, `stop`: processes that execute the runs of trials
+remote     execution of a run on a machine of a cluster
+ray_executor    tasks of a Ray cluster
+slurm_executor  jobs of a Slurm cluster
 memory     memory that a run needs
 batch      execution of a list of runs
 trial_runs runs of a trial: their folders, commands and outcomes

@@ -140,7 +140,7 @@ def search(folder: Path, sweep: Sweep, executor: Executor, memory: int, notify: 
 
 
 def ranked(sweep: Sweep, members: Sequence[Member]) -> list[Member]:
-    """Return the members with a score, the best first; of equal ones the first."""
+    """Return the members with a score, the best first, then by number."""
     sign = -1 if sweep.objective.maximize else 1
     return sorted((each for each in members if each.score is not None), key=lambda each: sign * (each.score or 0.0))
 
