@@ -63,12 +63,15 @@ class Copies:
     def __init__(self, template: Path) -> None:
         self.template, self.seconds = template, 0.0
 
+    def limit(self, memory: int) -> None:
+        """Do nothing: a copy takes no memory."""
+
     def submit(self, job: Any) -> float:
         """Copy the run; return its end."""
         began = time.perf_counter()
         from mygym.config import load_file
 
-        _, config, _, seed, _, logdir = job.words
+        _, config, _, seed, _, logdir = job.words()
         run = Path(logdir, "reach", "panda", "ppo", "copy", f"seed_{seed}")
         shutil.copytree(self.template, run)
         result = json.loads((run / "result.json").read_text(encoding="utf-8"))

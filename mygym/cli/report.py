@@ -12,6 +12,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.reporting.panels import check_matplotlib
 from mygym.reporting.report import report
 from mygym.reporting.selection import select_runs
+from mygym.reporting.sweep_files import find_sweeps
 
 PARSER = command(
     "mygym report",
@@ -29,7 +30,8 @@ mygym report runs/push --embed-videos -o push.html
     notes="""
 The file makes no request, and its Content-Security-Policy forbids any. A click on the header of a column sorts a table.
 Success is the interquartile mean over the seeds, see `mygym compare --help`; curves are those of `mygym plot`. The
-command of each setting repeats its runs. Needs Matplotlib: pip install "mygym[results]".
+command of each setting repeats its runs. Of a sweep, the page has its best config, tables and figures. Needs
+Matplotlib: pip install "mygym[results]".
 """,
 )
 
@@ -43,5 +45,11 @@ def main(arguments: Sequence[str]) -> None:
     check_matplotlib()
     selection = select_runs(options.folders, parse_where(options.where or ""))
     title = f"Runs in {', '.join(options.folders)}"
-    page = report(selection, title, Path(options.out).absolute().parent, embed_videos=options.embed_videos)
+    page = report(
+        selection,
+        title,
+        Path(options.out).absolute().parent,
+        sweeps=[sweep for folder in options.folders for sweep in find_sweeps(folder)],
+        embed_videos=options.embed_videos,
+    )
     write_output(options.out, page.encode(errors="replace"), selection.notes)

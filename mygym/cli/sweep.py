@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mygym.cli.arguments import parse_count
 from mygym.cli.command import JSON, SET, argument, command
@@ -14,8 +17,16 @@ from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
+if TYPE_CHECKING:
+    from mygym.sweeps.executors import Executor
+
 SHOWN = 10
 """Maximum number of rows of the table."""
+
+REFRESH = 2.0
+"""s between two looks of `--watch`."""
+
+EXECUTORS = ("local", "ray", "slurm")
 
 LOGDIR = Path("sweeps")
 """Folder of the sweeps without `--out`."""
@@ -33,23 +44,41 @@ PARSER = command(
     ),
     SET,
     argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
-    argument("--workers", metavar="N", help="runs at the same time (default: the number of cores)"),
+    argument("--workers", metavar="N", help="runs at the same time (default: as many as cores and memory allow)"),
+    argument("--executor", metavar="E", default="local", help="local (default), ray or slurm"),
+    argument("--address", metavar="A", help="with --executor ray: address of the cluster (default auto)"),
+    argument(
+        "--resource",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of each run: an option of Ray's tasks, e.g. num_gpus=1, or of submitit, e.g. slurm_partition=cpu",
+    ),
     argument("--out", metavar="DIR", help="new folder of the sweep (default: sweeps/NAME, of FILE)"),
     argument("--resume", metavar="DIR", help="continue a sweep that was stopped or killed, or extend it by --trials"),
+    argument(
+        "--past", action="append", default=[], metavar="DIR", help="folder whose runs of this space become trials"
+    ),
+    argument("--train-on", metavar="N", help="with --resume: continue the runs of the N best trials up to --steps"),
+    argument("--steps", metavar="N", help="with --train-on: env steps of each run at its end"),
+    argument("--watch", metavar="DIR", help="show the state of a sweep: progress, time left, the best trial, runs"),
     JSON,
     examples="""
 mygym sweep configs/sweeps/reach_ppo.yaml --workers 4
 mygym sweep --space default --set algo=sac --set steps=4000 --trials 20
 mygym sweep --space 'algo_params.learning_rate={loguniform: [1e-5, 1e-2]}' --set sweep.seeds=3 --out sweeps/rate
 mygym sweep --resume sweeps/rate --trials 50
+mygym sweep --resume sweeps/rate --train-on 10 --steps 100000
+mygym sweep --watch sweeps/rate
+mygym sweep configs/sweeps/reach_ppo.yaml --executor ray --address auto
 mygym train --config sweeps/rate/best.yaml
 """,
     notes="""
 Ranges: {grid: [A, …]}, {choice: [A, …]}, {uniform: [LOW, HIGH]}, {loguniform: [LOW, HIGH]}, {int: [LOW, HIGH]}.
-Keys of the section `sweep`: trials, sampler (grid, random, tpe, cmaes), pruner (none, median, hyperband), seeds,
-objective (success, steps_to_0.9, seconds_to_0.9, {maximize: KEY}, {minimize: KEY}), space, sampler_seed. A trial is an
-ordinary run for each seed, in DIR/trials/NUMBER. Ctrl-C stops the runs with checkpoints; --resume continues the sweep,
-also after a crash. Needs Optuna: pip install "mygym[sweep]".
+Keys of the section `sweep`: trials, sampler (grid, random, tpe, cmaes, nsga2), pruner (none, median, hyperband,
+wilcoxon), seeds, objective (success, seconds, steps_to_0.9, seconds_to_0.9, {maximize: KEY}, {minimize: KEY}, or two of
+them), space, sampler_seed. A trial is an ordinary run for each seed, in DIR/trials/NUMBER. Ctrl-C stops the runs with
+checkpoints; --resume continues the sweep, also after a crash. Needs Optuna: pip install "mygym[sweep]".
 """,
 )
 
@@ -57,22 +86,31 @@ also after a crash. Needs Optuna: pip install "mygym[sweep]".
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
+    _check_combination(options)
     workers = parse_count(options.workers, "--workers") if options.workers else None
-    if options.resume and options.out:
-        raise ConfigError("--resume and --out exclude each other")
+    count, steps = (
+        parse_count(text, flag) if text else None
+        for text, flag in ((options.train_on, "--train-on"), (options.steps, "--steps"))
+    )
+    if options.watch:
+        _watch(Path(options.watch))
+        return
     file = load_file(options.file) if options.file else None
     flags = _flags(options)
 
-    from mygym.sweeps.executors import LocalExecutor
     from mygym.sweeps.run import new_sweep, resume_sweep
+    from mygym.sweeps.train_on import train_on
 
-    if options.resume:
-        report = resume_sweep(Path(options.resume), file, flags, LocalExecutor(workers), print_note)
+    executor = _executor(options, workers)
+    if count and steps:
+        report = train_on(Path(options.resume), count, steps, executor, print_note)
+    elif options.resume:
+        report = resume_sweep(Path(options.resume), file, flags, executor, print_note)
     else:
         folder = (
             Path(options.out) if options.out else _free_folder(Path(options.file).stem if options.file else "sweep")
         )
-        report = new_sweep(folder, file or {}, flags, LocalExecutor(workers), print_note)
+        report = new_sweep(folder, file or {}, flags, executor, print_note, options.past)
     if options.json:
         print_json(
             {
@@ -89,6 +127,72 @@ def main(arguments: Sequence[str]) -> None:
         print_note(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")
     print(f"sweep: {report.folder}")
+
+
+def _executor(options: argparse.Namespace, workers: int | None) -> Executor:
+    """Return the executor of `--executor`.
+
+    Raises:
+        ConfigError: It is unknown, its package or its cluster is missing, or a flag does not suit it.
+    """
+    from mygym.sweeps import executors, ray_executor, slurm_executor
+
+    if options.executor not in EXECUTORS:
+        raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
+    if options.address and options.executor != "ray":
+        raise ConfigError(bad_value("--address", options.address, "--executor ray", "is the address of a Ray cluster"))
+    resources = {}
+    for pair in options.resource:
+        key, equals, text = pair.partition("=")
+        if not equals or options.executor == "local":
+            raise ConfigError(bad_value("--resource", pair, "KEY=VALUE with --executor ray or slurm"))
+        resources[key] = parse_value(text, key)
+    if options.executor == "ray":
+        return ray_executor.RayExecutor(options.address or "auto", workers, resources)
+    if options.executor == "slurm":
+        return slurm_executor.SlurmExecutor(workers, resources)
+    return executors.LocalExecutor(workers)
+
+
+def _check_combination(options: argparse.Namespace) -> None:
+    """Refuse flags that have no meaning together.
+
+    Raises:
+        ConfigError: There are such flags.
+    """
+    if options.resume and options.out:
+        raise ConfigError("--resume and --out exclude each other")
+    if options.resume and options.past:
+        raise ConfigError("--resume and --past exclude each other: past runs are the first trials of a new sweep")
+    if bool(options.train_on) != bool(options.steps) or (options.train_on and not options.resume):
+        raise ConfigError("--train-on N needs --resume DIR and --steps N, and --steps needs --train-on")
+    excluded = ("file", "space", "set", "trials", "out", "resume", "past", "train_on")
+    if options.watch and (flag := next((flag for flag in excluded if getattr(options, flag)), None)):
+        raise ConfigError(f"--watch DIR shows a sweep; it cannot be combined with {_spelled(flag)}")
+    if options.train_on and (options.file or options.space or options.set or options.trials):
+        raise ConfigError("--train-on continues trials as they are; it cannot be combined with a file or other values")
+
+
+def _spelled(name: str) -> str:
+    return name.upper() if name == "file" else f"--{name.replace('_', '-')}"
+
+
+def _watch(folder: Path) -> None:
+    """Show the state of a sweep: in a terminal until its end or Ctrl-C, else once."""
+    from mygym.sweeps.watch import read_state
+
+    state = read_state(folder)
+    if not sys.stdout.isatty():
+        print("\n".join(state.lines))
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with contextlib.suppress(KeyboardInterrupt), Live(Text("\n".join(state.lines)), auto_refresh=False) as live:
+        while state.executing:
+            time.sleep(REFRESH)
+            state = read_state(folder)
+            live.update(Text("\n".join(state.lines)), refresh=True)
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:

@@ -62,6 +62,7 @@ EXTRAS: Mapping[str, str] = {
     "matplotlib": "results",
     **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export"),
     **dict.fromkeys(("optuna", "cmaes"), "sweep"),
+    **dict.fromkeys(("ray", "submitit"), "cluster"),
 }
 """Import name of a package → the extra of mygym that installs it."""
 

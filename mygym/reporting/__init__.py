@@ -13,6 +13,7 @@ figures       figures in Matplotlib
 tables        tables as CSV, Markdown and LaTeX
 markup        HTML of a report
 report        report on runs in one HTML file
+sweep_files   files of a sweep that a report shows
 judgement     judgement of runs on fresh episodes
 leaderboard   leaderboard of judged runs
 doctor        reasons why a run does not learn

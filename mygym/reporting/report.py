@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from mygym.config.loading import load_file
 from mygym.errors import ConfigError
-from mygym.reporting import figures
+from mygym.reporting import figures, sweep_files
 from mygym.reporting.comparison import count, different_rewards, summarize
 from mygym.reporting.curves import SettingCurves, stage_order
 from mygym.reporting.markup import Cell, Html, Number, bullets, details, element, inline_svg, page, table
@@ -30,13 +30,16 @@ NOT_HELD = "done, but not held for long enough"
 """Stage of failures after the last stage."""
 
 
-def report(selection: Selection, title: str, folder: Path, *, embed_videos: bool = False) -> str:
+def report(
+    selection: Selection, title: str, folder: Path, *, sweeps: Sequence[Path] = (), embed_videos: bool = False
+) -> str:
     """Return the report on runs as a page.
 
     Args:
         selection: The runs.
         title: Title of the page.
         folder: Folder of the page, from which videos are linked.
+        sweeps: Folders of sweeps whose results the page shows.
         embed_videos: Whether the page contains the videos.
     """
     contents = {record.path: _result(record) for record in selection.records}
@@ -57,6 +60,7 @@ def report(selection: Selection, title: str, folder: Path, *, embed_videos: bool
         element("p", f"{count(len(selection.records), 'run')}: {', '.join(f'{n} {s}' for s, n in statuses.items())}."),
         element("p", f"Written by mygym {versions().get('mygym', '')}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."),
         bullets(selection.notes, class_="notes"),
+        *(section for sweep in sweeps for section in sweep_files.sections(sweep)),
         *sections,
         element("h2", "Runs"),
         table([_run(record, names.get(record.setting, "")) for record in selection.records]),

@@ -26,6 +26,7 @@ rollouts               length of a rollout
 
 The run:
 
+branching              copies of a run that continue with other hyperparameters
 starting               start of a new or a stopped run
 session                the part of a run in one process
 resuming               config and checkpoint of a stopped run

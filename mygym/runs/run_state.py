@@ -10,6 +10,7 @@ from typing import Any
 
 from mygym.errors import RunError
 from mygym.runs import logs
+from mygym.runs.branching import set_changed
 from mygym.runs.checkpoints import serialization
 from mygym.runs.checkpoints.algorithm_state import Stateful, algorithm_state, load_algorithm_state, unsaved
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
@@ -87,6 +88,7 @@ class RunState:
         state = checkpoint.state
         load = getattr(self.model, "load_state_dict", partial(load_algorithm_state, self.model))
         load(state["algorithm"])
+        set_changed(self.model, state.get("changed", {}))
         if self.model.num_timesteps != checkpoint.steps:
             raise ValueError(f"num_timesteps is {self.model.num_timesteps}, not {checkpoint.steps}")
         if checkpoint.replay is not None:

@@ -1,6 +1,7 @@
-"""Executors of runs: objects with three methods; the search uses no other.
+"""Executors of runs: objects with a few methods; the search uses no others.
 
-submit  starts the command of a run
+limit   checks that a run fits, before the first of them
+submit  starts a run
 poll    returns the exit code of a run that has ended
 stop    requests that a run stops with a checkpoint
 """
@@ -11,15 +12,20 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
 
+from mygym.errors import ConfigError, bad_value
+
 TRAIN = (sys.executable, "-m", "mygym", "train")
 """Words that start the program of a run."""
+
+OWNER = "MYGYM_SWEEP_LOG"
+"""Environment variable by which a sweep recognizes the processes that it has started: the log of the run."""
 
 STOPPING = 120.0
 """s within which a run of a killed sweep stops with a checkpoint; after them it is killed, and loses the rest."""
@@ -29,10 +35,12 @@ STOPPING = 120.0
 class Job:
     """A run to execute."""
 
-    words: tuple[str, ...]
-    """Arguments of `mygym train`."""
+    words: Callable[[], tuple[str, ...]]
+    """Returns the arguments of `mygym train`, decided when the run starts: a repeated job continues its run."""
     log: Path
-    """File for its output, which is appended."""
+    """File for its output, which is appended; an absolute path below the folder of the sweep."""
+    memory: int = 0
+    """Estimated bytes of memory."""
 
 
 class Executor(Protocol):
@@ -40,6 +48,16 @@ class Executor(Protocol):
 
     workers: int
     """Largest number of runs at the same time."""
+
+    def limit(self, memory: int) -> None:
+        """Limit the workers to those that fit into the memory.
+
+        Args:
+            memory: Bytes that a run needs.
+
+        Raises:
+            ConfigError: There is less memory than the user's workers need, or than a run needs.
+        """
 
     def submit(self, job: Job) -> Any:
         """Start a run; return its handle."""
@@ -55,25 +73,33 @@ class LocalExecutor:
     """Executes each run in a process of this machine, with one thread for its computations.
 
     Args:
-        workers: Largest number of processes; None: the number of cores that this process may use.
+        workers: Largest number of processes; None: the number of cores that this process may use, if memory allows.
         program: Words that start the program of a run.
     """
 
     def __init__(self, workers: int | None = None, program: Sequence[str] = TRAIN) -> None:
         self.workers = workers or cores()
         self.program = tuple(program)
+        self._chosen = workers is not None
+
+    def limit(self, memory: int) -> None:
+        """Limit the processes to those that fit into the free memory of this machine.
+
+        Raises:
+            ConfigError: There is less memory than the user's workers need, or than a run needs.
+        """
+        free = psutil.virtual_memory().available
+        fitting = free // memory
+        if fitting < 1 or (self._chosen and fitting < self.workers):
+            needed = memory * (self.workers if self._chosen else 1)
+            why = f"needs {needed / 1e9:,.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
+            allowed = f"at most {fitting}" if fitting else f"a machine with {memory / 1e9:,.1f} GB, or a smaller run"
+            raise ConfigError(bad_value("--workers", self.workers if self._chosen else 1, allowed, why))
+        self.workers = min(self.workers, fitting)
 
     def submit(self, job: Job) -> subprocess.Popen[bytes]:
         """Start the process of a run; it does not end with this process, but `stop_left_over` stops it later."""
-        with job.log.open("ab") as log:
-            return subprocess.Popen(  # noqa: S603  (the program that runs now)
-                [*self.program, *job.words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={"OMP_NUM_THREADS": "1", **os.environ},
-                start_new_session=True,  # Ctrl-C reaches the runs once, through `stop`
-            )
+        return start(self.program, job, start_new_session=True)  # Ctrl-C reaches the runs once, through `stop`
 
     def poll(self, handle: subprocess.Popen[bytes]) -> int | None:
         """Return the exit code of a run; None while it is executing."""
@@ -84,18 +110,37 @@ class LocalExecutor:
         handle.terminate()
 
 
+def start(program: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
+    """Start the process of a run with one thread; its output goes to the log.
+
+    Args:
+        program: Words that start the program.
+        job: The run.
+        **options: Further arguments of `Popen`.
+    """
+    with job.log.open("ab") as log:
+        return subprocess.Popen(  # noqa: S603  (the program that runs now)
+            [*program, *job.words()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={"OMP_NUM_THREADS": "1", **os.environ, OWNER: str(job.log)},
+            **options,
+        )
+
+
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def stop_left_over(folder: Path) -> None:
-    """Stop the runs below a folder that a killed sweep has left executing; they save checkpoints.
+    """Stop the runs that a killed sweep has left executing; they save checkpoints.
 
     Args:
-        folder: Absolute path that is a part of the commands of the runs.
+        folder: Absolute path of the sweep.
     """
-    processes = [process for process in psutil.process_iter(["cmdline"]) if _works_in(folder, process.info["cmdline"])]
+    processes = [process for process in psutil.process_iter() if _belongs_to(process, folder)]
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
@@ -104,7 +149,10 @@ def stop_left_over(folder: Path) -> None:
             process.kill()
 
 
-def _works_in(folder: Path, words: Sequence[str] | None) -> bool:
-    """Return whether a command trains below a folder."""
-    inside = (word.startswith(f"{folder}{os.sep}") for word in words or ())
-    return any(inside) and "train" in (words or ())
+def _belongs_to(process: psutil.Process, folder: Path) -> bool:
+    """Return whether a sweep has started a process; worker processes of a run end with the run."""
+    try:
+        log = process.environ().get(OWNER, "")
+        return log.startswith(f"{folder}{os.sep}") and process.pid == os.getsid(process.pid)
+    except (psutil.Error, OSError):  # ended, or of another user
+        return False

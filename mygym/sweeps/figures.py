@@ -1,8 +1,9 @@
-"""Figures of a sweep: scores over the values of each parameter, and parallel coordinates of the trials."""
+"""Figures of a sweep: slices, parallel coordinates, Pareto front, population."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,6 +86,71 @@ def draw_parallel(points: Points, scores: Sequence[float], objective: str, maxim
     panel.set_yticks([])
     panel.grid(visible=False)
     panel.set_title("the best quarter of the trials in colour")
+    return figure
+
+
+@styled()
+def draw_front(scores: Sequence[Sequence[float]], front: Sequence[Sequence[float]], names: Sequence[str]) -> Figure:
+    """Draw the second objective over the first: all trials, and the Pareto front as a line.
+
+    Args:
+        scores: Both scores of each complete trial.
+        front: Both scores of the trials of the front, in their order.
+        names: Names of the objectives.
+    """
+    figure, [[panel]] = make_panels(1, 1)
+    (first, second), (x, y) = np.array(scores).T, np.array(front).T
+    panel.scatter(first, second, s=18, color="0.7", label="trials")
+    panel.plot(x, y, "o-", color=COLOURS[0], ms=5, label="Pareto front")
+    panel.set_xlabel(names[0])
+    panel.set_ylabel(names[1])
+    panel.legend()
+    return figure
+
+
+@dataclass(frozen=True)
+class Step:
+    """A generation of a member of a population."""
+
+    steps: tuple[int, int]
+    """Env steps at its begin and end."""
+    scores: tuple[float | None, float | None]
+    """Scores of its parent and of itself; None if unknown."""
+    values: Mapping[str, tuple[float, float]]
+    """Key → value of its parent and of itself."""
+    copied: bool
+    """Whether it continues the checkpoint of another member."""
+
+
+@styled()
+def draw_population(members: Sequence[Step], keys: Sequence[str], objective: str) -> Figure:
+    """Draw the score and each value over the env steps; copies are dashed and in another colour.
+
+    Args:
+        members: The members of all generations.
+        keys: Keys of the parameters.
+        objective: Name of the score.
+    """
+    columns = min(COLUMNS, len(keys) + 1)
+    figure, panels = make_panels(-(-(len(keys) + 1) // columns), columns)
+    flat = [panel for row in panels for panel in row]
+    for member in members:
+        colour, line = (COLOURS[1], "--") if member.copied else (COLOURS[0], "-")
+        known = [(x, y) for x, y in zip(member.steps, member.scores, strict=True) if y is not None]
+        if known:
+            flat[0].plot([x for x, _ in known], [y for _, y in known], marker=".", lw=0.8, color=colour, ls=line)
+        for key, panel in zip(keys, flat[1:], strict=False):
+            first, second = member.values[key]
+            begin, end = member.steps
+            panel.plot([begin, begin, end], [first, second, second], lw=0.8, color=colour, ls=line)
+    for panel, name in zip(flat, [objective, *keys], strict=False):
+        panel.set_ylabel(name)
+        panel.set_xlabel("env steps")
+    for key, panel in zip(keys, flat[1:], strict=False):
+        if spans_decades([value for member in members for value in member.values[key]]):
+            panel.set_yscale("log")
+    for panel in flat[len(keys) + 1 :]:
+        panel.set_visible(False)
     return figure
 
 

@@ -15,7 +15,7 @@ from mygym.nested import at
 from mygym.reporting.statistics import iqm
 from mygym.runs.result import Result
 
-NAMES = ("success", "steps_to_0.9", "seconds_to_0.9", "{maximize: KEY}", "{minimize: KEY}")
+NAMES = ("success", "seconds", "steps_to_0.9", "seconds_to_0.9", "{maximize: KEY}", "{minimize: KEY}")
 FORMS = f"{', '.join(NAMES)}; KEY: a number in result.json, e.g. mean_return"
 
 NUMBERS = ("steps", "success_rate", "mean_return", "wall_time_s", "steps_per_second")
@@ -80,6 +80,8 @@ def parse_objective(setting: str | Mapping[Any, str]) -> Objective:
     """
     if setting == "success":
         return Objective("success", True, ("success_rate",))
+    if setting == "seconds":
+        return Objective("seconds", False, ("wall_time_s",))
     if isinstance(setting, str):
         match = re.fullmatch(r"(steps|seconds)_to_(0\.\d+|1|1\.0)", setting)
         if match is None or float(match[2]) == 0:
@@ -95,6 +97,6 @@ def parse_objective(setting: str | Mapping[Any, str]) -> Objective:
     return Objective(key, direction == "maximize", path)
 
 
-def judge(scores: Sequence[float]) -> float:
-    """Return the score of a trial: the interquartile mean over the scores of its seeds."""
-    return float(iqm(np.array(scores, float).reshape(-1, 1)))
+def judge(scores: Sequence[Sequence[float]]) -> list[float]:
+    """Return a score for each objective: the interquartile mean over the seeds, from scores `(seeds, objectives)`."""
+    return [float(iqm(np.array(of_seeds, float).reshape(-1, 1))) for of_seeds in zip(*scores, strict=True)]

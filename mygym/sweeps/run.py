@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.errors import RunError
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.reporting import sweep_files
 from mygym.runs import files
-from mygym.sweeps import results, storage
+from mygym.sweeps import population, population_results, results, storage
 from mygym.sweeps.checking import check_space
 from mygym.sweeps.executors import Executor, stop_left_over
+from mygym.sweeps.memory import run_memory
+from mygym.sweeps.past import add, find_trials
 from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
 from mygym.sweeps.search import Search
 from mygym.sweeps.settings import Sweep, make_sweep
@@ -39,6 +42,7 @@ def new_sweep(
     overrides: Mapping[str, Any],
     executor: Executor,
     notify: Callable[[str], None],
+    past: Sequence[str] = (),
 ) -> Report:
     """Execute a new sweep.
 
@@ -48,6 +52,7 @@ def new_sweep(
         overrides: Values and ranges of flags.
         executor: Executes the runs.
         notify: Called with messages for the user.
+        past: Folders whose runs become trials.
 
     Returns:
         The trials and the best of them.
@@ -58,10 +63,17 @@ def new_sweep(
         RunError: No trial has ended with a score.
     """
     sweep = make_sweep(file, overrides)
-    check_optuna(sweep.sampler)
-    evaluations = check_space(sweep)
-    storage.create(folder, sweep)
-    return _execute(folder.resolve(), sweep, evaluations, executor, notify)
+    _check(sweep)
+    extent = check_space(sweep)
+    memory = run_memory(extent.largest)
+    executor.limit(memory)
+    if past and sweep.settings.population:
+        raise ConfigError(bad_value("--past", list(past), "no folder", "cannot be combined with sweep.population"))
+    trials = find_trials(sweep, past)
+    if trials:
+        notify(f"{len(trials)} trials are runs of {', '.join(past)}")
+    storage.create(folder, sweep, trials)
+    return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
 
 
 def resume_sweep(
@@ -91,25 +103,49 @@ def resume_sweep(
     stored = storage.read(folder)
     sweep = make_sweep(stored.to_file() if file is None else file, overrides)
     storage.check_same(folder, stored, sweep)
-    check_optuna(sweep.sampler)
-    return _execute(folder.resolve(), sweep, check_space(sweep), executor, notify)
+    _check(sweep)
+    extent = check_space(sweep)
+    memory = run_memory(extent.largest)
+    executor.limit(memory)
+    return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
 
 
-def _execute(folder: Path, sweep: Sweep, evaluations: int, executor: Executor, notify: Callable[[str], None]) -> Report:
-    with storage.lock(folder), quiet(), _writing(folder):
+def _check(sweep: Sweep) -> None:
+    """Check that the search can take the parameters, and that its packages are installed.
+
+    Raises:
+        ConfigError: They cannot, or a package is missing.
+    """
+    if sweep.settings.population is None:
+        check_optuna(sweep.sampler)
+    else:
+        population.check(sweep)
+
+
+def _execute(
+    folder: Path, sweep: Sweep, evaluations: int, memory: int, executor: Executor, notify: Callable[[str], None]
+) -> Report:
+    if sweep.settings.population is not None:
+        with storage.lock(folder), writing(folder):
+            stop_left_over(folder)
+            rows = population_results.write(population.search(folder, sweep, executor, memory, notify))
+            return Report(folder, sweep.objective.name, folder / sweep_files.BEST, {}, rows)
+    with storage.lock(folder), quiet(), writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
-        files.write_yaml(folder / storage.FILE, sweep.to_file())  # the number of trials may have changed
-        stop_left_over(folder / storage.TRIALS)
-        Search(folder, sweep, study, executor, notify).run()
+        files.write_yaml(folder / sweep_files.SWEEP, sweep.to_file())  # the number of trials may have changed
+        stop_left_over(folder)
+        add(folder, sweep, study)
+        Search(folder, sweep, study, executor, notify, memory).run()
         rows = results.write_results(folder, sweep, study)
-        if results.best(study) is None:
-            table = folder / storage.TABLE
+        if results.best(sweep, study) is None:
+            table = folder / sweep_files.TABLE
             raise RunError(f"no trial has ended with a score: the column `error` of {table} has reasons")
-        return Report(folder, sweep.objective.name, folder / storage.BEST, results.importances(study, sweep), rows)
+        names = ", ".join(each.name for each in sweep.objectives)
+        return Report(folder, names, folder / sweep_files.BEST, results.importances(study, sweep), rows)
 
 
 @contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
     """Convert system errors of the search and of the journal.
 
     Raises:

@@ -6,6 +6,7 @@ whose seed follows from the number of the trial; everything else that a sampler 
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,19 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mygym.errors import ConfigError
-from mygym.sweeps.space import Parameter
+from mygym.sweeps.space import LISTS, Parameter
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.pruners import BasePruner
-    from optuna.samplers import BaseSampler
+    from optuna.samplers import BaseSampler, NSGAIISampler
     from optuna.study import Study
-    from optuna.trial import Trial
+    from optuna.trial import FrozenTrial, Trial
 
 PRUNED_FROM = 5
 """Number of complete trials from which the pruner `median` stops trials."""
 
 REDUCTION = 3
 """The pruner `hyperband` keeps a third of the trials at each rung."""
+
+POPULATION = 10
+"""Trials of a generation of the sampler `nsga2`."""
 
 
 def check_optuna(sampler: str) -> None:
@@ -53,6 +58,7 @@ def quiet() -> Iterator[None]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="optuna")
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         yield
 
 
@@ -60,16 +66,16 @@ def make_pruner(name: str, evaluations: int) -> BasePruner:
     """Return a pruner.
 
     Args:
-        name: `none`, `median` or `hyperband`.
+        name: `none`, `median`, `hyperband` or `wilcoxon`.
         evaluations: Number of evaluations of the longest run.
     """
-    from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner
+    from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
 
     if name == "median":
         return MedianPruner(n_startup_trials=PRUNED_FROM)
     if name == "hyperband":
         return HyperbandPruner(min_resource=1, max_resource=max(1, evaluations), reduction_factor=REDUCTION)
-    return NopPruner()
+    return WilcoxonPruner() if name == "wilcoxon" else NopPruner()
 
 
 def ask(study: Study, parameters: Sequence[Parameter], sampler: str, seed: int) -> Trial:
@@ -78,7 +84,7 @@ def ask(study: Study, parameters: Sequence[Parameter], sampler: str, seed: int) 
     Args:
         study: The study.
         parameters: Parameters in their order.
-        sampler: `grid`, `random`, `tpe` or `cmaes`.
+        sampler: `grid`, `random`, `tpe`, `cmaes` or `nsga2`.
         seed: Seed of the sampler.
     """
     from optuna.trial import TrialState
@@ -88,20 +94,35 @@ def ask(study: Study, parameters: Sequence[Parameter], sampler: str, seed: int) 
     number = waiting[0] if waiting else len(trials)
     study.sampler = _sampler(sampler, seed, number)
     if sampler == "grid" and not waiting:
-        combination = grid_values(parameters, number)
-        study.enqueue_trial({each.key: each.stored(value) for each, value in zip(parameters, combination, strict=True)})
+        study.enqueue_trial(_next_of_grid(parameters, trials))
     return suggest(study.ask(), parameters, sampler, seed)
 
 
 def suggest(trial: Trial, parameters: Sequence[Parameter], sampler: str, seed: int) -> Trial:
     """Draw the values that a trial does not have yet: all of a new trial, the rest if a process was killed."""
+    from optuna.samplers import NSGAIISampler
+
     trial.study.sampler = _sampler(sampler, seed, trial.number)
     if any(each.key not in trial.params for each in parameters):
+        if isinstance(trial.study.sampler, NSGAIISampler):
+            _store_parents(trial.study.sampler, trial)
         _ = trial.relative_params  # drawn together, before any other value
-    for index, each in enumerate(parameters, start=1):
+    for index, (key, distribution) in enumerate(distributions(parameters).items(), start=1):
         trial.study.sampler = _sampler(sampler, seed, trial.number, index)
-        _suggest(trial, each)
+        trial._suggest(key, distribution)  # as suggest_float and its like do
     return trial
+
+
+def _next_of_grid(parameters: Sequence[Parameter], trials: Sequence[FrozenTrial]) -> dict[str, Any]:
+    """Return the first combination of a grid that no trial has; past trials may have any."""
+
+    def combination(index: int) -> dict[str, Any]:
+        pairs = zip(parameters, grid_values(parameters, index), strict=True)
+        return {each.key: each.stored(value) for each, value in pairs}
+
+    known = [trial.params for trial in trials if "past" in trial.user_attrs]
+    new = (index for index in itertools.count() if not known or combination(index) not in known)
+    return combination(next(itertools.islice(new, len(trials) - len(known), None)))
 
 
 def grid_values(parameters: Sequence[Parameter], number: int) -> list[Any]:
@@ -114,21 +135,34 @@ def grid_values(parameters: Sequence[Parameter], number: int) -> list[Any]:
     return values
 
 
-def _suggest(trial: Trial, parameter: Parameter) -> None:
-    if parameter.kind in ("grid", "choice"):
-        trial.suggest_categorical(parameter.key, [parameter.stored(value) for value in parameter.values])
-    elif parameter.kind == "int":
-        trial.suggest_int(parameter.key, *parameter.values)
-    else:
-        trial.suggest_float(parameter.key, *parameter.values, log=parameter.kind == "loguniform")
+def _store_parents(sampler: NSGAIISampler, trial: Trial) -> None:
+    """Store the parents of a trial in the journal, which returns them in another order than their first selection."""
+    frozen = trial.storage.get_trial(trial._trial_id)
+    sampler.get_parent_population(trial.study, sampler.get_trial_generation(trial.study, frozen))
+
+
+def distributions(parameters: Sequence[Parameter]) -> dict[str, BaseDistribution]:
+    """Return key → range of each parameter as Optuna has it."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    ranges: dict[str, BaseDistribution] = {}
+    for each in parameters:
+        if each.kind in LISTS:
+            ranges[each.key] = CategoricalDistribution([each.stored(value) for value in each.values])
+        elif each.kind == "int":
+            ranges[each.key] = IntDistribution(*each.values)
+        else:
+            low, high = each.values
+            ranges[each.key] = FloatDistribution(low, high, log=each.kind == "loguniform")
+    return ranges
 
 
 def _sampler(name: str, *numbers: int) -> BaseSampler:
-    from optuna.samplers import CmaEsSampler, RandomSampler, TPESampler
+    from optuna.samplers import CmaEsSampler, NSGAIISampler, RandomSampler, TPESampler
 
     seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
     if name == "tpe":
         return TPESampler(seed=seed)
     if name == "cmaes":  # lists, which have no order, are drawn at random
         return CmaEsSampler(seed=seed, warn_independent_sampling=False, independent_sampler=RandomSampler(seed=seed))
-    return RandomSampler(seed=seed)
+    return NSGAIISampler(population_size=POPULATION, seed=seed) if name == "nsga2" else RandomSampler(seed=seed)

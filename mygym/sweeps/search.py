@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mygym.errors import InterruptedRunError
 from mygym.nested import merged
 from mygym.runs.stop_request import StopRequest
-from mygym.sweeps import results, storage, trial_runs
+from mygym.sweeps import batch, results, storage, trial_runs
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.objective import judge
 from mygym.sweeps.samplers import ask, suggest
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial, TrialState
 
-POLL = 0.05
-"""s between two looks at the processes of the runs."""
+BY_FIRST_SEED = ("median", "hyperband")
+"""Pruners that compare the evaluations of the first seed."""
 
 WATCH = 1.0
 """s between two looks at the evaluations of a run that a pruner may stop."""
@@ -46,8 +46,10 @@ class OpenTrial:
     """Whether the journal has its end; its runs may still be stopping."""
     undecided: bool = False
     """Whether a killed process may have shown the last evaluation to the pruner without its decision."""
+    looked: int = 0
+    """Number of outcomes at the last look at the figures for the pruner."""
     next_look: float = 0.0
-    """`time.monotonic()` of the next look at its evaluations; infinite after all of them."""
+    """`time.monotonic()` of the next look at the figures; infinite if only another outcome can change them."""
 
 
 @dataclass
@@ -67,6 +69,8 @@ class Search:
     study: Study
     executor: Executor
     notify: Callable[[str], None]
+    memory: int
+    """Estimated bytes of a run."""
     open: list[OpenTrial] = field(default_factory=list)
     ended: int = 0
     """Trials that ended in this process."""
@@ -85,7 +89,7 @@ class Search:
                 self._fill()
                 if not self.open:
                     return
-                time.sleep(POLL)
+                time.sleep(batch.POLL)
             self._stop_all()
         raise InterruptedRunError(f"interrupted; go on with: mygym sweep --resume {self.folder}")
 
@@ -108,7 +112,7 @@ class Search:
         trial_runs.write_config(folder, merged(FAST, with_values(self.sweep.base, values)))
         opened = OpenTrial(trial, folder, list(self.sweep.seeds))
         for seed in self.sweep.seeds:
-            self._end_run(opened, seed, trial_runs.outcome(folder, seed, self.sweep.objective))
+            self._end_run(opened, seed, trial_runs.outcome(folder, seed, self.sweep.objectives))
         self.open.append(opened)
         return opened
 
@@ -124,7 +128,7 @@ class Search:
             opened, seed = next(self._startable(), (None, None))
             if opened is not None and seed is not None:
                 opened.waiting.remove(seed)
-                opened.running[seed] = self.executor.submit(trial_runs.job(opened.folder, seed, imports))
+                opened.running[seed] = self.executor.submit(trial_runs.job(opened.folder, seed, imports, self.memory))
             elif self._asked() < self.sweep.trials:
                 settings = self.sweep.settings
                 self._open(ask(self.study, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
@@ -132,12 +136,14 @@ class Search:
                 return
 
     def _startable(self) -> Iterator[tuple[OpenTrial, int]]:
-        """Yield the runs that may start; with a pruner, the first seed decides whether the other seeds begin."""
+        """Yield the runs that may start; the first seed may decide whether the other seeds begin."""
         first = self.sweep.seeds[0]
         for opened in self.open:
             if not opened.judged:
-                alone = self._prunes and first not in opened.outcomes
-                yield from ((opened, seed) for seed in opened.waiting if not alone or seed == first)
+                alone = self.sweep.settings.pruner in BY_FIRST_SEED and first not in opened.outcomes
+                for seed in opened.waiting:
+                    if (not alone or seed == first) and not trial_runs.is_busy(opened.folder, seed):
+                        yield opened, seed
 
     def _asked(self) -> int:
         import optuna
@@ -147,17 +153,13 @@ class Search:
 
     # Ends ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def _prunes(self) -> bool:
-        return self.sweep.settings.pruner != "none"
-
     def _collect(self, began: float) -> None:
         """Record the runs and trials that have ended, and stop the runs of trials that are pruned."""
         for opened in list(self.open):
             for seed, handle in list(opened.running.items()):
                 if self.executor.poll(handle) is not None:
                     del opened.running[seed]
-                    ended = trial_runs.outcome(opened.folder, seed, self.sweep.objective)
+                    ended = trial_runs.outcome(opened.folder, seed, self.sweep.objectives)
                     self._end_run(opened, seed, ended or trial_runs.failure(opened.folder, seed))
             if not opened.judged and self._judge(opened):
                 opened.judged = True
@@ -173,37 +175,41 @@ class Search:
         from optuna.trial import TrialState
 
         outcomes = [opened.outcomes[seed] for seed in self.sweep.seeds if seed in opened.outcomes]
-        if any(outcome.score is None for outcome in outcomes):
+        if not all(outcome.scores for outcome in outcomes):
             self._record(opened, outcomes, TrialState.FAIL)
-        elif self._prunes and self._is_bad(opened):
+        elif self.sweep.settings.pruner != "none" and self._is_bad(opened):
             self._record(opened, outcomes, TrialState.PRUNED)
         elif len(outcomes) == len(self.sweep.seeds):
-            score = judge([outcome.score or 0.0 for outcome in outcomes])
-            self._record(opened, outcomes, TrialState.COMPLETE, score)
+            self._record(opened, outcomes, TrialState.COMPLETE, judge([outcome.scores for outcome in outcomes]))
         else:
             return False
         return True
 
     def _record(
-        self, opened: OpenTrial, outcomes: Sequence[Outcome], state: TrialState, score: float | None = None
+        self, opened: OpenTrial, outcomes: Sequence[Outcome], state: TrialState, scores: list[float] | None = None
     ) -> None:
         opened.trial.set_user_attr("runs", [outcome.to_json() for outcome in outcomes])
-        self.study.tell(opened.trial, score, state)
+        self.study.tell(opened.trial, scores, state)
 
     def _is_bad(self, opened: OpenTrial) -> bool:
-        """Show the evaluations of the first seed to the pruner, each once and in their order, whenever they come."""
-        ended, now = self.sweep.seeds[0] in opened.outcomes, time.monotonic()
-        if opened.next_look == math.inf or (now < opened.next_look and not ended):
+        """Show the figures of a trial to the pruner, each once and in their order, whenever they come."""
+        ended, now = len(opened.outcomes), time.monotonic()
+        if ended == opened.looked and now < opened.next_look:
             return False
-        opened.next_look = math.inf if ended else now + WATCH
-        known = len(self._frozen(opened).intermediate_values)
-        figures = trial_runs.evaluations(opened.folder, self.sweep.seeds[0], self.sweep.objective.metric)
-        if opened.undecided and opened.trial.should_prune():
+        follows = self.sweep.settings.pruner in BY_FIRST_SEED and self.sweep.seeds[0] not in opened.outcomes
+        opened.looked, opened.next_look = ended, now + WATCH if follows else math.inf
+        run = trial_runs.find_run(opened.folder, self.sweep.seeds[0])
+        figures = trial_runs.figures_for_pruner(run, self.sweep, opened.outcomes)
+        known = self._frozen(opened).intermediate_values
+        whole = self.sweep.settings.pruner not in BY_FIRST_SEED and ended == len(self.sweep.seeds)  # nothing to save
+        if opened.undecided and not whole and opened.trial.should_prune():
             return True
         opened.undecided = False
-        for step, figure in enumerate(figures[known:], start=known + 1):
-            opened.trial.report(self.sweep.objective.intermediate(figure), step)
-            if opened.trial.should_prune():
+        for step, figure in figures.items():
+            if step in known:
+                continue
+            opened.trial.report(figure, step)
+            if not whole and opened.trial.should_prune():
                 return True
         return False
 
@@ -211,15 +217,11 @@ class Search:
         return self.study.get_trials(deepcopy=False)[opened.trial.number]
 
     def _stop_all(self) -> None:
-        handles = [handle for opened in self.open for handle in opened.running.values()]
-        for handle in handles:
-            self.executor.stop(handle)
-        while any(self.executor.poll(handle) is None for handle in handles):
-            time.sleep(POLL)
+        batch.stop_all(self.executor, [handle for opened in self.open for handle in opened.running.values()])
 
     def _announce(self, opened: OpenTrial, began: float) -> None:
         """Report the end of a trial, the best trial so far, and the time left."""
-        best = results.best(self.study)
+        best = results.best(self.sweep, self.study)
         if best is not None and best.number == opened.trial.number:
             results.write_best(self.folder, self.sweep, best)
         done = sum(trial.state.is_finished() for trial in self.study.get_trials(deepcopy=False))

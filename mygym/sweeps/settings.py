@@ -22,11 +22,29 @@ SECTION = "sweep"
 TRIALS = 30
 """Default number of trials, unless the space is a grid."""
 
+FEWEST_SEEDS = 5
+"""Fewest seeds with which the pruner `wilcoxon` can save runs: of 4 seeds that are all worse, p is 0.06."""
+
 MOST = 100_000
 """Largest number of trials."""
 
 FAST = {"video": {"episodes": 0}, "tensorboard": False, "subprocesses": False}
 """Values of the runs of a sweep that the user has not set."""
+
+
+class PopulationSettings(Section):
+    """Settings of population-based training: the section `sweep.population`."""
+
+    members: Annotated[int, Field(ge=2, le=1000)] = Field(8, description="number of runs that learn side by side")
+    generations: Annotated[int, Field(ge=2, le=1000)] = Field(
+        5, description="parts of a run; after each, bad members go on from copies of good members"
+    )
+    replaced: Annotated[float, Field(gt=0, le=0.5)] = Field(
+        0.25, description="share of the members that is replaced after each generation by copies of the best"
+    )
+
+
+ObjectiveSetting = str | dict[Literal["maximize", "minimize"], str]
 
 
 class SweepSettings(Section):
@@ -35,18 +53,23 @@ class SweepSettings(Section):
     trials: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
         None, description=f"number of trials (default: {TRIALS}, or the whole grid)"
     )
-    sampler: Literal["grid", "random", "tpe", "cmaes"] | None = Field(
+    sampler: Literal["grid", "random", "tpe", "cmaes", "nsga2"] | None = Field(
         None, description="choice of the values (default: grid if all ranges are grids, else tpe)"
     )
-    pruner: Literal["none", "median", "hyperband"] = Field(
-        "none", description="stops bad trials: by the evaluations of their first seed"
+    pruner: Literal["none", "median", "hyperband", "wilcoxon"] = Field(
+        "none", description="stops bad trials: by the evaluations of their first seed; wilcoxon: by their seeds so far"
     )
     sampler_seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of the sampler")
     seeds: Annotated[int, Field(ge=1, le=100)] | Annotated[list[int], Field(min_length=1)] = Field(
         1, description="seeds of each trial: a number of seeds, counted from `seed` of the config, or a list"
     )
-    objective: str | dict[Literal["maximize", "minimize"], str] = Field(
-        "success", description="success, steps_to_0.9, seconds_to_0.9, or {maximize: KEY} or {minimize: KEY}"
+    objective: ObjectiveSetting | Annotated[list[ObjectiveSetting], Field(min_length=2, max_length=2)] | None = Field(
+        None,
+        description="success (default), seconds, steps_to_0.9, seconds_to_0.9, {maximize: KEY} or {minimize: KEY}, or "
+        "two of them (default of nsga2: [success, seconds])",
+    )
+    population: PopulationSettings | None = Field(
+        None, description="population-based training in place of trials: the values change while the members learn"
     )
     space: Literal["default"] | None = Field(
         None, description="default: the search space that the algorithm has registered, below the ranges of the file"
@@ -70,17 +93,27 @@ class Sweep:
     parameters: tuple[Parameter, ...]
     """Sorted by key, because samplers draw in this order."""
     seeds: tuple[int, ...]
-    objective: Objective
+    objectives: tuple[Objective, ...]
+    """One objective; two if a sweep searches the trade-off between them."""
+
+    @property
+    def objective(self) -> Objective:
+        """The first objective, which chooses the best trial."""
+        return self.objectives[0]
 
     @property
     def sampler(self) -> str:
         """Name of the sampler."""
+        if self.settings.population is not None:
+            return "random"
         only_grids = all(parameter.kind == "grid" for parameter in self.parameters)
         return self.settings.sampler or ("grid" if only_grids else "tpe")
 
     @property
     def trials(self) -> int:
-        """Number of trials; of a grid at most all combinations."""
+        """Number of trials: of a grid at most all combinations, of a population its members."""
+        if self.settings.population is not None:
+            return self.settings.population.members
         whole = size(self.parameters)
         if self.sampler == "grid" and whole is not None:
             return min(self.settings.trials or MOST, whole)
@@ -126,12 +159,48 @@ def make_sweep(file: Mapping[str, Any], overrides: Mapping[str, Any] | None = No
     seeds = settings.seeds if isinstance(settings.seeds, list) else range(first, first + settings.seeds)
     base = {key: value for key, value in base.items() if key != "seed"}
     parameters = tuple(sorted(parameters, key=lambda parameter: parameter.path))  # a file may list them otherwise
-    sweep = Sweep(settings, base, parameters, tuple(seeds), parse_objective(settings.objective))
+    wanted = settings.objective or (["success", "seconds"] if settings.sampler == "nsga2" else "success")
+    settings = settings.model_copy(update={"objective": wanted})
+    objectives = tuple(map(parse_objective, wanted if isinstance(wanted, list) else [wanted]))
+    sweep = Sweep(settings, base, parameters, tuple(seeds), objectives)
+    _check_objectives(sweep)
     endless = next((parameter for parameter in parameters if parameter.finite is None), None)
     if sweep.sampler == "grid" and endless is not None:
         why = f"needs lists or whole numbers, and {endless.key} has the range {endless.kind}"
-        raise ConfigError(bad_value("sweep.sampler", "grid", ["random", "tpe", "cmaes"], why))
+        raise ConfigError(bad_value("sweep.sampler", "grid", ["random", "tpe", "cmaes", "nsga2"], why))
     return sweep
+
+
+def _check_objectives(sweep: Sweep) -> None:
+    """Refuse samplers and pruners that do not suit the objectives or the seeds.
+
+    Raises:
+        ConfigError: They do not.
+    """
+    settings, several = sweep.settings, len(sweep.objectives) > 1
+    if settings.population is not None:
+        alone: dict[str, tuple[Any, Any]] = {
+            "sampler": (settings.sampler or "random", "random"),
+            "pruner": (settings.pruner, "none"),
+            "seeds": (len(sweep.seeds), 1),
+            "objective": (len(sweep.objectives), 1),
+            "trials": (settings.trials or sweep.trials, sweep.trials),
+        }
+        for key, (value, allowed) in alone.items():
+            if value != allowed:
+                raise ConfigError(
+                    bad_value(f"sweep.{key}", value, str(allowed), "cannot be combined with sweep.population")
+                )
+    if several and sweep.sampler == "cmaes":
+        why = "maximizes or minimizes a single number"
+        raise ConfigError(bad_value("sweep.sampler", "cmaes", ["nsga2", "tpe", "random", "grid"], why))
+    if several and settings.pruner != "none":
+        why = "compares trials by a single number, and the sweep has two objectives"
+        raise ConfigError(bad_value("sweep.pruner", settings.pruner, ["none"], why))
+    if settings.pruner == "wilcoxon" and len(sweep.seeds) < FEWEST_SEEDS:
+        why = "stops a trial after 4 seeds at the earliest, so that no run would be saved"
+        allowed = f"{FEWEST_SEEDS} or more, or another sweep.pruner"
+        raise ConfigError(bad_value("sweep.seeds", len(sweep.seeds), allowed, why))
 
 
 def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:

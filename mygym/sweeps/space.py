@@ -50,6 +50,13 @@ class Parameter:
         middle = math.sqrt(low * high) if self.kind == "loguniform" else (low + high) / 2
         return (low, high, (low + high) // 2 if self.kind == "int" else middle)
 
+    def contains(self, value: Any) -> bool:
+        """Return whether a value of a config lies in the range."""
+        if self.kind in LISTS:
+            return value in self.values
+        kinds = int if self.kind == "int" else (int, float)
+        return isinstance(value, kinds) and not isinstance(value, bool) and self.values[0] <= value <= self.values[1]
+
     def stored(self, value: Any) -> Any:
         """Return a value in the form in which Optuna stores it: those of lists as JSON."""
         return json.dumps(value) if self.kind in LISTS else value

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mygym.config import load_file
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting.settings import different_keys
+from mygym.reporting.sweep_files import SWEEP
 from mygym.runs import files
 from mygym.sweeps.settings import Sweep, make_sweep
 
@@ -17,12 +20,8 @@ if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.study import Study
 
-FILE = "sweep.yaml"
 JOURNAL = "journal.log"
-BEST = "best.yaml"
-TABLE = "trials.csv"
-SLICES = "slices.svg"
-PARALLEL = "parallel.svg"
+PAST = "past.json"
 TRIALS = "trials"
 LOCK = ".lock"
 STUDY = "mygym"
@@ -34,8 +33,13 @@ def trial_folder(folder: Path, number: int) -> Path:
     return folder / TRIALS / f"{number:04}"
 
 
-def create(folder: Path, sweep: Sweep) -> None:
+def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -> None:
     """Create the folder of a new sweep.
+
+    Args:
+        folder: New folder.
+        sweep: The sweep.
+        past: Trials of past runs (`mygym.sweeps.past`).
 
     Raises:
         ConfigError: The folder exists, or cannot be created.
@@ -47,19 +51,25 @@ def create(folder: Path, sweep: Sweep) -> None:
     except OSError as error:
         why = f"cannot be created ({error.strerror or error})"
         raise ConfigError(bad_value("--out", str(folder), "a folder that you may write to", why)) from None
-    files.write_yaml(folder / FILE, sweep.to_file())
+    if past:
+        files.write_text(folder / PAST, json.dumps(past, indent=2) + "\n")
+    files.write_yaml(folder / SWEEP, sweep.to_file())  # last: from now on the folder is a sweep
 
 
-def read(folder: Path) -> Sweep:
+def read(folder: Path, flag: str = "--resume") -> Sweep:
     """Return the sweep in a folder.
+
+    Args:
+        folder: The folder.
+        flag: Flag that names it, for the message.
 
     Raises:
         ConfigError: The folder has no sweep.
     """
-    if not files.is_file(folder / FILE):
-        near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{FILE}")) if folder.parent.is_dir() else []
-        raise ConfigError(bad_value("--resume", str(folder), near or "the folder of a sweep", f"has no {FILE}"))
-    return make_sweep(load_file(folder / FILE))
+    if not files.is_file(folder / SWEEP):
+        near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{SWEEP}")) if folder.parent.is_dir() else []
+        raise ConfigError(bad_value(flag, str(folder), near or "the folder of a sweep", f"has no {SWEEP}"))
+    return make_sweep(load_file(folder / SWEEP))
 
 
 def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
@@ -97,7 +107,7 @@ def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
         study = optuna.create_study(
             storage=JournalStorage(JournalFileBackend(str(journal))),
             study_name=STUDY,
-            direction="maximize" if sweep.objective.maximize else "minimize",
+            directions=["maximize" if each.maximize else "minimize" for each in sweep.objectives],
             pruner=pruner,
             load_if_exists=True,
         )
@@ -109,9 +119,30 @@ def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
         study.set_user_attr("sweep", content)
     elif known != content:
         keys = different_keys(dict(flatten(known)), dict(flatten(content)))
-        why = f"has another {keys[0] if keys else 'config'} than {folder / FILE}"
+        why = f"has another {keys[0] if keys else 'config'} than {folder / SWEEP}"
         raise ConfigError(bad_value("journal", str(journal), "the journal and the file of one sweep", why))
     return study
+
+
+def load_study(folder: Path) -> Study | None:
+    """Return the study of a sweep that another process may execute, for reading; None before it has begun.
+
+    Raises:
+        RunError: The journal is damaged.
+    """
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    journal = folder / JOURNAL
+    if not journal.is_file():
+        return None
+    try:
+        return optuna.load_study(study_name=STUDY, storage=JournalStorage(JournalFileBackend(str(journal))))
+    except KeyError:
+        return None
+    except (ValueError, LookupError, TypeError) as error:
+        raise RunError(f"{journal}: is damaged: {type(error).__name__}: {error}") from error
 
 
 def _repair(journal: Path) -> None:

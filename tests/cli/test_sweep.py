@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,6 +82,40 @@ def test_a_complete_sweep_is_read_again(swept: Path, mygym_command: Command) -> 
     assert len(runs_of(swept)) == 2
 
 
+def test_past_runs_become_trials(swept: Path, mygym_command: Command, tmp_path: Path) -> None:
+    words = ["sweep", str(swept.parent / "space.yaml"), "--past", str(swept), "--out", str(tmp_path / "new"), "--json"]
+    code, out, err = mygym_command(*words)
+    assert code == 0, err
+    rows = json.loads(out)["trials"]
+    assert {row["state"] for row in rows} == {"past"}
+    assert {str(row["score"]) for row in rows} == {row["score"] for row in rows_of(swept)}
+    assert not (tmp_path / "new/trials").exists()
+    code, out, err = mygym_command(*words[:-2], str(tmp_path / "other"), "--set", "n_envs=3")
+    assert code == 2
+    assert f"--past: '{swept}' has no such runs" in err
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_best_trial_is_trained_on(swept: Path, mygym_command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(swept, folder)
+    code, out, err = mygym_command("sweep", "--resume", str(folder), "--train-on", "1", "--steps", "192")
+    assert code == 0, err
+    assert out.splitlines()[-2] == f"best: {folder / 'trained_on.yaml'}"
+    trial = int(rows_of(folder)[0]["trial"])
+    (run,) = folder.glob(f"trials/{trial:04}/*/*/*/*/seed_0")
+    assert json.loads((run / "result.json").read_text())["steps"] == 192
+    assert "learning continues from 128 to 192 steps" in (folder / f"trials/{trial:04}/seed_0.log").read_text()
+
+
+def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) -> None:
+    code, out, err = mygym_command("sweep", "--watch", str(swept))
+    assert (code, err) == (0, "")
+    first, best = out.splitlines()
+    assert first == "2 of 2 trials"
+    assert best.startswith(f"best: trial {rows_of(swept)[0]['trial']}: mean_return")
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -95,6 +130,15 @@ def test_a_complete_sweep_is_read_again(swept: Path, mygym_command: Command) -> 
         ("--resume nowhere", "--resume: 'nowhere' has no sweep.yaml"),
         ("--resume a --out b", "--resume and --out exclude each other"),
         ("--space default --out taken", "--out: 'taken' exists already"),
+        ("--space default --past taken", "--past: 'taken' has no such runs"),
+        ("--space default --workers 9000", "--workers: 9000 needs"),
+        (
+            "--space algo_params.learning_rate={choice:[0.1]} --set algo_params.buffer_size=4_000_000_000",
+            "needs too much memory",
+        ),
+        ("--space default --train-on 3", "--train-on N needs --resume DIR and --steps N"),
+        ("--watch nowhere", "--watch: 'nowhere' has no sweep.yaml"),
+        ("--watch a --resume b", "it cannot be combined with --resume"),
     ],
 )
 def test_bad_input_writes_nothing(words: str, text: str, mygym_command: Command, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 from mygym.cli import dry_run
 from mygym.cli.main import run
 from mygym.registry import registry
-from mygym.sweeps import executors, search
+from mygym.sweeps import batch, executors
 from tests.short_checks import shorten
 from tests.sweeps.executor import InstantExecutor
 
@@ -174,7 +174,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
         warnings.simplefilter("default")
         shorten(patch)
         patch.setattr(dry_run, "STEPS", 2)
-        patch.setattr(search, "POLL", 0.0)
+        patch.setattr(batch, "POLL", 0.0)
         patch.setattr(executors, "LocalExecutor", lambda workers: InstantExecutor())  # tests/cli/test_sweep.py trains
         patch.chdir(folder)
         patch.setattr(sys, "argv", [str(script), *(arguments if program == "python" else words)])

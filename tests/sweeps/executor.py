@@ -9,12 +9,39 @@ from typing import Any
 
 import yaml
 
+from mygym.cli import train
 from mygym.runs import directory, files
 from mygym.runs.result import Result
 from mygym.sweeps.executors import Job
 
 EVALUATIONS = 6
 SETTING = ("reach", "panda", "ppo", "12345678")
+
+
+class TrainingExecutor:
+    """Trains each run in this process, and dies instead of a run."""
+
+    workers = 1
+
+    def __init__(self, dies_at: int = -1) -> None:
+        self.dies_at = dies_at
+        self.started: list[tuple[str, ...]] = []
+
+    def limit(self, memory: int) -> None:
+        assert memory > 100e6
+
+    def submit(self, job: Job) -> int:
+        if len(self.started) == self.dies_at:
+            raise KeyboardInterrupt
+        self.started.append(job.words())
+        train.main(self.started[-1])
+        return 0
+
+    def poll(self, handle: int) -> int:
+        return handle
+
+    def stop(self, handle: int) -> None:
+        raise AssertionError
 
 
 class InstantExecutor:
@@ -31,18 +58,25 @@ class InstantExecutor:
         """Largest number of runs at the same time."""
         self.running = 0
 
+    def limit(self, memory: int) -> None:
+        assert memory > 100e6
+
     def submit(self, job: Job) -> dict[str, Any]:
-        self.started.append(job.words)
+        words = job.words()
+        self.started.append(words)
         self.running += 1
         self.most = max(self.most, self.running)
-        if job.words[0] == "--resume":
-            run = Path(job.words[1])
+        if words[0] == "--resume":
+            run = Path(words[1])
         else:
-            _, config, _, seed, _, logdir = job.words
+            _, config, _, seed, _, logdir = words
             run = Path(logdir, *SETTING, f"seed_{seed}")
             run.mkdir(parents=True)  # a second start of a run would fail here
             (run / directory.CONFIG).write_text(Path(config).read_text() + f"\nseed: {seed}\n")
         values = yaml.safe_load((run / directory.CONFIG).read_text())
+        if "--steps" in words:
+            values["steps"] = int(words[words.index("--steps") + 1])
+            (run / directory.CONFIG).write_text(yaml.safe_dump(values))
         return {"run": run, "config": values, "job": job, "stop": False, "code": None}
 
     def poll(self, handle: Any) -> int | None:
@@ -67,8 +101,8 @@ class InstantExecutor:
         success = 1 / (1 + abs(math.log10(params["learning_rate"]) + 3)) - 0.01 * seed
         log = run / directory.PROGRESS
         lines = log.read_text().splitlines() if log.exists() else []
-        if len(lines) == EVALUATIONS:
-            return self._end(run, "done", success, 0)
+        if len(lines) == handle["config"].get("steps", 60) // 10:
+            return self._end(run, "done", success + 0.01 * (len(lines) - EVALUATIONS), 0)
         mark = len(lines)
         line = {"steps": 10 * mark, "time/wall_time_s": float(mark), "eval/success_rate": success * mark / 5}
         with log.open("a") as file:

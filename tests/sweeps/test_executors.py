@@ -42,15 +42,15 @@ def wait_for(log: Path) -> None:
 def test_a_process_for_each_job(executor: LocalExecutor, tmp_path: Path) -> None:
     assert executor.workers == cores() >= 1
     logs = [tmp_path / f"{word}.log" for word in ("pass", "fail")]
-    handles = [executor.submit(Job((log.stem,), log)) for log in logs]
+    handles = [executor.submit(Job(lambda word=log.stem: (word,), log)) for log in logs]
     assert [code(executor, handle) for handle in handles] == [0, 1]
     assert [log.read_text() for log in logs] == ["threads 1\n"] * 2
-    assert code(executor, executor.submit(Job(("pass",), logs[0]))) == 0
+    assert code(executor, executor.submit(Job(lambda: ("pass",), logs[0]))) == 0
     assert logs[0].read_text() == "threads 1\n" * 2
 
 
 def test_a_stopped_process_ends_by_its_handler(executor: LocalExecutor, tmp_path: Path) -> None:
-    handle = executor.submit(Job(("wait",), tmp_path / "log"))
+    handle = executor.submit(Job(lambda: ("wait",), tmp_path / "log"))
     wait_for(tmp_path / "log")
     assert executor.poll(handle) is None
     executor.stop(handle)
@@ -60,7 +60,7 @@ def test_a_stopped_process_ends_by_its_handler(executor: LocalExecutor, tmp_path
 def test_the_runs_of_a_killed_sweep_stop_and_no_other_process(executor: LocalExecutor, tmp_path: Path) -> None:
     logs = [tmp_path / "in/log", tmp_path / "log"]
     logs[0].parent.mkdir()
-    inside, outside = (executor.submit(Job((str(log), "wait"), log)) for log in logs)
+    inside, outside = (executor.submit(Job(lambda: ("wait",), log)) for log in logs)
     for log in logs:
         wait_for(log)
     stop_left_over(tmp_path / "in")

@@ -42,8 +42,8 @@ def test_scores(objective: Any, run: Result, score: float | None) -> None:
 
 
 def test_a_trial_is_judged_by_the_middle_half_of_its_seeds() -> None:
-    assert judge([0.0, 0.8, 0.9, 1.0]) == pytest.approx(0.85)
-    assert judge([0.7]) == 0.7
+    assert judge([[0.0, 5.0], [0.8, 1.0], [0.9, 2.0], [1.0, 9.0]]) == pytest.approx([0.85, 3.5])
+    assert judge([[0.7]]) == [0.7]
 
 
 @pytest.mark.parametrize(

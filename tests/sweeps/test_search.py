@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
@@ -15,59 +14,14 @@ from optuna.storages.journal import JournalFileBackend
 
 from mygym.config import load_file
 from mygym.errors import ConfigError, InterruptedRunError, RunError
+from mygym.reporting import sweep_files
 from mygym.runs.resolve_config import resolve_config
-from mygym.sweeps import checking, search, storage
-from mygym.sweeps.run import Report, new_sweep, resume_sweep
+from mygym.sweeps import storage
+from mygym.sweeps.run import Report
+from tests.sweeps.conftest import SPACE, resume, trials
 from tests.sweeps.executor import InstantExecutor
 
-SPACE: dict[str, Any] = {
-    "algo": "ppo",
-    "algo_params": {
-        "learning_rate": {"loguniform": [1e-5, 1e-2]},
-        "n_epochs": {"int": [4, 9]},
-        "batch_size": {"choice": [32, 64]},
-        "policy_kwargs": {"net_arch": {"choice": [[64, 64], [128]]}},
-    },
-    "steps": 60,
-    "eval": {"every": 10},
-}
 SAMPLERS = ("random", "tpe", "cmaes")
-
-
-@pytest.fixture(autouse=True)
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search waits for nothing, looks at each evaluation, and has no figures, as without Matplotlib."""
-    monkeypatch.setattr(search, "POLL", 0.0)
-    monkeypatch.setattr(search, "WATCH", 0.0)
-    monkeypatch.setattr(checking, "MOST", 6)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-
-
-@pytest.fixture
-def lines() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def sweep(tmp_path: Path, lines: list[str]) -> Callable[..., Report]:
-    """Function that executes a sweep of `SPACE` in `tmp_path / name`."""
-
-    def execute(
-        name: str = "sweep", executor: InstantExecutor | None = None, space: Any = SPACE, **settings: Any
-    ) -> Report:
-        file = {**space, "sweep": {"trials": 12, **settings}}
-        return new_sweep(tmp_path / name, file, {}, executor or InstantExecutor(), lines.append)
-
-    return execute
-
-
-def trials(folder: Path) -> list[dict[str, str]]:
-    with (folder / storage.TABLE).open() as file:
-        return list(csv.DictReader(file))
-
-
-def resume(folder: Path, executor: InstantExecutor | None = None, **flags: Any) -> Report:
-    return resume_sweep(folder, None, flags, executor or InstantExecutor(), lambda line: None)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -85,8 +39,8 @@ def test_a_sweep(sampler: str, sweep: Callable[..., Report], lines: list[str], m
     assert resolve_config(best).config.steps == 60
     assert sum(report.importance.values()) == pytest.approx(1)
     assert next(iter(report.importance)) == "algo_params.learning_rate"
-    assert b"<svg" in (report.folder / storage.SLICES).read_bytes()
-    assert b"learning_rate" in (report.folder / storage.PARALLEL).read_bytes()
+    assert b"<svg" in (report.folder / sweep_files.SLICES).read_bytes()
+    assert b"learning_rate" in (report.folder / sweep_files.PARALLEL).read_bytes()
     assert "12 of 12" in lines[-1]
     assert "left" in lines[0]
     assert len({json.dumps({key: row[key] for key in row if "." in key}) for row in report.rows}) > 6
@@ -154,7 +108,7 @@ def test_no_trial_with_a_score(sweep: Callable[..., Report], tmp_path: Path) -> 
     with pytest.raises(RunError, match=r"no trial has ended with a score.*trials\.csv"):
         sweep(space={"algo": "ppo", "algo_params": params}, trials=None)
     assert {row["error"] for row in trials(tmp_path / "sweep")} == {"three epochs fail"}
-    assert not (tmp_path / "sweep" / storage.BEST).exists()
+    assert not (tmp_path / "sweep" / sweep_files.BEST).exists()
 
 
 # Stops and deaths  ----------------------------------------------------------------------------------------------------
@@ -186,8 +140,10 @@ def deaths(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         {"sampler": "cmaes", "trials": 9},
         {"sampler": "random", "pruner": "median", "trials": 9, "seeds": 2},
         {"sampler": "grid", "trials": 5},
+        {"sampler": "nsga2", "trials": 23, "objective": ["success", {"minimize": "mean_return"}]},
+        {"sampler": "random", "pruner": "wilcoxon", "trials": 5, "seeds": 6},
     ],
-    ids=lambda settings: "-".join(map(str, settings.values())),
+    ids=lambda settings: "-".join(str(settings[key]) for key in ("sampler", "pruner") if key in settings),
 )
 def test_a_sweep_that_dies_at_any_write_has_the_same_trials(
     settings: dict[str, Any], sweep: Callable[..., Report], deaths: Callable[[int], None], tmp_path: Path
@@ -240,7 +196,7 @@ def test_more_trials_continue_a_sweep(sweep: Callable[..., Report], tmp_path: Pa
     executor = InstantExecutor()
     assert resume(tmp_path / "part", executor, sweep={"trials": 12}).rows == whole.rows
     assert len(executor.started) == 7
-    assert load_file(tmp_path / "part" / storage.FILE)["sweep"]["trials"] == 12
+    assert load_file(tmp_path / "part" / sweep_files.SWEEP)["sweep"]["trials"] == 12
 
 
 def test_a_torn_line_and_a_lock_of_a_killed_process_do_no_harm(sweep: Callable[..., Report], tmp_path: Path) -> None:
@@ -271,7 +227,7 @@ def test_another_space_is_refused(flags: Any, text: str, sweep: Callable[..., Re
 
 def test_a_journal_of_another_space_is_refused(sweep: Callable[..., Report]) -> None:
     folder = sweep(trials=2).folder
-    file = folder / storage.FILE
+    file = folder / sweep_files.SWEEP
     file.write_text(file.read_text().replace("int: [4, 9]", "int: [4, 8]"))
     with pytest.raises(ConfigError, match=r"journal: .*has another algo_params\.n_epochs\.int than"):
         resume(folder)

@@ -96,7 +96,7 @@ class Checkpoints:
                     "chunks": self.replay.chunks,
                     "files": {name: checksum(content) for name, content in files.items()},
                 }
-                files[MANIFEST] = json.dumps({**manifest, "sha256": manifest_checksum(manifest)}, indent=2).encode()
+                files[MANIFEST] = _manifest_file(manifest)
                 for name, content in files.items():
                     write_bytes(temporary / name, content)
                 temporary.rename(path)
@@ -104,6 +104,19 @@ class Checkpoints:
             shutil.rmtree(temporary, ignore_errors=True)
         self._remove(self.paths()[: -self.keep])
         return path
+
+    def rewrite(self, checkpoint: Checkpoint, state: Any) -> None:
+        """Replace the state of a checkpoint, in a run that no process is training; this is not atomic.
+
+        Raises:
+            RunError: The checkpoint cannot be written.
+        """
+        manifest = _manifest(checkpoint.path)
+        files = serialization.to_files({"run": state, "replay": checkpoint.replay})
+        manifest["files"] = {name: checksum(content) for name, content in files.items()}
+        files[MANIFEST] = _manifest_file(manifest)
+        for name, content in files.items():
+            write_bytes(checkpoint.path / name, content)
 
     def newest(self, notify: Callable[[str], None]) -> Checkpoint | None:
         """Return the newest undamaged checkpoint; None if no checkpoint is undamaged.
@@ -192,6 +205,10 @@ def _manifest(path: Path) -> Any:
     if schema != SCHEMA:
         raise ValueError(f"{MANIFEST}: schema {schema} is not {SCHEMA}")
     return manifest
+
+
+def _manifest_file(manifest: Mapping[str, Any]) -> bytes:
+    return json.dumps({**manifest, "sha256": manifest_checksum(manifest)}, indent=2).encode()
 
 
 def manifest_checksum(manifest: Mapping[str, Any]) -> str:

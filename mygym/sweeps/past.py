@@ -1,0 +1,119 @@
+"""Past runs of the same space: finished runs in other folders, which become trials without training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mygym.config import config_hash, load_file
+from mygym.errors import ConfigError, bad_value
+from mygym.nested import at, merged
+from mygym.reporting.records import find_runs
+from mygym.reporting.settings import ENDED
+from mygym.runs import directory
+from mygym.runs.built_config import explained
+from mygym.runs.resolve_config import resolve_config
+from mygym.runs.result import Result
+from mygym.sweeps import storage, trial_runs
+from mygym.sweeps.objective import judge
+from mygym.sweeps.samplers import distributions
+from mygym.sweeps.settings import FAST, Sweep
+from mygym.sweeps.space import with_values
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+
+JUDGED = ("eval", "stop_at_success")
+"""Config keys that the hash of a config leaves out, and that change evaluations."""
+
+
+def find_trials(sweep: Sweep, folders: Iterable[str | Path]) -> list[dict[str, Any]]:
+    """Return the trials of past runs: of each combination of values, the runs of all seeds of the sweep.
+
+    The config of a run must be that of a trial of the sweep, and the run must have ended. Values of the parameters must
+    lie within their ranges.
+
+    Args:
+        sweep: The sweep.
+        folders: Folders with runs.
+
+    Raises:
+        ConfigError: A folder does not exist, or has no such runs.
+    """
+    trials: list[dict[str, Any]] = []
+    for folder in folders:
+        of_folder = _in_folder(sweep, folder)
+        if not of_folder:
+            seeds = ", ".join(map(str, sweep.seeds))
+            allowed = f"a folder with finished runs of this space, each with the seeds {seeds}"
+            raise ConfigError(bad_value("--past", str(folder), allowed, "has no such runs"))
+        trials += [trial for trial in of_folder if all(trial["values"] != other["values"] for other in trials)]
+    return trials
+
+
+def _in_folder(sweep: Sweep, folder: str | Path) -> list[dict[str, Any]]:
+    settings: dict[str, dict[int, Path]] = {}
+    for record in find_runs(folder):
+        if record.status in ENDED and record.seed in sweep.seeds:
+            settings.setdefault(record.setting, {}).setdefault(record.seed, Path(record.path))
+    trials = []
+    for runs in settings.values():
+        if len(runs) == len(sweep.seeds) and (values := _values(sweep, runs[sweep.seeds[0]])) is not None:
+            outcomes = {seed: trial_runs.outcome_of(runs[seed], sweep.objectives) for seed in sweep.seeds}
+            if all(outcome is not None and outcome.scores for outcome in outcomes.values()):
+                trials.append(_trial(sweep, runs, values, outcomes))
+    return trials
+
+
+def _trial(sweep: Sweep, runs: Mapping[int, Path], values: Any, outcomes: Mapping[int, Any]) -> dict[str, Any]:
+    figures = trial_runs.figures_for_pruner(runs[sweep.seeds[0]], sweep, outcomes)
+    return {
+        "values": values,
+        "scores": judge([outcome.scores for outcome in outcomes.values()]),
+        "figures": list(figures.values()),
+        "runs": [outcome.to_json() for outcome in outcomes.values()],
+        "past": str(runs[sweep.seeds[0]].parent),
+    }
+
+
+def _values(sweep: Sweep, run: Path) -> dict[str, Any] | None:
+    """Return key → stored value of each parameter in a run; None if the run is not one of the space."""
+    config, result = load_file(run / directory.CONFIG), Result.read(run)
+    values = {each.path: at(config, each.path) for each in sweep.parameters}
+    if result is None or not all(each.contains(values[each.path]) for each in sweep.parameters):
+        return None
+    try:
+        trial = resolve_config(merged(FAST, with_values(sweep.base, values)))
+    except ConfigError:
+        return None
+    same = all(trial.values()[key] == config.get(key) for key in ("algo", "task", "robot", *JUDGED))
+    if not same or config_hash(explained(trial).values()) != result.config_hash:
+        return None
+    return {each.key: each.stored(values[each.path]) for each in sweep.parameters}
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """Return the past trials of a sweep; none without a file."""
+    path = folder / storage.PAST
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+
+
+def add(folder: Path, sweep: Sweep, study: Study) -> None:
+    """Add the past trials to the study, before any other trial; those that it has are left out."""
+    import optuna
+
+    trials = read(folder)
+    known = sum("past" in trial.user_attrs for trial in study.get_trials(deepcopy=False))
+    first = 0 if sweep.settings.pruner == "wilcoxon" else 1
+    for trial in trials[known:]:
+        study.add_trial(
+            optuna.trial.create_trial(
+                values=trial["scores"],
+                params=trial["values"],
+                distributions=distributions(sweep.parameters),
+                intermediate_values=dict(enumerate(trial["figures"], start=first)),
+                user_attrs={"runs": trial["runs"], "past": trial["past"]},
+            )
+        )

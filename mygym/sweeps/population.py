@@ -1,0 +1,250 @@
+"""Population-based training: members learn side by side; bad members go on from copies of good members.
+
+After each generation, the worst members continue from the checkpoint of one of the best (exploit), with its values
+times 0.8 or 1.2 (explore). All decisions follow from the scores and the seed of the sampler, and are in
+`population.json` before a run begins, so that a population that was killed goes on as if it had not been.
+
+Source: Jaderberg et al., Population Based Training of Neural Networks, 2017.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.nested import merged
+from mygym.runs import files
+from mygym.runs.branching import branch, changeable
+from mygym.runs.resolve_config import resolve_config
+from mygym.sweeps import batch, trial_runs
+from mygym.sweeps.executors import Executor
+from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
+from mygym.sweeps.space import LISTS, Parameter, with_values
+
+STATE = "population.json"
+FACTORS = (0.8, 1.2)
+"""Factors of the values of a copy."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member in a generation."""
+
+    member: int
+    parent: int
+    """Member of the generation before whose checkpoint it continues."""
+    folder: str
+    """Folder of its run, below that of the sweep."""
+    seed: int
+    """Seed of its run: that of the first ancestor."""
+    values: Mapping[str, Any]
+    """Key → value in this generation."""
+    score: float | None = None
+    """Score at the end of the generation; None before, or if the run has failed."""
+    status: str = ""
+    error: str = ""
+
+
+@dataclass
+class Population:
+    """The generations so far, in the file `population.json`.
+
+    Args:
+        folder: Absolute path of the sweep.
+        sweep: The sweep.
+    """
+
+    folder: Path
+    sweep: Sweep
+    generations: list[list[Member]] = field(default_factory=list)
+
+    @property
+    def settings(self) -> PopulationSettings:
+        """Settings of the population."""
+        assert self.sweep.settings.population is not None
+        return self.sweep.settings.population
+
+    def steps(self, generation: int) -> int:
+        """Return the env steps of a run at the end of a generation."""
+        values = {each.path: each.corners[0] for each in self.sweep.parameters}
+        total = resolve_config(with_values(self.sweep.base, values)).config.steps
+        return total * (generation + 1) // self.settings.generations
+
+    def write(self) -> None:
+        """Write the generations."""
+        content = [[asdict(member) for member in members] for members in self.generations]
+        files.write_text(self.folder / STATE, json.dumps(content, indent=2) + "\n")
+
+
+def read(folder: Path, sweep: Sweep) -> Population:
+    """Return the population in the folder of a sweep; it has no generation before the sweep has begun."""
+    path = folder / STATE
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return Population(folder, sweep, [[Member(**member) for member in members] for members in content])
+
+
+def check(sweep: Sweep) -> None:
+    """Check that the parameters of a population may change during training.
+
+    Raises:
+        ConfigError: A parameter is fixed, or is a list with values that are not numbers.
+    """
+    config = resolve_config(with_values(sweep.base, {each.path: each.corners[0] for each in sweep.parameters}))
+    allowed = [f"algo_params.{name}" for name in changeable(config.values())]
+    for each in sweep.parameters:
+        if each.key not in allowed:
+            why = "is fixed during a training, so that a population cannot change it"
+            raise ConfigError(bad_value("sweep.population", each.key, allowed, why))
+        if not all(isinstance(value, int | float) for value in each.values):
+            raise ConfigError(bad_value(each.key, list(each.values), "numbers", "has a value that is not a number"))
+
+
+def search(folder: Path, sweep: Sweep, executor: Executor, memory: int, notify: Callable[[str], None]) -> Population:
+    """Train the population, or what is left of it.
+
+    Args:
+        folder: Absolute path of the sweep, which this process has locked.
+        sweep: The sweep.
+        executor: Executes the runs.
+        memory: Estimated bytes of a run.
+        notify: Called with a line for each generation that ends.
+
+    Raises:
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
+        RunError: All members have failed.
+    """
+    population = read(folder, sweep)
+    if not population.generations:
+        population.generations.append([_first(sweep, number) for number in range(population.settings.members)])
+        population.write()
+    while True:
+        _train(population, executor, memory)
+        best = ranked(sweep, population.generations[-1])
+        if not best:
+            raise RunError(f"all members have failed: {best_error(population.generations[-1])}")
+        done = len(population.generations)
+        last = done == population.settings.generations
+        following = [] if last else _following(sweep, population.generations[-1], done, population.settings)
+        notify(_summary(population, best[0], following))
+        if last:
+            population.write()
+            return population
+        population.generations.append(following)
+        population.write()
+
+
+def ranked(sweep: Sweep, members: Sequence[Member]) -> list[Member]:
+    """Return the members with a score, the best first, then by number."""
+    sign = -1 if sweep.objective.maximize else 1
+    return sorted((each for each in members if each.score is not None), key=lambda each: sign * (each.score or 0.0))
+
+
+def best_error(members: Sequence[Member]) -> str:
+    """Return the error of the first member that has one."""
+    return next((each.error for each in members if each.error), "no reason")
+
+
+def _first(sweep: Sweep, number: int) -> Member:
+    rng = np.random.default_rng([sweep.settings.sampler_seed, number])
+    values = {each.key: _drawn(each, rng) for each in sweep.parameters}
+    return Member(number, number, f"members/{number:02}/000", sweep.seeds[0] + number, values)
+
+
+def _drawn(parameter: Parameter, rng: np.random.Generator) -> Any:
+    if parameter.kind in LISTS:
+        return parameter.values[rng.integers(len(parameter.values))]
+    low, high = parameter.values
+    if parameter.kind == "int":
+        return int(rng.integers(low, high + 1))
+    if parameter.kind == "loguniform":
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+    return float(rng.uniform(low, high))
+
+
+def _changed(parameter: Parameter, value: Any, rng: np.random.Generator) -> Any:
+    """Return a value near another: times a factor, or a neighbour in a list."""
+    up = bool(rng.integers(2))
+    if parameter.kind in LISTS:
+        index = parameter.values.index(value) + (1 if up else -1)
+        return parameter.values[min(max(index, 0), len(parameter.values) - 1)]
+    low, high = parameter.values
+    near = value * FACTORS[up]
+    if parameter.kind == "int":
+        near = max(round(near), value + 1) if up else min(round(near), value - 1)
+    return min(max(near, low), high)
+
+
+def _following(sweep: Sweep, members: Sequence[Member], generation: int, settings: PopulationSettings) -> list[Member]:
+    """Return the members of the next generation."""
+    rng = np.random.default_rng([sweep.settings.sampler_seed, generation, 1])
+    order = ranked(sweep, members)
+    count = max(1, int(settings.members * settings.replaced))
+    best, worst = order[:count], {each.member for each in order[max(count, len(order) - count) :]}
+    following = []
+    for each in members:
+        parent = best[rng.integers(len(best))]
+        if each.score is None or (each.member in worst and each.score != parent.score):
+            values = {key.key: _changed(key, parent.values[key.key], rng) for key in sweep.parameters}
+            folder = f"members/{each.member:02}/{generation:03}"
+            following.append(Member(each.member, parent.member, folder, parent.seed, values))
+        else:
+            following.append(Member(each.member, each.member, each.folder, each.seed, each.values))
+    return following
+
+
+def _train(population: Population, executor: Executor, memory: int) -> None:
+    """Train the last generation to its end, and record its scores."""
+    sweep, folder, members = population.sweep, population.folder, population.generations[-1]
+    steps = population.steps(len(population.generations) - 1)
+    for each in members:
+        _prepare(population, each)  # all copies, before an origin trains on
+    imports = sweep.base.get("imports", ())
+    left = [each for each in members if not trial_runs.has_ended(_run(folder, each), steps)]
+    jobs = [trial_runs.job(folder / each.folder, each.seed, imports, memory, steps) for each in left]
+    batch.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {folder}")
+    population.generations[-1] = [_judged(folder, sweep, each, steps) for each in members]
+
+
+def _prepare(population: Population, member: Member) -> None:
+    folder = population.folder / member.folder
+    values = {each.path: member.values[each.key] for each in population.sweep.parameters}
+    trial_runs.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
+    if member.parent == member.member or trial_runs.find_run(folder, member.seed) is not None:
+        return
+    parent = population.generations[-2][member.parent]
+    origin = _run(population.folder, parent)
+    assert origin is not None  # it has a score
+    target = folder / origin.relative_to(population.folder / parent.folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    branch(origin, target, {key.partition(".")[2]: value for key, value in member.values.items()})
+
+
+def _run(folder: Path, member: Member) -> Path | None:
+    return trial_runs.find_run(folder / member.folder, member.seed)
+
+
+def _judged(folder: Path, sweep: Sweep, member: Member, steps: int) -> Member:
+    run = _run(folder, member)
+    if run is None or not trial_runs.has_ended(run, steps):
+        outcome = trial_runs.failure(folder / member.folder, member.seed)
+    else:
+        outcome = trial_runs.outcome_of(run, sweep.objectives) or trial_runs.failure(
+            folder / member.folder, member.seed
+        )
+    ended = outcome.status == "done" and bool(outcome.scores)
+    return replace(member, score=outcome.scores[0] if ended else None, status=outcome.status, error=outcome.error)
+
+
+def _summary(population: Population, best: Member, following: Sequence[Member]) -> str:
+    """Return a line on a generation that has ended."""
+    done, name = len(population.generations), population.sweep.objective.name
+    head = f"generation {done} of {population.settings.generations}, {population.steps(done - 1):,} steps: "
+    copies = [f"{each.member} from {each.parent}" for each in following if each.member != each.parent]
+    tail = f"; copies: {', '.join(copies)}" if copies else ""
+    return f"{head}best {name} {best.score:.4g} (member {best.member}){tail}"
