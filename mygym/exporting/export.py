@@ -102,9 +102,6 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
     for package in ("onnx", "onnxruntime", "onnxscript"):
         resolve(f"{package}:__version__", "export")
     plan = plan_of_run(folder)
-    if plan.config.framework != "pytorch":
-        why = f"cannot be exported: {folder} was trained in it"
-        raise ConfigError(bad_value("framework", plan.config.framework, ["pytorch"], why))
 
     from mygym.exporting.description import describe
     from mygym.exporting.graph import acting_graph, to_onnx

@@ -20,6 +20,7 @@ from torch import nn
 from torch.distributions import Distribution
 
 from mygym.exporting.formats import ACTION, FLAT, METADATA, NEXT, ROWS, START, STATES
+from mygym.exporting.jax_actor import JaxActor
 from mygym.registry import resolve
 from mygym.runs.policy import CLIP, EPSILON, Policy
 from mygym.runs.routed_vec_env import without_route
@@ -58,7 +59,8 @@ class ActingGraph(nn.Module):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__()
-        self.network: BasePolicy = policy.model.policy.to("cpu")
+        network = policy.model.policy
+        self.network: BasePolicy | JaxActor = JaxActor(network) if _is_jax(network) else network.to("cpu")
         self.network.set_training_mode(False)
         space = without_route(self.network.observation_space)
         self.is_flat = not isinstance(space, spaces.Dict)
@@ -137,9 +139,17 @@ class RecurrentActingGraph(ActingGraph):
 
 
 def acting_graph(policy: Policy) -> ActingGraph:
-    """Return the acting part of a policy of framework pytorch."""
+    """Return the acting part of a policy.
+
+    Raises:
+        RunError: A network of JAX has layers that `JaxActor` does not know.
+    """
     is_recurrent = isinstance(policy.model.policy, RecurrentActorCriticPolicy)
     return RecurrentActingGraph(policy) if is_recurrent else ActingGraph(policy)
+
+
+def _is_jax(network: Any) -> bool:
+    return hasattr(network, "actor_state")
 
 
 def to_onnx(graph: ActingGraph, description: Mapping[str, Any]) -> bytes:
