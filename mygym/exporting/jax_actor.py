@@ -85,7 +85,7 @@ class JaxActor(nn.Module):
             if number < len(self.layers) - 1:
                 values = self.activation(values)
         if isinstance(self.action_space, spaces.Discrete):
-            return values.argmax(1)
+            return values.argmax(1).to(torch.int32)
         return torch.tanh(values) if self.squash_output else values
 
 
