@@ -78,6 +78,11 @@ class DeployedPolicy:
         self.reset(self.home)
 
     @property
+    def mode(self) -> str:
+        """Quantity of the commands, one of `MODES`."""
+        return self._controller.mode
+
+    @property
     def needs(self) -> dict[str, int]:
         """Name → size of each array that joint states do not give: components of observations, and goals."""
         known = self._measured(self.home, np.zeros_like(self.home))
