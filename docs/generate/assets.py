@@ -61,7 +61,7 @@ def workspaces() -> str:
     return page(
         "Workspaces",
         picture("workspace", "table"),
-        "`mygym describe workspace NAME` prints each file; [your own workspace](../your_own_world.md) explains the keys.",
+        "`mygym describe workspace NAME` prints a file; [your own workspace](../your_own_world.md) explains the keys.",
         *(_workspace(entry) for entry in built_in("workspace")),
     )
 

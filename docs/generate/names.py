@@ -26,7 +26,7 @@ def pages() -> dict[str, str]:
     rows = [(kind, FLAGS.get(kind, ""), " · ".join(code(entry.name) for entry in built_in(kind))) for kind in kinds]
     text = page(
         "Names",
-        "The built-in names, and the flag that takes them. Files in `algos/` and `envs/` add names; `mygym list` has all.",
+        "The built-in names, and their flags. Files in `algos/` and `envs/` add names; `mygym list` has all.",
         table(["kind", "flag", "built in"], rows),
         section("Tasks", task_table()),
     )

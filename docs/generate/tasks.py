@@ -49,9 +49,10 @@ def task_page(name: str) -> str:
     with RobotEnv(name, robot) as env:
         observation, action = describe_observation(env, env), describe_action(env)
     return page(
-        f"{name}: {content['help']}",
+        name,
+        f"{content['help'].capitalize()}: {content['in words']}.",
         picture("task", name, up=2),
-        f"Environment id: {code(env_id(name))}. {content['in words'].capitalize()}.",
+        f"Environment id: {code(env_id(name))}.",
         section("Stages", _stages(task.stage_names), _end(content)),
         section(
             "Action", f"With robot {code(robot)} and its default controller. {action['meaning']}.", _components(action)

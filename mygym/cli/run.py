@@ -11,11 +11,12 @@ from mygym.config import Layer, resolve
 
 PARSER = command(
     "mygym run",
-    "Play an exported policy in PyBullet with numpy and onnxruntime alone, and measure its latency.",
+    "Play an exported policy in PyBullet, an ONNX file with numpy and onnxruntime alone, and measure its latency.",
     argument("file", metavar="FILE", help="a file that `mygym export` has written"),
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
     argument("--seed", metavar="S", default="0", help="seed of the episodes (default 0)"),
     argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
+    argument("--trust", action="store_true", help="a .pt2 file, or a file that names modules: both can run any code"),
     JSON,
     examples="""
 mygym run reach.onnx
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     from mygym.exporting.playing import play
     from mygym.reporting.statistics import success_interval
 
-    playing = play(options.file, episodes, seed, options.gui)
+    playing = play(options.file, episodes, seed, options.gui, trust=options.trust)
     evaluation = playing.evaluation
     interval = success_interval(evaluation.solved, len(evaluation.episodes))
     if options.json:

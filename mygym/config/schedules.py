@@ -32,7 +32,7 @@ def register_schedule(name: str, *, override: bool = False) -> Callable[[Shape],
 
     The first parameter is `progress`, in [0, 1] between `start` and `until`, or `env_steps`. All other parameters are
     keys of the schedule: numbers, unless annotated otherwise; `from_` stands for `from`. The function may raise
-    ValueError for invalid values.
+    ValueError for invalid values::
 
         @register_schedule("square")
         def square(progress: float, from_: float, to: float) -> float:

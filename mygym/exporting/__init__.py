@@ -1,9 +1,13 @@
 """Exported policies: a network with normaliser and action scaling in a file that needs neither mygym nor torch.
 
 formats          names of the formats and of the graph's inputs and outputs; messages
-graph            the acting part of a policy as one module of torch, and as an ONNX model
+graph            the acting part of a policy as one module of torch
+jax_actor        the actor of a JAX policy as a module of torch
+files            a graph as an ONNX file, or as a file of `torch.export`
 description      robot, controller, observations and actions of a run, as the file's metadata
 export           `export`: writes a file and verifies it against the policy
-exported_policy  `ExportedPolicy`: acts with numpy and onnxruntime alone
+sessions         functions of a file: by onnxruntime, or by torch
+exported_policy  `ExportedPolicy`: acts with numpy and onnxruntime alone, or with torch
+deployment       `DeployedPolicy`: acts on the joint states of a robot
 playing          plays a file in PyBullet, without torch
 """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Mapping
-from importlib.metadata import version
+from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from mygym.config import config_hash
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.exporting.formats import FLAT, VERSION
+from mygym.models.kinematics import Chain
 from mygym.models.robot_spec import ArmSpec
 from mygym.runs import env_factory
 from mygym.runs.plan import RunPlan
@@ -22,13 +26,14 @@ from mygym.tasks.observations import camera_of, find_component
 GOALS = ("achieved_goal", "desired_goal")
 
 
-def describe(plan: RunPlan, result: Result | None, env: AnyEnv) -> dict[str, Any]:
+def describe(plan: RunPlan, result: Result | None, env: AnyEnv, weights: Path) -> dict[str, Any]:
     """Return the description of a run.
 
     Args:
         plan: Plan of the run.
         result: Its result; None: it has not ended.
         env: Its evaluation environment; with several tasks, the description is that of the active task.
+        weights: The file of the run with the weights of the policy.
     """
     config = plan.config
     playing = env.playing if isinstance(env, MultiTaskEnv) else env
@@ -51,12 +56,23 @@ def describe(plan: RunPlan, result: Result | None, env: AnyEnv) -> dict[str, Any
             "rate_hz": playing.world.control_hz / control.action_repeat,
             "commands": playing.world.controller.commands,
             "mode": playing.world.controller.mode,
+            "bounds": [playing.world.controller.low.tolist(), playing.world.controller.high.tolist()],
+            "tool_yaw": playing.world.controller.tool_yaw,
         },
         "observation": describe_observation(env, playing),
         "action": describe_action(playing),
         "env": env_factory.env_description(plan),
-        "versions": {**versions(), **{name: version(name) for name in ("onnx", "onnxruntime")}},
+        "weights": {"file": weights.name, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()},
+        "versions": {**versions(), **_package_versions()},
     }
+
+
+def _package_versions() -> dict[str, str]:
+    packages = {}
+    for name in ("onnx", "onnxruntime"):  # a file of torch.export needs neither
+        with contextlib.suppress(PackageNotFoundError):
+            packages[name] = version(name)
+    return packages
 
 
 def _robot(env: RobotEnv) -> dict[str, Any]:
@@ -67,7 +83,9 @@ def _robot(env: RobotEnv) -> dict[str, Any]:
         "base_position": list(robot.base_position),
         "base_orientation": list(robot.base_orientation),
         "workspace": env.workspace.name,
-        "arms": [_arm(arm) for arm in robot.arms],
+        "arms": [
+            _arm(arm, controller.chain) for arm, controller in zip(robot.arms, env.world.controllers, strict=True)
+        ],
         "units": {
             "joints": "rad, rad/s, N m",
             "gripper": "m",
@@ -77,7 +95,7 @@ def _robot(env: RobotEnv) -> dict[str, Any]:
     }
 
 
-def _arm(arm: ArmSpec) -> dict[str, Any]:
+def _arm(arm: ArmSpec, chain: Chain) -> dict[str, Any]:
     tool, gripper = arm.end_effector, arm.gripper
     return {
         "joints": [
@@ -86,6 +104,7 @@ def _arm(arm: ArmSpec) -> dict[str, Any]:
         ],
         "end_effector": {"link": tool.link, "position": list(tool.position), "orientation": list(tool.orientation)},
         "gripper": gripper and {"joints": list(gripper.joints), "width": gripper.width},
+        "kinematics": {field.name: getattr(chain, field.name).tolist() for field in fields(chain)},
     }
 
 

@@ -76,10 +76,11 @@ def default_path(folder: Path, format: str = "onnx") -> Path:
 
 
 def export(run: str | Path, path: str | Path | None = None, *, trust: bool = False) -> Export:
-    """Write a run's policy as an ONNX file that needs neither mygym nor torch, and verify it.
+    """Write a run's policy as a file that does not need mygym, and verify it.
 
-    The graph contains normaliser, network and action scaling; its inputs are the raw arrays of the observation by key,
-    with a dynamic batch axis. The file is kept if its actions in seeded episodes of the run's environment are those of
+    An ONNX file (`.onnx`) needs no torch either, a file of `torch.export` (`.pt2`) does. The graph contains
+    normaliser, network and action scaling; its inputs are the raw arrays of the observation by key, with a dynamic
+    batch axis. The file is kept if its actions in seeded episodes of the run's environment are those of
     `Policy.predict`, within `TOLERANCE`.
 
     Args:
@@ -91,30 +92,28 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
         The path of the file, and the largest difference from the policy.
 
     Raises:
-        ConfigError: `load` refuses the run, its framework has no export, or the path has another suffix.
+        ConfigError: `load` refuses the run, or the path has another suffix.
         RegistryError: A package of the extra `export` is missing.
         RunError: The policy cannot be loaded or expressed as a graph, or the file differs from it; nothing is kept.
     """
-    folder, _ = directory.find_policy(run)
+    folder, file = directory.find_policy(run)
     target = default_path(folder) if path is None else Path(path)
     if target.suffix not in FORMATS.values():
         raise ConfigError(bad_value("path", str(target), f"a file ending in {' or '.join(FORMATS.values())}"))
-    for package in ("onnx", "onnxruntime", "onnxscript"):
+    for package in ("onnx", "onnxruntime", "onnxscript") if target.suffix == FORMATS["onnx"] else ():
         resolve(f"{package}:__version__", "export")
     plan = plan_of_run(folder)
-    if plan.config.framework != "pytorch":
-        why = f"cannot be exported: {folder} was trained in it"
-        raise ConfigError(bad_value("framework", plan.config.framework, ["pytorch"], why))
 
     from mygym.exporting.description import describe
-    from mygym.exporting.graph import acting_graph, to_onnx
+    from mygym.exporting.files import WRITERS
+    from mygym.exporting.graph import acting_graph
 
     policy = load(run, trust=trust)
     with contextlib.ExitStack() as stack:
         envs = env_factory.make_eval_envs(plan, stack, BATCH)
-        description = describe(plan, Result.read(folder), envs[0])
+        description = describe(plan, Result.read(folder), envs[0], file)
         try:
-            content = to_onnx(acting_graph(policy), description)
+            content = WRITERS[target.suffix](acting_graph(policy), description)
         except Exception as error:  # of torch, without a common class
             name, why = type(policy.model.policy).__name__, " ".join(str(error).split())
             raise RunError(f"{folder}: {name} cannot be exported: {type(error).__name__}: {why:.300}") from error
@@ -135,7 +134,7 @@ def _verify(file: Path, target: Path, policy: Any, envs: Sequence[AnyEnv], seed:
     Raises:
         RunError: They differ.
     """
-    comparison = Comparison(policy, ExportedPolicy(file))
+    comparison = Comparison(policy, ExportedPolicy(file, trust=True))  # this process has just written it
     seeds = round_robin(episode_seeds(seed, EXTRA, ALONE + TOGETHER), envs[0])
     evaluate_policy(comparison, envs[:1], seeds[:ALONE])
     evaluate_policy(comparison, envs, seeds[ALONE:])

@@ -1,4 +1,4 @@
-"""`ExportedPolicy`: a policy from a file, which acts with numpy and onnxruntime alone."""
+"""`ExportedPolicy`: a policy from a file; that of an ONNX file acts with numpy and onnxruntime alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mygym.errors import ConfigError, bad_value
-from mygym.exporting.formats import ACTION, FLAT, FORMATS, METADATA, NEXT, START, STATES, VERSION
-from mygym.registry.entries import resolve
-
-Arrays = dict[str, NDArray[Any]]
+from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.exporting.formats import ACTION, FLAT, FORMATS, NEXT, START, STATES, VERSION
+from mygym.exporting.sessions import Arrays, OnnxSession, Session, TorchSession
 
 
 class ExportedPolicy:
@@ -23,25 +21,26 @@ class ExportedPolicy:
     Args:
         path: The file.
         threads: Threads of the computation.
+        trust: Open a file of `torch.export`, although the pickles in it can execute any code.
 
     Attributes:
         description: Robot, controller, components of observations and actions, and environment of the policy.
 
     Raises:
-        ConfigError: The file is missing, damaged, or not an exported policy.
+        ConfigError: The file is missing, damaged, not an exported policy, or needs `trust`.
         RegistryError: onnxruntime is not installed.
     """
 
-    def __init__(self, path: str | Path, threads: int = 1) -> None:
+    def __init__(self, path: str | Path, threads: int = 1, *, trust: bool = False) -> None:
         self.path = Path(path)
-        self._session = _open(self.path, threads)
-        self.description = _description(self.path, self._session)
-        inputs = self._session.get_inputs()
-        self.names = tuple(entry.name for entry in inputs)
-        self._ranks = {entry.name: len(entry.shape) for entry in inputs}
-        self._state_shapes = [entry.shape for entry in inputs if entry.name in STATES]
-        self._outputs = [ACTION, *(NEXT + name for name in STATES if name in self.names)]
-        if [entry.name for entry in self._session.get_outputs()] != self._outputs:
+        self._session = _open(self.path, threads, trust)
+        self.description = _description(self.path, self._session.description)
+        shapes = self._session.shapes
+        self.names = tuple(shapes)
+        self._ranks = {name: len(shape) for name, shape in shapes.items()}
+        self._state_shapes = [shapes[name] for name in STATES if name in shapes]
+        self._outputs = [ACTION, *(NEXT + name for name in STATES if name in shapes)]
+        if sorted(self._session.outputs) != sorted(self._outputs):
             raise _not_exported(self.path)
 
     @property
@@ -94,32 +93,35 @@ class ExportedPolicy:
         return {**dict(zip(STATES, state, strict=True)), START: starts.astype(np.float32)}
 
 
-def _open(path: Path, threads: int) -> Any:
-    """Return the session of onnxruntime.
+def _open(path: Path, threads: int, trust: bool) -> Session:
+    """Return the function of a file.
 
     Raises:
-        ConfigError: The file is missing or damaged.
+        ConfigError: The file is missing or damaged, or needs `trust`.
     """
     if path.suffix not in FORMATS.values() or not path.is_file():  # reading a pipe would block
         why = "does not exist" if path.suffix in FORMATS.values() else "is not an exported policy"
         raise ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why))
-    options = resolve("onnxruntime:SessionOptions", "an exported policy")()
-    options.intra_op_num_threads = options.inter_op_num_threads = threads
-    options.log_severity_level = 4  # errors are raised
+    if path.suffix == FORMATS["pt2"] and not trust:
+        why = "holds pickles, which can execute any code"
+        allowed = "--trust if you trust its author, or an .onnx file, which executes no code"
+        raise ConfigError(bad_value("file", str(path), allowed, why))
+    session: type[OnnxSession] | type[TorchSession] = OnnxSession if path.suffix == FORMATS["onnx"] else TorchSession
     try:
-        return resolve("onnxruntime:InferenceSession")(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of onnxruntime, without a common class
+        return session(path, threads)
+    except RegistryError:
+        raise
+    except Exception as error:  # of onnxruntime and torch, without a common class
         why = f"cannot be read: {' '.join(str(error).split()):.200}"
         raise ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why)) from error
 
 
-def _description(path: Path, session: Any) -> dict[str, Any]:
+def _description(path: Path, text: str | None) -> dict[str, Any]:
     """Return the description in the metadata.
 
     Raises:
         ConfigError: The file has none, or that of another version.
     """
-    text = session.get_modelmeta().custom_metadata_map.get(METADATA)
     try:
         content = json.loads(text or "null")
     except ValueError:

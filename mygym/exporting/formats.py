@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-FORMATS = {"onnx": ".onnx"}
+FORMATS = {"onnx": ".onnx", "pt2": ".pt2"}
 """Format → suffix of its files."""
 
-VERSION = 1
+VERSION = 2
 """Number of the form of the description."""
 
 METADATA = "mygym"

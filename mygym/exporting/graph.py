@@ -1,13 +1,8 @@
-"""The acting part of a policy as one module of torch: normaliser, network, action scaling; and as an ONNX model."""
+"""The acting part of a policy as one module of torch: normaliser, network, action scaling."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +12,9 @@ from sb3_contrib.common.recurrent.policies import RecurrentActorCriticPolicy
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
 from torch import nn
-from torch.distributions import Distribution
 
-from mygym.exporting.formats import ACTION, FLAT, METADATA, NEXT, ROWS, START, STATES
-from mygym.registry import resolve
+from mygym.exporting.formats import ACTION, FLAT, NEXT, START, STATES
+from mygym.exporting.jax_actor import JaxActor
 from mygym.runs.policy import CLIP, EPSILON, Policy
 from mygym.runs.routed_vec_env import without_route
 
@@ -58,7 +52,8 @@ class ActingGraph(nn.Module):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__()
-        self.network: BasePolicy = policy.model.policy.to("cpu")
+        network = policy.model.policy
+        self.network: BasePolicy | JaxActor = JaxActor(network) if _is_jax(network) else network.to("cpu")
         self.network.set_training_mode(False)
         space = without_route(self.network.observation_space)
         self.is_flat = not isinstance(space, spaces.Dict)
@@ -137,63 +132,14 @@ class RecurrentActingGraph(ActingGraph):
 
 
 def acting_graph(policy: Policy) -> ActingGraph:
-    """Return the acting part of a policy of framework pytorch."""
+    """Return the acting part of a policy.
+
+    Raises:
+        RunError: A network of JAX has layers that `JaxActor` does not know.
+    """
     is_recurrent = isinstance(policy.model.policy, RecurrentActorCriticPolicy)
     return RecurrentActingGraph(policy) if is_recurrent else ActingGraph(policy)
 
 
-def to_onnx(graph: ActingGraph, description: Mapping[str, Any]) -> bytes:
-    """Return the content of an ONNX file.
-
-    Args:
-        graph: The acting part of a policy.
-        description: Content of the metadata.
-
-    Raises:
-        Exception: The network does something that a graph cannot express; of torch, of any kind.
-    """
-    onnx = resolve("onnx:checker")
-    example, rows = graph.example(), torch.export.Dim(ROWS)
-    shapes = {name: {axis: rows} for name, axis in graph.row_axes().items()}
-    with _tracing():
-        outputs = list(graph(example))
-        program = torch.export.export(graph, (example,), dynamic_shapes=(shapes,))
-        exported = torch.onnx.export(program, input_names=list(example), output_names=outputs, verbose=False)
-    assert exported is not None
-    model = exported.model_proto
-    _tidy(model)
-    model.metadata_props.add(key=METADATA, value=json.dumps(description))
-    onnx.check_model(model)
-    content: bytes = model.SerializeToString(deterministic=True)
-    return content
-
-
-@contextlib.contextmanager
-def _tracing() -> Iterator[None]:
-    """Let torch trace silently: it would print notes and whole graphs; distributions check no arguments meanwhile."""
-    validates, disabled = Distribution._validate_args, logging.root.manager.disable
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), torch.no_grad():
-        warnings.simplefilter("ignore")
-        logging.disable(logging.CRITICAL)
-        Distribution.set_default_validate_args(False)
-        try:
-            yield
-        finally:
-            Distribution.set_default_validate_args(validates)
-            logging.disable(disabled)
-
-
-def _tidy(model: Any) -> None:
-    """Name the batch axis, and remove the notes of the conversion: they name files of this machine, and are long."""
-    for value in (*model.graph.input, *model.graph.output):
-        for axis in value.type.tensor_type.shape.dim:
-            if axis.dim_param:
-                axis.dim_param = ROWS
-    del model.graph.value_info[:]  # has other names of the batch axis
-    del model.metadata_props[:], model.graph.metadata_props[:]
-    for group in (model.graph.node, model.graph.input, model.graph.output):
-        for entry in group:
-            del entry.metadata_props[:]
-            entry.doc_string = ""
-    for tensor in model.graph.initializer:
-        del tensor.metadata_props[:]
+def _is_jax(network: Any) -> bool:
+    return hasattr(network, "actor_state")

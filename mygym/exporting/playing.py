@@ -1,8 +1,9 @@
-"""Play the policy of a file in PyBullet, with numpy and onnxruntime, without torch."""
+"""Play the policy of a file in PyBullet; that of an ONNX file with numpy and onnxruntime, without torch."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -53,7 +54,7 @@ class Timed:
         return result
 
 
-def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False) -> Playing:
+def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False, *, trust: bool = False) -> Playing:
     """Play episodes, those of `mygym.evaluate` with the same seed, and measure the latency of the policy.
 
     Args:
@@ -61,14 +62,20 @@ def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False
         episodes: Number of episodes.
         seed: Seed of the episodes.
         gui: Play in a window, whose sliders move the goal; its key `q` ends the episodes.
+        trust: Import the modules that the file names, and open a file of `torch.export`.
 
     Raises:
-        ConfigError: The file is not an exported policy, or a window is not possible.
+        ConfigError: The file is not an exported policy or needs `trust`, or a window is not possible.
         RegistryError: onnxruntime is missing, or a component of the environment is not registered.
         RunError: No episode was played to the end.
     """
-    policy = ExportedPolicy(file)
+    policy = ExportedPolicy(file, trust=trust)
     description = policy.description["env"]
+    unknown = [name for name in description["imports"] if name not in sys.modules]
+    if unknown and not trust:
+        why = f"names modules that would be imported, and can execute any code: {', '.join(map(str, unknown))}"
+        allowed = "--trust if you trust its author, or --import MODULE for each of them"
+        raise ConfigError(bad_value("file", str(file), allowed, why))
     if gui:
         check_display("gui", True, "no window")
         if len(description["labels"]) > 1:

@@ -79,6 +79,8 @@ def register_algorithm(
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
 
+    An example::
+
         @register_algorithm("my_ppo", defaults={"n_steps": 256})
         class MyPPO(PPO):
             "First line: its help."

@@ -39,7 +39,7 @@ class Runner(Stateful, BaseAlgorithm):
     A subclass defines its *hyperparameters* (of the algorithm) as parameters of its constructor: the config's
     `algo_params`. It defines its *training parameters* (durations, frequencies) as keyword-only parameters of
     `training`, with annotations and defaults: the config's `training_params`. Everything else is as in SB3's
-    algorithms: `policy`, `predict`, `save`, `load`, checkpoints, evaluations, results.
+    algorithms: `policy`, `predict`, `save`, `load`, checkpoints, evaluations, results. An example::
 
         class Climber(Runner):
             def __init__(self, policy, env, *, noise: float = 0.1, **kwargs):

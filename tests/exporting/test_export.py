@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError, RunError
 from mygym.exporting.export import TOLERANCE, Export
 from mygym.exporting.exported_policy import ExportedPolicy
+from mygym.exporting.playing import play
 from mygym.registry import register_algorithm, register_features_extractor, registry
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.files import write_yaml
@@ -134,11 +136,29 @@ def test_a_network_that_no_graph_can_express_is_refused(tmp_path: Path, capsys: 
     assert capsys.readouterr().err == ""
 
 
-def test_a_policy_in_jax_is_refused(tmp_path: Path) -> None:
-    config = {"algo": "sac", "framework": "jax"}
-    write_yaml(tmp_path / directory.CONFIG, from_python(config).values())
-    with pytest.raises(ConfigError, match=r"framework: 'jax' cannot be exported.*allowed: pytorch"):
-        mygym.export(tmp_path)
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["ppo", "crossq"])
+def test_a_policy_of_jax_is_exported_and_verified(algo: str, tmp_path: Path) -> None:
+    exported = mygym.export(save_run(tmp_path, {"algo": algo, "framework": "jax"}))
+    assert exported.difference <= TOLERANCE
+    assert ExportedPolicy(exported.path).description["framework"] == "jax"
+
+
+def test_a_file_of_torch_export_acts_as_the_policy_and_needs_trust(trained: Path, tmp_path: Path) -> None:
+    file = mygym.export(trained, tmp_path / "reach.pt2")
+    assert file.difference <= TOLERANCE
+    assert b"/exporting/" not in file.path.read_bytes()  # no path of this machine
+    with pytest.raises(ConfigError, match=r"reach.pt2' holds pickles, .*; allowed: --trust"):
+        ExportedPolicy(file.path)
+    policy = ExportedPolicy(file.path, trust=True)
+    assert policy.description["algo"] == "bc"
+    assert play(file.path, episodes=2, trust=True).evaluation.episodes
+
+
+def test_the_checksum_is_that_of_the_weights_of_the_run(exported: Export, trained: Path) -> None:
+    weights = ExportedPolicy(exported.path).description["weights"]
+    assert weights["file"] == directory.POLICY
+    assert weights["sha256"] == hashlib.sha256((trained / directory.POLICY).read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])

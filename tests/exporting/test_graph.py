@@ -12,10 +12,12 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from mygym.errors import RunError
 from mygym.exporting.export import TOLERANCE
 from mygym.exporting.exported_policy import ExportedPolicy
-from mygym.exporting.formats import METADATA, ROWS, VERSION
-from mygym.exporting.graph import acting_graph, to_onnx
+from mygym.exporting.files import to_onnx
+from mygym.exporting.formats import FLAT, METADATA, ROWS, VERSION
+from mygym.exporting.graph import acting_graph
 from mygym.registry import resolve
 from mygym.runs import env_factory, model_factory
 from mygym.runs.policy import Policy, normalizer_of
@@ -116,3 +118,51 @@ def test_a_file_has_named_axes_and_no_traces_of_the_machine(tmp_path: Path) -> N
     ] * 3
     assert b".py" not in model.SerializeToString()
     assert json.loads(next(entry.value for entry in model.metadata_props if entry.key == METADATA)) == DESCRIPTION
+
+
+def acted(graph: Any, observations: Any) -> Any:
+    """Return the actions of a graph, without a file."""
+    inputs = observations if isinstance(observations, dict) else {FLAT: observations}
+    with torch.no_grad():
+        return graph({name: torch.as_tensor(values) for name, values in inputs.items()})["action"].numpy()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({"algo": "sac"}, id="squashed"),
+        pytest.param({"algo": "crossq"}, id="batch normalisation", marks=pytest.mark.slow),
+        pytest.param({"algo": "td3"}, id="deterministic", marks=pytest.mark.slow),
+        pytest.param({"algo": "ppo"}, id="clipped", marks=pytest.mark.slow),
+        pytest.param(
+            {
+                "algo": "ppo",
+                "actions": {"discrete": 3, "combined": True},
+                "algo_params": {"policy_kwargs": {"activation_fn": "gelu"}},
+            },
+            id="discrete",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_graph_acts_as_a_policy_of_jax(config: dict[str, Any]) -> None:
+    policy, observations = untrained({**config, "framework": "jax"})
+    state = policy.model.policy.actor_state
+    if hasattr(state, "batch_stats"):  # figures of training, which are 0 and 1 at first
+        figures = {
+            name: {**values, "mean": values["mean"] + 0.3, "var": values["var"] * 1.7}
+            for name, values in state.batch_stats.items()
+        }
+        policy.model.policy.actor_state = state.replace(batch_stats=figures)
+    expected, _ = policy.predict(observations)
+    actions = acted(acting_graph(policy), observations)
+    assert actions.dtype == expected.dtype
+    assert np.ptp(expected, axis=0).min() > 0  # the actions depend on the observations
+    np.testing.assert_allclose(actions, expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_a_network_of_jax_with_other_layers_is_refused() -> None:
+    policy, _ = untrained({"algo": "sac", "framework": "jax", "algo_params": {"policy": "SimbaPolicy"}})
+    with pytest.raises(RunError, match="SimbaSACPolicy has the layers LayerNorm, SimbaResidualBlock"):
+        acting_graph(policy)

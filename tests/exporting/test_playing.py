@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,16 +128,38 @@ def test_other_models_are_refused(exported: Export, tmp_path: Path) -> None:
                 ExportedPolicy(file)
 
 
-def test_an_environment_that_has_changed_is_refused(exported: Export, tmp_path: Path) -> None:
+def edited(exported: Export, change: Callable[[Any], object], file: Path) -> Path:
+    """Write an exported policy with another description."""
     model = resolve("onnx:load")(exported.path)
     description = json.loads(model.metadata_props[0].value)
-    description["env"]["arguments"][0]["task"] = "push"
+    change(description)
     del model.metadata_props[:]
     model.metadata_props.add(key=METADATA, value=json.dumps(description))
-    file = tmp_path / "model.onnx"
     file.write_bytes(model.SerializeToString())
+    return file
+
+
+def test_an_environment_that_has_changed_is_refused(exported: Export, tmp_path: Path) -> None:
+    file = edited(exported, lambda described: described["env"]["arguments"][0].update(task="push"), tmp_path / "a.onnx")
     with pytest.raises(ConfigError, match="does not fit its environment, which has changed"):
         play(file)
+
+
+def test_modules_that_a_file_names_are_imported_only_with_trust(
+    exported: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "strange_module.py").write_text("import pathlib; pathlib.Path('executed').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    file = edited(exported, lambda described: described["env"].update(imports=["strange_module"]), tmp_path / "a.onnx")
+    message = r"names modules that would be imported, .*: strange_module; allowed: --trust .* or --import MODULE"
+    with pytest.raises(ConfigError, match=message):
+        play(file)
+    assert not Path("executed").exists()
+    play(file, episodes=1, trust=True)
+    assert Path("executed").exists()
+    play(file, episodes=1)  # the user has imported it
+    monkeypatch.delitem(sys.modules, "strange_module")
 
 
 def test_the_document_code_needs_onnxruntime_alone(exported: Export, tmp_path: Path, python) -> None:

@@ -18,12 +18,13 @@ KINDS_IN_WORDS = (
 PARSER = command(
     "mygym new",
     "Scaffold a component: working files to edit, with a config and a test.",
-    argument("kind", metavar="KIND", help=KINDS_IN_WORDS),
+    argument("kind", metavar="KIND", help=f"{KINDS_IN_WORDS}; or ros2-node"),
     argument("name", metavar="NAME", help="name in configs and flags, and of the files"),
     argument("--class", dest="class_name", metavar="C", help="name of the class (default: NAME in CamelCase)"),
     argument("--base", metavar="B", help="base algorithm of an algorithm or a policy (default ppo), or runner"),
     argument("--framework", metavar="F", help="framework of the base: pytorch (default) or jax"),
     argument("--urdf", metavar="FILE", help="URDF of a robot or an object; the file is not copied"),
+    argument("--policy", metavar="FILE", help="exported policy of a ros2-node; the file is not copied"),
     examples="""
 mygym new algo my_algo                    algos/my_algo.py, PPO with one more hyperparameter
 mygym new algo my_algo --base sac --class MySAC
@@ -42,9 +43,12 @@ mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a
 mygym new workspace desk                  envs/workspaces/desk.yaml
 mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE the object of the URDF
 mygym new env workshop                    a task, its workspace and its object
+mygym new ros2-node reach --policy reach.onnx
+                                          ros2/reach, a ROS 2 package whose node drives a robot
 """,
     notes="""
-Every component gets a config and a test, in configs/ and tests/ of the current folder, and trains without a change.
+Every component gets a config and a test, in configs/ and tests/ of the current folder, and trains without a change; a
+ros2-node is a package for `colcon build`.
 No file is overwritten; on an error, no file is written.
 """,
 )
@@ -57,13 +61,13 @@ def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
     from mygym.cli.new.request import Request
-    from mygym.cli.new.scaffolds import CHECKED_KINDS, SCAFFOLDS, new_files
+    from mygym.cli.new.scaffolds import CHECKED_KINDS, PACKAGES, SCAFFOLDS, new_files
     from mygym.cli.new.templating import train_command
     from mygym.cli.new.writing import write_new
 
     kind = command_kind(options.kind)
-    if kind not in SCAFFOLDS:
-        raise ConfigError(bad_value("new", options.kind, SCAFFOLDS, "cannot be scaffolded"))
+    if kind not in {**SCAFFOLDS, **PACKAGES}:
+        raise ConfigError(bad_value("new", options.kind, [*SCAFFOLDS, *PACKAGES], "cannot be scaffolded"))
     _check_flags(kind, options)
     folder = Path.cwd()
     request = Request(
@@ -73,11 +77,16 @@ def main(arguments: Sequence[str]) -> None:
         options.base,
         options.framework or "pytorch",
         Path(options.urdf) if options.urdf is not None else None,
+        Path(options.policy) if options.policy is not None else None,
     )
     files = new_files(kind, request)
     write_new(files)
     for path in files:
         print(path.relative_to(folder))
+    if kind in PACKAGES:
+        print(f"\nbuild and run it in a ROS 2 workspace:\n  colcon build --base-paths ros2/{options.name}")
+        print(f"  ros2 run {options.name} node --ros-args -p speed_scale:=0.2")
+        return
     if kind == "robot" and request.urdf is not None:
         _print_inferred(request.urdf)
     train = train_command(folder)
@@ -97,6 +106,7 @@ def _check_flags(kind: str, options: argparse.Namespace) -> None:
         "--base": (options.base, ["algo", "policy"]),
         "--framework": (options.framework, ["algo", "policy"]),
         "--urdf": (options.urdf, ["robot", "object"]),
+        "--policy": (options.policy, ["ros2-node"]),
     }
     for flag, (value, kinds) in values.items():
         if value is not None and kind not in kinds:

@@ -23,6 +23,8 @@ class Request:
     """Framework of the base."""
     urdf: Path | None = None
     """URDF file of a robot or an object; None: the template."""
+    policy: Path | None = None
+    """Exported policy of a ROS 2 node."""
 
     @property
     def cls(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mygym.cli.new import asset_files, learning_files, task_files
+from mygym.cli.new import asset_files, learning_files, robot_files, task_files
 from mygym.cli.new.naming import check_folder, check_identifier
 from mygym.cli.new.request import Request
 
@@ -28,6 +28,9 @@ SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
 }
 """Kind on the command line → function that returns path and content of the files."""
 
+PACKAGES: Mapping[str, Callable[[Request], dict[str, str]]] = {"ros2-node": robot_files.ros2_files}
+"""Further kinds, which are not components: packages for a robot."""
+
 CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "stage"), "env": ("task", "workspace")}
 """Kind → kinds for `mygym check`, if they differ from the kind."""
 
@@ -36,7 +39,7 @@ def new_files(kind: str, request: Request) -> dict[Path, str]:
     """Return path and content of every file of a new component.
 
     Args:
-        kind: One of `SCAFFOLDS`.
+        kind: One of `SCAFFOLDS` or `PACKAGES`.
         request: Name, folder and base of the component.
 
     Raises:
@@ -46,4 +49,4 @@ def new_files(kind: str, request: Request) -> dict[Path, str]:
     if request.class_name is not None:
         check_identifier("--class", request.class_name)
     check_folder(request.folder)
-    return {request.folder / path: text for path, text in SCAFFOLDS[kind](request).items()}
+    return {request.folder / path: text for path, text in {**SCAFFOLDS, **PACKAGES}[kind](request).items()}

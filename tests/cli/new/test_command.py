@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mygym.cli.new.scaffolds import SCAFFOLDS
+from mygym.cli.new.scaffolds import PACKAGES, SCAFFOLDS
 from tests.cli.conftest import SHORT_RUN, Command
 
 
@@ -32,4 +32,4 @@ def test_the_next_commands_fit_the_folder(mygym_command: Command, tmp_path: Path
 
 def test_the_help_names_every_kind(mygym_command: Command) -> None:
     text = mygym_command("new", "--help").out.partition("positional arguments:")[2].partition("  NAME ")[0]
-    assert [word.strip(",") for word in text.split() if word not in ("KIND", "or")] == [*SCAFFOLDS]
+    assert [word.strip(",;") for word in text.split() if word not in ("KIND", "or")] == [*SCAFFOLDS, *PACKAGES]

@@ -1,0 +1,178 @@
+"""The scaffolded node of ROS 2 drives an arm in PyBullet as the policy does, and stops when it must."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.cli.main import main
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from mygym.exporting.deployment import DeployedPolicy
+from mygym.exporting.export import Export
+from tests.exporting import ros2_stand_in
+from tests.exporting.test_playing import edited
+
+
+class Robot:
+    """An arm in PyBullet that follows trajectories, and publishes its joint states."""
+
+    def __init__(self, env: RobotEnv, node: Any) -> None:
+        self.env, self.node = env, node
+        self.lower, self.upper = (
+            np.array([getattr(joint, key) for joint in env.robot.joints]) for key in ("lower", "upper")
+        )
+
+    def publish(self) -> None:
+        state = self.env.world.state
+        position, velocity = state.joint_position[0].tolist(), state.joint_velocity[0].tolist()
+        names = [joint.name for joint in self.env.robot.joints]
+        self.node.receive("joint_states", name=["wheel", *names], position=[0.0, *position], velocity=[0.0, *velocity])
+
+    def follow(self, target: Any) -> None:
+        self.env.step(np.clip(2 * (target - self.lower) / (self.upper - self.lower) - 1, -1, 1))
+
+
+@pytest.fixture
+def node(exported: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A node of the scaffolded file, enabled, with a goal."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["new", "ros2-node", "reach_arm", "--policy", str(exported.path)])
+    assert not end.value.code
+    ros2_stand_in.install(monkeypatch)
+    module = runpy.run_path("ros2/reach_arm/reach_arm/node.py")
+    made = module["PolicyNode"]()
+    made.receive("~/enable", data=True)
+    made.receive("~/desired_goal", data=[0.1, 0.1, 0.3])
+    return made
+
+
+@pytest.fixture(scope="module")
+def arm() -> Iterator[RobotEnv]:
+    with RobotEnv("reach", control="joint_position") as env:
+        env.reset(seed=3)
+        yield env
+
+
+def targets(node: Any) -> list[Any]:
+    """Return the joint positions of all published trajectories."""
+    return [np.array(message.points[0].positions) for message in node.published["joint_trajectory"]]
+
+
+def test_the_package_has_all_files_that_ros2_needs(node: Any) -> None:
+    files = {str(path.relative_to("ros2/reach_arm")) for path in Path("ros2").rglob("*") if path.is_file()}
+    assert files == {
+        "package.xml",
+        "setup.cfg",
+        "setup.py",
+        "resource/reach_arm",
+        "reach_arm/__init__.py",
+        "reach_arm/node.py",
+    }
+    assert "desired_goal: 3 numbers" in Path("ros2/reach_arm/reach_arm/node.py").read_text()
+    assert "script_dir=$base/lib/reach_arm" in Path("ros2/reach_arm/setup.cfg").read_text()
+    assert node.timers[0][0] == pytest.approx(0.04)
+
+
+def test_it_brings_the_arm_to_the_goal_within_the_limits(node: Any, arm: RobotEnv) -> None:
+    robot = Robot(arm, node)
+    node.speed_scale = 1.0
+    goal = arm.world.state.ee_position[0] + [0.1, 0.1, -0.1]
+    node.receive("~/desired_goal", data=goal.tolist())
+    distances = []
+    for _ in range(20):
+        robot.publish()
+        node.spin_once()
+        robot.follow(targets(node)[-1])
+        distances.append(float(np.linalg.norm(arm.world.state.ee_position[0] - goal)))
+    assert distances[0] > 0.12
+    assert min(distances) < 0.5 * distances[0]
+    assert len(targets(node)) == 20
+    message = node.published["joint_trajectory"][0]
+    assert (message.points[0].time_from_start.sec, message.points[0].time_from_start.nanosec) == (0, 40_000_000)
+    assert message.joint_names == [joint.name for joint in arm.robot.joints]
+
+
+def test_its_speed_is_limited(node: Any, arm: RobotEnv) -> None:
+    Robot(arm, node).publish()
+    for _ in range(2):
+        node.spin_once()
+    largest = 0.2 * node.policy.velocity * node.policy.period
+    assert (np.abs(targets(node)[-1] - node.position) <= largest + 1e-9).all()
+
+
+def test_it_holds_the_arm_when_a_measurement_is_stale(node: Any, arm: RobotEnv) -> None:
+    node.spin_once()
+    assert targets(node) == []  # no joint states so far
+    node.stale_after = 0.13  # s
+    Robot(arm, node).publish()
+    for _ in range(6):
+        node.spin_once()
+    assert node.warnings == ["stopped: no recent joint_states"]
+    *acting, held = targets(node)
+    assert len(acting) == 3
+    np.testing.assert_allclose(held, arm.world.state.joint_position[0])
+    Robot(arm, node).publish()
+    node.spin_once()
+    assert len(targets(node)) == 5
+
+
+def test_it_acts_only_while_enabled(node: Any, arm: RobotEnv) -> None:
+    Robot(arm, node).publish()
+    node.spin_once()
+    node.receive("~/enable", data=False)
+    for _ in range(2):
+        node.spin_once()
+    assert len(targets(node)) == 2  # an action, then the arm holds
+    assert node.warnings == ["stopped: not enabled"]
+
+
+def test_it_stops_at_a_number_that_is_not_finite(node: Any, arm: RobotEnv) -> None:
+    robot = Robot(arm, node)
+    robot.publish()
+    node.spin_once()
+    node.receive("~/desired_goal", data=[float("nan"), 0.0, 0.0])
+    node.spin_once()
+    assert node.warnings == ["stopped: desired_goal is not finite"]
+    node.receive("~/desired_goal", data=[0.0])
+    robot.publish()
+    node.spin_once()
+    assert len(targets(node)) == 2
+
+
+def test_observations_and_commands_are_those_of_the_environment(exported: Export) -> None:
+    policy = DeployedPolicy(exported.path)
+    assert policy.needs == {"desired_goal": 3}
+    with RobotEnv("reach") as env:
+        for seed in range(3):
+            observation, _ = env.reset(seed=seed)
+            state, over = env.world.state, False
+            policy.reset(state.joint_position[0])
+            while not over:
+                arrays = {"desired_goal": observation["desired_goal"].astype(float)}
+                seen = policy._observation(state.joint_position[0], state.joint_velocity[0], arrays)
+                for name, values in observation.items():
+                    np.testing.assert_allclose(seen[name], values, atol=1e-5)
+                command = policy.act(state.joint_position[0].copy(), state.joint_velocity[0].copy(), arrays)
+                observation, _, terminated, truncated, _ = env.step(policy.policy.predict(observation)[0])
+                over = terminated or truncated
+                np.testing.assert_allclose(command.values, env.world.controller.joint_command, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda described: described["robot"]["arms"].append({}), "has several arms"),
+        (lambda described: described["control"].update(mode="torque"), "commands torque"),
+        (lambda described: described["action"].update(values=[3, 3, 3]), "has discrete actions"),
+    ],
+)
+def test_policies_that_a_node_cannot_run_are_refused(change: Any, why: str, exported: Export, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"policy: .* {why}; allowed: a policy of a single arm"):
+        DeployedPolicy(edited(exported, change, tmp_path / "a.onnx"))
