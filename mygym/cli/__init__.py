@@ -7,6 +7,7 @@ arguments     parsing of flag values
 output        notes, tables and JSON
 parameters    parameters of components as rows of a table
 descriptions  descriptions of components, for `describe`
+camera_sheet  images of a camera in an episode, for `mygym view camera`
 pictures      pictures as arrays, for `view`
 dry_run       `--dry-run`
 explain       `--explain`
