@@ -1,4 +1,4 @@
-"""Sweep on a Ray cluster of three simulated nodes, of which one is killed: all trials end, with the same weights.
+"""Sweep on a Ray cluster of three simulated nodes that loses a node: all trials end, with the same weights.
 
     python benchmarks/ray_cluster.py > benchmarks/results/ray_cluster.md
 
