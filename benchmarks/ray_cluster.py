@@ -1,4 +1,4 @@
-"""Sweep on a Ray cluster of three simulated nodes, of which one is killed: all trials end, with the same weights.
+"""Sweep on a Ray cluster of three simulated nodes that loses a node: all trials end, with the same weights.
 
     python benchmarks/ray_cluster.py > benchmarks/results/ray_cluster.md
 
@@ -10,6 +10,7 @@ all trials are compared with those of the same sweep in processes of this machin
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import platform
 import signal
@@ -93,7 +94,7 @@ def compare(folder: Path, steps: int) -> list[dict[str, Any]]:
         print(line, file=sys.stderr, flush=True)
 
     memory = 2_000_000_000
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1, memory=memory) for _ in range(NODES)]
     lost: list[str] = []
     killer = threading.Thread(target=kill_a_node, args=(cluster, nodes, folder, lost), daemon=True)
@@ -102,8 +103,7 @@ def compare(folder: Path, steps: int) -> list[dict[str, Any]]:
         executor = RayExecutor(cluster.address)
         report = new_sweep(folder / "cluster", file(steps), {}, executor, note)
     finally:
-        import ray
-
+        ray: Any = importlib.import_module("ray")
         ray.shutdown()
         cluster.shutdown()
     new_sweep(folder / "local", file(steps), {}, LocalExecutor(1), note)

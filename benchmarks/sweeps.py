@@ -1,11 +1,11 @@
-"""Sweeps: time of the search per trial, TPE against random search, and a sabotaged default.
+"""Sweeps: time of the search per trial, two workers against two processes started by hand, a sabotaged default.
 
     python benchmarks/sweeps.py > benchmarks/results/sweeps.md
 
 Search: sweeps of 100 trials over six hyperparameters whose runs end at once (a run directory is copied); the seconds of
-the copies are subtracted. Samplers: sweeps of `ppo` on `reach` with one seed per trial, which minimize the env steps to
-90 % success within a budget; random search and TPE have the same seed. Sabotage: a grid over the learning rate with
-the value 1e-6, which must be the worst.
+the copies are subtracted. Workers: a grid of eight short runs by `mygym sweep --workers 2`, and the same runs by
+`xargs -P 2 mygym train`; both in turn. Sabotage: a grid over the learning rate with the value 1e-6, which must be the
+worst.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import json
 import math
 import os
 import platform
+import shlex
 import shutil
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 SEARCHED = {"random": "none", "tpe": "none", "cmaes": "none", "tpe, median": "median"}
 """Sampler → pruner of the sweeps whose runs end at once."""
 
-PARTS = ("search", "samplers", "sabotage")
+PARTS = ("search", "workers", "sabotage")
 
 BUDGET = 24_000
 """Env steps of a trial."""
@@ -49,6 +52,15 @@ CONFIG: dict[str, Any] = {
     "stop_at_success": 0.9,
     "eval": {"every": 2_000, "episodes": 20, "final_episodes": 20},
 }
+
+
+RATES = (1e-4, 2e-4, 4e-4, 8e-4, 1.6e-3, 3.2e-3, 6.4e-3, 1.28e-2)
+SHORT = [
+    word
+    for pair in ("algo=ppo", "steps=4096", "n_envs=2", "video.episodes=0", "tensorboard=false", "eval.every=4096")
+    for word in ("--set", pair)
+]
+MYGYM = [sys.executable, "-m", "mygym"]
 
 
 class Copies:
@@ -123,11 +135,6 @@ def sweep(folder: Path, parameters: dict[str, Any], workers: int, **settings: An
     return sorted(report.rows, key=lambda row: int(row["trial"]))
 
 
-def best_after(rows: list[dict[str, Any]], trials: int) -> float:
-    """Return the lowest score of the first trials."""
-    return min(float(row["score"]) for row in rows[:trials] if row["score"] is not None)
-
-
 def print_search_time() -> None:
     """Measure the time of the search, and print a table."""
     import mygym
@@ -142,17 +149,41 @@ def print_search_time() -> None:
             print(f"| {name} | {each:.0f} | {last:.0f} |", flush=True)
 
 
-def print_samplers(options: argparse.Namespace, folder: Path) -> None:
-    """Compare TPE with random search, and print a table."""
-    print(f"\n## Samplers\n\nFewest env steps to 90 % success of the trials so far; the budget is {BUDGET:,}.\n")
-    marks = [count for count in (10, 15, 20, 25, 30, 40, 50) if count <= options.trials]
-    print(f"| sampler | seed | {' | '.join(f'{count} trials' for count in marks)} |\n|---|---|{'---|' * len(marks)}")
-    for seed in range(options.repetitions):
-        for sampler in ("random", "tpe"):
-            settings = {"sampler": sampler, "sampler_seed": seed, "trials": options.trials}
-            rows = sweep(folder / f"{sampler}_{seed}", PARAMETERS, options.workers, **settings)
-            cells = " | ".join(f"{best_after(rows, count):,.0f}" for count in marks)
-            print(f"| {sampler} | {seed} | {cells} |", flush=True)
+def by_sweep(folder: Path) -> float:
+    """Return the seconds of a sweep of the short runs by two workers."""
+    names = ",".join(f"{rate:g}" for rate in RATES)
+    space = f"algo_params.learning_rate={{grid: [{names}]}}"
+    words = ["sweep", "--space", space, *SHORT, "--workers", "2", "--out", str(folder)]
+    return _seconds([*MYGYM, *words])
+
+
+def by_hand(folder: Path) -> float:
+    """Return the seconds of the same runs, two processes at a time."""
+    words = ["train", *SHORT, "--logdir", str(folder), "--set"]
+    rates = " ".join(f"algo_params.learning_rate={rate:g}" for rate in RATES)
+    quoted = " ".join(map(shlex.quote, [*MYGYM, *words]))
+    return _seconds(["bash", "-c", f"printf '%s\\n' {rates} | xargs -P 2 -n 1 {quoted}"])
+
+
+def _seconds(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return time.perf_counter() - began
+
+
+def print_workers(options: argparse.Namespace) -> None:
+    """Compare two workers with two processes started by hand, in turn, and print a table."""
+    print(f"\n## Two workers\n\n{len(RATES)} runs of 4,096 env steps of `ppo` each; s from begin to end.\n")
+    print("| repetition | sweep | by hand | trials per hour of the sweep, relative |\n|---|---|---|---|")
+    ratios = []
+    for repetition in range(options.repetitions):
+        with tempfile.TemporaryDirectory() as folder:
+            sides = [by_sweep, by_hand] if repetition % 2 else [by_hand, by_sweep]
+            seconds = {side.__name__: side(Path(folder) / side.__name__) for side in sides}
+        ratios.append(seconds["by_hand"] / seconds["by_sweep"])
+        cells = f"{seconds['by_sweep']:.1f} | {seconds['by_hand']:.1f} | {ratios[-1]:.1%}"
+        print(f"| {repetition} | {cells} |", flush=True)
+    print(f"\nMedian: {statistics.median(ratios):.1%}.")
 
 
 def print_sabotage(options: argparse.Namespace, folder: Path) -> None:
@@ -169,8 +200,7 @@ def main() -> None:
     """Measure and print tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="measurements (default: all)")
-    parser.add_argument("--trials", type=int, default=30, help="trials of each sampler (default 30)")
-    parser.add_argument("--repetitions", type=int, default=1, help="sweeps of each sampler (default 1)")
+    parser.add_argument("--repetitions", type=int, default=5, help="measurements of the workers (default 5)")
     parser.add_argument("--workers", type=int, default=1, help="runs at the same time (default 1)")
     parser.add_argument("--folder", default="", help="folder of the sweeps that train, which go on if they exist")
     options = parser.parse_args()
@@ -178,8 +208,8 @@ def main() -> None:
     print("# Sweeps")
     if "search" in options.parts:
         print_search_time()
-    if "samplers" in options.parts:
-        print_samplers(options, folder)
+    if "workers" in options.parts:
+        print_workers(options)
     if "sabotage" in options.parts:
         print_sabotage(options, folder)
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine, load {os.getloadavg()[0]:.1f}"

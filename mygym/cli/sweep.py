@@ -19,6 +19,7 @@ from mygym.errors import ConfigError, bad_value
 
 if TYPE_CHECKING:
     from mygym.sweeps.executors import Executor
+    from mygym.sweeps.run import Report
 
 SHOWN = 10
 """Maximum number of rows of the table."""
@@ -88,29 +89,11 @@ def main(arguments: Sequence[str]) -> None:
     options = PARSER.parse(arguments)
     _check_combination(options)
     workers = parse_count(options.workers, "--workers") if options.workers else None
-    count, steps = (
-        parse_count(text, flag) if text else None
-        for text, flag in ((options.train_on, "--train-on"), (options.steps, "--steps"))
-    )
     if options.watch:
         _watch(Path(options.watch))
         return
-    file = load_file(options.file) if options.file else None
-    flags = _flags(options)
-
-    from mygym.sweeps.run import new_sweep, resume_sweep
-    from mygym.sweeps.train_on import train_on
-
-    executor = _executor(options, workers)
-    if count and steps:
-        report = train_on(Path(options.resume), count, steps, executor, print_note)
-    elif options.resume:
-        report = resume_sweep(Path(options.resume), file, flags, executor, print_note)
-    else:
-        folder = (
-            Path(options.out) if options.out else _free_folder(Path(options.file).stem if options.file else "sweep")
-        )
-        report = new_sweep(folder, file or {}, flags, executor, print_note, options.past)
+    with contextlib.redirect_stdout(sys.stderr):  # where Ray writes about lost nodes
+        report = _search(options, workers)
     if options.json:
         print_json(
             {
@@ -127,6 +110,23 @@ def main(arguments: Sequence[str]) -> None:
         print_note(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")
     print(f"sweep: {report.folder}")
+
+
+def _search(options: argparse.Namespace, workers: int | None) -> Report:
+    """Execute a new or a resumed sweep, or train its best trials on."""
+    from mygym.sweeps.run import new_sweep, resume_sweep
+    from mygym.sweeps.train_on import train_on
+
+    file = load_file(options.file) if options.file else None
+    flags, executor = _flags(options), _executor(options, workers)
+    if options.train_on:
+        count, steps = parse_count(options.train_on, "--train-on"), parse_count(options.steps, "--steps")
+        return train_on(Path(options.resume), count, steps, executor, print_note)
+    if options.resume:
+        return resume_sweep(Path(options.resume), file, flags, executor, print_note)
+    name = Path(options.file).stem if options.file else "sweep"
+    folder = Path(options.out) if options.out else _free_folder(name)
+    return new_sweep(folder, file or {}, flags, executor, print_note, options.past)
 
 
 def _executor(options: argparse.Namespace, workers: int | None) -> Executor:

@@ -43,7 +43,8 @@ class RayExecutor:
         self.workers = workers or 1
         self._options = {"num_cpus": 1, "max_retries": RETRIES, "scheduling_strategy": "SPREAD", **(resources or {})}
         try:
-            self._task = ray.remote(_execute).options(**self._options)
+            self._task: Any = ray.remote(_execute)
+            self._task.options(**self._options)
         except (ValueError, TypeError) as error:
             raise ConfigError(bad_value("--resource", dict(resources or {}), "options of Ray's tasks")) from error
         _connect(address)
@@ -66,7 +67,7 @@ class RayExecutor:
 
     def submit(self, job: Job) -> Any:
         """Submit the task of a run; return its reference."""
-        return self._task.options(memory=job.memory).remote(Execution(job, os.getcwd()))  # noqa: PTH109 (a string)
+        return self._task.options(**self._options, memory=job.memory).remote(Execution(job, os.getcwd()))  # noqa: PTH109 (a string)
 
     def poll(self, handle: Any) -> int | None:
         """Return the exit code of a run; None while it waits or is executing.

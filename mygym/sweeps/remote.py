@@ -59,7 +59,7 @@ class Execution:
             return code
 
     def checkpoint(self) -> Any:
-        """Return the task that Slurm queues again when the time of this one is over: it continues the run."""
+        """Return the task that Slurm queues when the time of a job is over: it continues the run."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)

@@ -21,7 +21,7 @@ import pytest
 from mygym.cli import dry_run
 from mygym.cli.main import run
 from mygym.registry import registry
-from mygym.sweeps import batch, executors
+from mygym.sweeps import batch, executors, population, ray_executor, slurm_executor
 from tests.short_checks import shorten
 from tests.sweeps.executor import InstantExecutor
 
@@ -81,6 +81,10 @@ class Block:
 
     def __str__(self) -> str:
         return f"{self.document}:{self.line}"
+
+
+SWEEP_EXECUTORS = {executors: "LocalExecutor", ray_executor: "RayExecutor", slurm_executor: "SlurmExecutor"}
+"""Module → class whose place an executor takes that trains nothing."""
 
 
 def fenced(document: str) -> list[Block]:
@@ -175,7 +179,9 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
         shorten(patch)
         patch.setattr(dry_run, "STEPS", 2)
         patch.setattr(batch, "POLL", 0.0)
-        patch.setattr(executors, "LocalExecutor", lambda workers: InstantExecutor())  # tests/cli/test_sweep.py trains
+        for module, name in SWEEP_EXECUTORS.items():  # tests/cli/test_sweep.py and tests/sweeps train
+            patch.setattr(module, name, lambda *arguments: InstantExecutor())
+        patch.setattr(population, "branch", lambda run, target, values: shutil.copytree(run, target))
         patch.chdir(folder)
         patch.setattr(sys, "argv", [str(script), *(arguments if program == "python" else words)])
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):

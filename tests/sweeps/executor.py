@@ -69,15 +69,19 @@ class InstantExecutor:
         if words[0] == "--resume":
             run = Path(words[1])
         else:
-            _, config, _, seed, _, logdir = words
+            _, config, _, seed, _, logdir, *_ = words
             run = Path(logdir, *SETTING, f"seed_{seed}")
             run.mkdir(parents=True)  # a second start of a run would fail here
-            (run / directory.CONFIG).write_text(Path(config).read_text() + f"\nseed: {seed}\n")
+            content = {"steps": 60, **yaml.safe_load(Path(config).read_text()), "seed": int(seed)}
+            (run / directory.CONFIG).write_text(yaml.safe_dump(content))
         values = yaml.safe_load((run / directory.CONFIG).read_text())
+        log = run / directory.PROGRESS
+        marks = len(log.read_text().splitlines()) if log.exists() else 0
+        target = marks + 3 if "--steps" in words and marks >= EVALUATIONS else EVALUATIONS
         if "--steps" in words:
             values["steps"] = int(words[words.index("--steps") + 1])
             (run / directory.CONFIG).write_text(yaml.safe_dump(values))
-        return {"run": run, "config": values, "job": job, "stop": False, "code": None}
+        return {"run": run, "config": values, "job": job, "stop": False, "code": None, "target": target}
 
     def poll(self, handle: Any) -> int | None:
         if handle["code"] is None:
@@ -101,7 +105,7 @@ class InstantExecutor:
         success = 1 / (1 + abs(math.log10(params["learning_rate"]) + 3)) - 0.01 * seed
         log = run / directory.PROGRESS
         lines = log.read_text().splitlines() if log.exists() else []
-        if len(lines) == handle["config"].get("steps", 60) // 10:
+        if len(lines) == handle["target"]:
             return self._end(run, "done", success + 0.01 * (len(lines) - EVALUATIONS), 0)
         mark = len(lines)
         line = {"steps": 10 * mark, "time/wall_time_s": float(mark), "eval/success_rate": success * mark / 5}

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from mygym.errors import ConfigError
-from mygym.sweeps.executors import Job
+from mygym.sweeps.executors import Job, LocalExecutor
+from mygym.sweeps.run import new_sweep
 from mygym.sweeps.slurm_executor import SlurmExecutor
 from tests.conftest import ROOT
 from tests.sweeps import slurm
@@ -108,6 +109,24 @@ def test_what_a_killed_sweep_has_left_in_the_queue_is_cancelled(executor: SlurmE
     wait_for(job.log, 2)
     executor.stop(again)
     assert code(executor, again) == 130
+
+
+@pytest.mark.slow
+def test_a_sweep_on_slurm_has_the_trials_of_a_local_sweep(executor: SlurmExecutor, tmp_path: Path) -> None:
+    space = {"algo_params": {"n_steps": 32, "learning_rate": {"grid": [1e-3, 1e-2]}}}
+    file = {"algo": "ppo", "steps": 128, "n_envs": 2, "eval": {"episodes": 1, "final_episodes": 2}, **space}
+    on_slurm, here = (
+        new_sweep(tmp_path / name, {**file, "sweep": {"objective": {"maximize": "mean_return"}}}, {}, each, print)
+        for name, each in (("slurm", SlurmExecutor(2)), ("local", LocalExecutor(2)))
+    )
+    weights = [
+        [path.read_bytes() for path in sorted(report.folder.glob("trials/*/*/*/*/*/*/policy.safetensors"))]
+        for report in (on_slurm, here)
+    ]
+    assert weights[0] == weights[1] != []
+    assert [(row["trial"], row["score"]) for row in on_slurm.rows] == [
+        (row["trial"], row["score"]) for row in here.rows
+    ]
 
 
 def test_bad_input(executor: SlurmExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
