@@ -1,4 +1,4 @@
-"""`mygym view`: draw robots, workspaces, objects and tasks, and what a policy sees through a camera."""
+"""`mygym view`: draw robots, workspaces, objects, tasks and the images of a camera, and time an exported policy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli.arguments import check_output, parse_integer
-from mygym.cli.command import FORCE, SET, argument, command
+from mygym.cli.command import FORCE, SET, TRUST, argument, command
 from mygym.config import RunConfig
+from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
 if TYPE_CHECKING:
@@ -26,30 +27,33 @@ EPISODE_SIZE = 480, 360
 WORKSPACE = "table"
 """Default workspace of a robot."""
 
-SUBJECTS = ("objects", "object", "workspace", "robot", "task", "camera")
+SUBJECTS = ("objects", "object", "workspace", "robot", "task", "camera", "policy")
 """Values of KIND."""
 
 FLAGS = {
     "height": ("object", "workspace", "robot", "task"),
-    "width": ("objects", "object", "workspace", "robot", "task"),
     "camera": ("workspace", "robot", "task"),
     "robot": ("workspace", "task", "camera"),
     "workspace": ("robot", "task", "camera"),
     "task": ("camera",),
     "set": ("task", "camera"),
     "randomize": ("task",),
+    "image": ("objects", "object", "workspace", "robot", "task", "camera"),
+    "width": ("objects", "object", "workspace", "robot", "task"),
+    "record_latency": ("policy",),
+    "trust": ("policy",),
 }
-"""Flag → kinds to which it applies; all other flags apply to all kinds."""
+"""Flag → kinds to which it applies."""
 
 PARSER = command(
     "mygym view",
     "Draw a robot, a workspace, an object, all objects, the start of a task's episodes, or the images of a camera.",
-    argument("kind", metavar="KIND", help="objects, object, workspace, robot, task or camera"),
+    argument("kind", metavar="KIND", help="objects, object, workspace, robot, task, camera or policy"),
     argument(
         "name",
         nargs="?",
         metavar="NAME",
-        help="a name of `mygym list KIND`, a file, a task as letters or a list, or a camera of the workspace or robot",
+        help="a name of `mygym list KIND`, a file, a task as letters or a list, a camera, or a file of `mygym export`",
     ),
     argument("--image", metavar="FILE", help="a PNG file to write; without it a window opens"),
     FORCE,
@@ -69,6 +73,13 @@ PARSER = command(
         metavar="W",
         help=f"workspace of a robot (default {WORKSPACE}) or a task (default: the task's)",
     ),
+    argument(
+        "--record-latency",
+        action="store_true",
+        help="play a policy in a closed loop at its control rate, without pictures, and print how punctual it is",
+    ),
+    argument("--seconds", default="10", metavar="N", help="with --record-latency: duration (default 10)"),
+    argument(*TRUST.names, **{**TRUST.options, "help": "see `mygym run`"}),
     examples="""
 mygym view objects --image sheet.png          all objects by category
 mygym view object mug --image mug.png
@@ -83,6 +94,7 @@ mygym view camera wrist --task pick_and_place --image sheet.png
                                               colours, boxes, depth and bodies in four moments of the expert's episode
 mygym view camera close --set image_params.width=96 --set image_params.height=96 --image sheet.png
 mygym view task push --randomize --set randomize.colors=true --set randomize.object_size='[0.5, 2]' --image sheet.png
+mygym view policy reach.onnx --record-latency --seconds 60
 """,
 )
 
@@ -91,6 +103,9 @@ def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
     _check_flags(options)
+    if options.kind == "policy":
+        _time_loop(options)
+        return
     width, height = _pixels(options.width, "--width"), _pixels(options.height, "--height")
     image = None if options.image is None else Path(options.image)
     if image is None:
@@ -107,6 +122,29 @@ def main(arguments: Sequence[str]) -> None:
     else:
         _save(picture, image)
         print(f"image: {image}")
+
+
+def _time_loop(options: argparse.Namespace) -> None:
+    """Print the durations of a closed loop."""
+    if not options.record_latency:
+        allowed = f"--record-latency, or `mygym run {options.name} --gui`"
+        raise ConfigError(bad_value("view", "policy", allowed, "cannot be drawn"))
+    seconds = parse_value(options.seconds, "--seconds")
+    if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:
+        raise ConfigError(bad_value("--seconds", options.seconds, "a number above 0, at most 3600"))
+
+    import numpy as np
+
+    from mygym.exporting.closed_loop import measure
+
+    timing = measure(options.name, float(seconds), trust=options.trust)
+    print(f"rate        {1 / timing.period:g} Hz, {len(timing.policy)} periods")
+    for name, durations in {"period": timing.periods, "policy": timing.policy, "simulator": timing.simulator}.items():
+        median, percentile, largest = 1e3 * np.percentile(durations, [50, 99, 100])
+        print(f"{name:<10}  median {median:.3f} ms, 99 % {percentile:.3f} ms, largest {largest:.3f} ms")
+    jitter = 1e3 * np.std(timing.periods)
+    print(f"jitter      {jitter:.3f} ms (standard deviation of the period)")
+    print(f"late        {timing.late} of {len(timing.policy)} periods")
 
 
 def _picture(
@@ -139,12 +177,13 @@ def _check_flags(options: argparse.Namespace) -> None:
     if kind not in SUBJECTS:
         raise ConfigError(bad_value("view", kind, SUBJECTS, "cannot be drawn"))
     if (options.name is None) != (kind == "objects"):
-        hint = "takes no NAME" if kind == "objects" else f"give a NAME of `mygym list {kind}`"
+        of = "a FILE of `mygym export`" if kind == "policy" else f"a NAME of `mygym list {kind}`"
+        hint = "takes no NAME" if kind == "objects" else f"give {of}"
         raise ConfigError(f"view {kind}: {hint}")
     for flag, kinds in FLAGS.items():
         value = getattr(options, flag)
         if value and kind not in kinds:
-            raise ConfigError(bad_value(f"--{flag}", value, kinds, f"is not for {kind}"))
+            raise ConfigError(bad_value(f"--{flag.replace('_', '-')}", value, kinds, f"is not for {kind}"))
 
 
 def _pixels(text: str | None, flag: str) -> int | None:

@@ -9,5 +9,6 @@ export           `export`: writes a file and verifies it against the policy
 sessions         functions of a file: by onnxruntime, or by torch
 exported_policy  `ExportedPolicy`: acts with numpy and onnxruntime alone, or with torch
 deployment       `DeployedPolicy`: acts on the joint states of a robot
+closed_loop      durations of a closed loop at the control rate
 playing          plays a file in PyBullet, without torch
 """

@@ -70,12 +70,8 @@ def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False
         RunError: No episode was played to the end.
     """
     policy = ExportedPolicy(file, trust=trust)
+    check_imports(policy, trust)
     description = policy.description["env"]
-    unknown = [name for name in description["imports"] if name not in sys.modules]
-    if unknown and not trust:
-        why = f"names modules that would be imported, and can execute any code: {', '.join(map(str, unknown))}"
-        allowed = "--trust if you trust its author, or --import MODULE for each of them"
-        raise ConfigError(bad_value("file", str(file), allowed, why))
     if gui:
         check_display("gui", True, "no window")
         if len(description["labels"]) > 1:
@@ -87,3 +83,16 @@ def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False
         acting = Sliders(env, timed) if gui else timed
         evaluation = evaluate_or_fail(str(file), acting, [env], seeds)
     return Playing(evaluation, np.array(timed.durations))
+
+
+def check_imports(policy: ExportedPolicy, trust: bool) -> None:
+    """Check that the environment of a policy imports no modules of others.
+
+    Raises:
+        ConfigError: The file names a module that this process has not imported, and `trust` is not set.
+    """
+    unknown = [name for name in policy.description["env"]["imports"] if name not in sys.modules]
+    if unknown and not trust:
+        why = f"names modules that would be imported, and can execute any code: {', '.join(map(str, unknown))}"
+        allowed = "--trust if you trust its author, or --import MODULE for each of them"
+        raise ConfigError(bad_value("file", str(policy.path), allowed, why))

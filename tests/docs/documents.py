@@ -63,7 +63,7 @@ FAST_PYTHON = (
 )
 """In place of `"steps": N` in Python that trains."""
 
-WINDOW = re.compile(r"--gui|--policy (keyboard|sliders)|^mygym view (?!.*--image)")
+WINDOW = re.compile(r"--gui|--policy (keyboard|sliders)|^mygym view (?!.*(--image|--record))")
 """Commands that open a window: tests/test_window.py does; here they end with a message."""
 
 TOOLS = {"ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytest": "pytest"}
@@ -260,6 +260,8 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         return f"{bare} --episodes 1"
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search", "judge"))}:
         return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")
+    if "--record-latency" in words:
+        return f"{bare} --seconds 0.2"
     if program == ("mygym", "view"):
         return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
     reading = (

@@ -14,6 +14,7 @@ import pytest
 import mygym
 from mygym.cli.main import main
 from mygym.errors import ConfigError, RegistryError
+from mygym.exporting.closed_loop import measure
 from mygym.exporting.export import Export
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.formats import METADATA
@@ -54,6 +55,44 @@ def test_the_command_prints_success_and_latency(exported: Export, capsys: pytest
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["episodes", "success_rate", "latency"]
     assert "median" in lines[2]
+
+
+def test_a_closed_loop_keeps_its_period_and_reports_the_durations(
+    exported: Export, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timing = measure(exported.path, 1.4)
+    assert timing.period == 0.04
+    assert len(timing.policy) == len(timing.simulator) == 35  # longer than an episode
+    assert len(timing.periods) < 34  # without the period of a reset
+    assert timing.periods.sum() > 0.9 * 0.04 * len(timing.periods)  # it waits; a busy machine is later
+    assert (timing.policy > 0).all()
+    with pytest.raises(SystemExit) as end:
+        main(["view", "policy", str(exported.path), "--record-latency", "--seconds", "0.2"])
+    assert not end.value.code
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rate        25 Hz, 5 periods"
+    assert [line.split()[0] for line in lines[1:]] == ["period", "policy", "simulator", "jitter", "late"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["policy", "a.onnx"],
+            "view: 'policy' cannot be drawn; allowed: --record-latency, or `mygym run a.onnx --gui`",
+        ),
+        (["policy", "a.onnx", "--record-latency", "--seconds", "0"], "--seconds: '0' is not allowed"),
+        (["policy", "a.onnx", "--record-latency"], "file: 'a.onnx' does not exist"),
+        (["task", "push", "--record-latency"], "--record-latency: True is not for task; allowed: policy"),
+    ],
+)
+def test_a_closed_loop_needs_a_policy_and_a_duration(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["view", *words])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_missing_onnxruntime_is_named_with_the_command_that_installs_it(
