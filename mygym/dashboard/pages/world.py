@@ -1,0 +1,2 @@
+"""stub"""
+def add_page(service): pass
