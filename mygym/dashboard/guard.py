@@ -33,7 +33,7 @@ MOST_MESSAGES = 1_000
 SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),
 ]
 
 LOGIN = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">

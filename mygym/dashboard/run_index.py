@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +121,12 @@ class RunIndex:
         return [name for name in self.files(identifier) if name.endswith(FILMS)]
 
     def _entry(self, run: Path, now: float) -> Entry:
-        stamps = tuple(_stamp(run / name) for name in (directory.RESULT, directory.PROGRESS, directory.CONFIG))
+        files = (directory.PROGRESS, directory.CONFIG, directory.RESULT)
+        stamps = tuple(stamp for name in files for stamp in _stamp(run / name))
         stored = self._known.get(str(run))
         if stored and stored[0] == stamps and stored[1].record.status in ("done", "diverged"):
-            return stored[1]
+            record = stored[1].record
+            return replace(stored[1], record=replace(record, age_s=now - stored[0][-1] / 1e9))
         record = read_run(run, now)
         curve = read_curve(record)
         rates = [] if curve is None else [float(rate) for rate in curve.success if rate == rate]
@@ -164,7 +166,7 @@ def _stamp(path: Path) -> tuple[int, int]:
         status = path.stat()
     except OSError:
         return (0, 0)
-    return status.st_mtime_ns, status.st_size
+    return status.st_size, status.st_mtime_ns
 
 
 def _steps(run: Path) -> int | None:

@@ -30,6 +30,8 @@ STYLE = """
 .nicegui-content { padding: 0 }
 :focus-visible { outline: 3px solid #f59e0b !important; outline-offset: 2px }
 .q-table td, .q-table th { padding: 6px 10px }
+.q-field--with-bottom { padding-bottom: 0 !important }
+.q-field__bottom { position: static !important; transform: none !important; padding-top: 3px !important }
 code, pre { white-space: pre-wrap; overflow-wrap: anywhere }
 a.link { color: inherit; text-decoration: underline; text-underline-offset: 3px }
 </style>

@@ -106,7 +106,7 @@ class NewRun:
         else:
             element = ui.input(field.key, placeholder=shown)
             element.props(f'outlined dense clearable stack-label hint="{_quoted(field.help)}"')
-        element.classes("w-full pb-2")
+        element.classes("w-full")
         element.on_value_change(lambda event, key=field.key: self._set(key, event.value))
         self.inputs[field.key] = element
 

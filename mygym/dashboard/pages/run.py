@@ -125,6 +125,7 @@ class RunPage:
         self.error.text = record.error or ""
         self.stop.set_visibility(is_running)
         self.resume.set_visibility(not is_running and record.status not in ("diverged", "damaged"))
+        self.resume.text = "Train longer" if record.status == "done" else "Resume"
         self.steps.set_visibility(record.status == "done")
         self.evaluate.set_visibility(not is_running and (self.path / directory.POLICY).is_file())
         lines = self.service.index.progress(self.path)
@@ -181,7 +182,7 @@ class RunPage:
                     for name in films:
                         address = f"/api/runs/{self.id}/files/{name}"
                         with ui.column().classes("gap-1"):
-                            video = ui.video(address, muted=True, loop=True) if name.endswith(".mp4") else ui.image(address)
+                            video = ui.video(f"{address}#t=0.1", muted=True, loop=True) if name.endswith(".mp4") else ui.image(address)
                             video.classes("w-80 max-w-full rounded")
                             ui.link(name.rpartition("/")[2], address).classes("link text-sm")
 
