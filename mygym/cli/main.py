@@ -37,6 +37,7 @@ COMMANDS = {
     "replay": "replay and film demonstrations",
     "export": "write the policy of a run as an ONNX file",
     "run": "play an exported policy, without torch",
+    "serve": "start, watch and compare runs in a browser",
     "list": "list components: robots, tasks, algorithms …",
     "describe": "describe a component",
     "schema": "print the JSON schema of configs",

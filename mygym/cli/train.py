@@ -193,7 +193,7 @@ def _print_help(options: argparse.Namespace) -> None:
 
 
 def _print_strategies(strategy: str) -> None:
-    from mygym.cli.parameters import strategy_parameters
+    from mygym.runs.parameter_tables import strategy_parameters
     from mygym.runs.strategies import sections
 
     for name, (section, _) in sections(strategy, {}).items():
@@ -203,7 +203,7 @@ def _print_strategies(strategy: str) -> None:
 
 
 def _print_controller(control: str) -> None:
-    from mygym.cli.parameters import controller_parameters
+    from mygym.runs.parameter_tables import controller_parameters
     from mygym.models.controllers import find_controller
 
     name = find_controller(flag_value("control", control)).config.name
@@ -212,7 +212,7 @@ def _print_controller(control: str) -> None:
 
 
 def _print_algorithm(config: Mapping[str, Any]) -> None:
-    from mygym.cli.parameters import hyperparameters, training_parameters
+    from mygym.runs.parameter_tables import hyperparameters, training_parameters
     from mygym.registry import algorithm
 
     entry = algorithm(config["algo"], config["framework"])

@@ -127,13 +127,13 @@ def find_runs(folder: str | Path, where: Mapping[str, Any] | None = None) -> lis
     if not path.is_dir():
         near = sorted(str(entry) for entry in path.parent.glob("*/")) if path.parent.is_dir() else []
         raise ConfigError(bad_value("folder", str(folder), near or "a folder with runs", "is not a folder"))
-    records = [read_run(run, now) for run in sorted(_run_directories(path))]
+    records = [read_run(run, now) for run in sorted(run_directories(path))]
     for key, value in (where or {}).items():
         records = _select(records, key, value)
     return records
 
 
-def _run_directories(folder: Path) -> Iterator[Path]:
+def run_directories(folder: Path) -> Iterator[Path]:
     """Yield the run directories below a folder; the search does not go into them, nor along links."""
     stack = [str(folder)]
     while stack:

@@ -119,6 +119,11 @@ class Scene:
         position = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
         bullet.resetBasePositionAndOrientation(self.goal, position, _UPRIGHT, physicsClientId=client)
 
+    def pose_arm(self, positions: ArrayLike) -> None:
+        """Draw the arms with other joint positions `(J,)`, rad, until the next `mirror`; the world does not change."""
+        for index, position in zip(self._joints, np.asarray(positions, dtype=float).tolist(), strict=True):
+            bullet.resetJointState(self.robot, index, position, physicsClientId=self.client)
+
     def link_pose(self, link: str) -> FloatArray:
         """Return the pose `(4, 4)` of a link of the robot's URDF in the world frame, after `mirror`."""
         holder, local = self._merged[link]

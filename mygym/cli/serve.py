@@ -1,0 +1,44 @@
+"""`mygym serve`: a dashboard in the browser, and an API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mygym.cli.arguments import parse_count, parse_integer
+from mygym.cli.command import argument, command
+from mygym.cli.output import print_note
+from mygym.errors import ConfigError, bad_value
+
+PORT = 8080
+
+PARSER = command(
+    "mygym serve",
+    "Start, watch, stop and compare runs in a browser; the API under it is at /api.",
+    argument("folder", nargs="?", default="runs", metavar="DIR", help="the log directory (default: runs)"),
+    argument("--host", default="127.0.0.1", metavar="H", help="address to bind (default: 127.0.0.1, this machine)"),
+    argument("--port", default=str(PORT), metavar="N", help=f"port (default {PORT}; 0: any free port)"),
+    argument("--token", metavar="T", help="token of clients (default: that of DIR, created once)"),
+    argument("--slots", metavar="N", help="cores that jobs may keep busy (default: all)"),
+    examples="""
+mygym serve
+mygym serve runs --port 9000
+mygym serve runs --host 0.0.0.0 --token 'a long secret word'
+""",
+    notes="""
+Open the printed address; it works once, and the browser stays signed in. Clients send `Authorization: Bearer TOKEN`.
+Runs are processes that go on when the server ends; a server that starts again finds them.
+""",
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = PARSER.parse(arguments)
+    port = parse_integer(options.port, "--port", "a port, 0 to 65535", low=0)
+    if port > 65_535:
+        raise ConfigError(bad_value("--port", options.port, "a port, 0 to 65535"))
+    slots = parse_count(options.slots, "--slots") if options.slots else None
+
+    from mygym.dashboard.server import serve
+
+    serve(options.folder, options.host, port, options.token, slots, print_note)

@@ -1,0 +1,235 @@
+"""REST API: runs, jobs, schema and registry; a thin layer over the functions of the Python API."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import Path as PathParameter
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from mygym.config.schema import RunConfig
+from mygym.dashboard import helper as heavy
+from mygym.dashboard.jobs import as_json
+from mygym.dashboard.run_index import run_id, stages_of
+from mygym.dashboard.service import Service, command_line, yaml_of
+from mygym.errors import MygymError
+from mygym.registry import REGISTRIES, registry
+from mygym.reporting.doctor.diagnosis import diagnose
+from mygym.reporting.doctor.logs import read_logs
+
+Priority = Annotated[int, Query(ge=-100, le=100, description="jobs with a higher number begin first")]
+
+STREAM_PERIOD = 1.0
+"""s between two looks at the log of a run that is streamed."""
+
+
+class Start(BaseModel):
+    """Body of `POST /api/start_training`: keys of a config; `strategy` by its name."""
+
+    model_config = ConfigDict(extra="allow")
+    strategy: str = "standard"
+
+
+class Resume(BaseModel):
+    """Body of `POST /api/runs/{id}/resume`."""
+
+    model_config = ConfigDict(extra="forbid")
+    steps: int | None = Field(None, ge=1, description="env steps of the longer run")
+
+
+class Evaluate(BaseModel):
+    """Body of `POST /api/runs/{id}/evaluate`."""
+
+    model_config = ConfigDict(extra="forbid")
+    episodes: int = Field(100, ge=1, le=10_000)
+
+
+def make_router(service: Service) -> APIRouter:  # noqa: PLR0915
+    """Return the routes of the API."""
+    router = APIRouter(prefix="/api")
+    index, jobs = service.index, service.jobs
+
+    @router.get("/runs", summary="List runs and waiting jobs; other query parameters filter by a column: ?algo=sac")
+    async def list_runs(request: Request) -> list[dict[str, Any]]:
+        return await run_in_threadpool(service.listing, dict(request.query_params))
+
+    @router.post("/runs", status_code=201, summary="Check a config and queue its training")
+    async def start_run(config: dict[str, Any], priority: Priority = 0) -> dict[str, Any]:
+        return service.waiting(await service.train(config, priority))
+
+    @router.post("/start_training", status_code=201, summary="The same as POST /api/runs, with a strategy by its name")
+    async def start_training(start: Start, priority: Priority = 0) -> dict[str, Any]:
+        return service.waiting(await service.train(start.model_dump(), priority))
+
+    @router.post("/check", summary="Check a config; return it as command line and as YAML")
+    async def check(config: dict[str, Any]) -> dict[str, str]:
+        await service.helper.call(heavy.check, config)
+        return {"command": command_line(config), "yaml": yaml_of(config)}
+
+    @router.get("/runs/{identifier}", summary="A run, or a job that waits: status, config, stages")
+    async def get_run(identifier: str) -> dict[str, Any]:
+        if identifier.startswith("job-") and identifier[4:].isdigit() and len(identifier) < 16:
+            job = jobs.queue.get(int(identifier[4:]))
+            if job.run is None:
+                return service.waiting(job)
+        entry = service.entry(identifier)
+        row = next(row for row in service.listing() if row["id"] == entry.id)
+        return {**row, "config": index.config(entry.id), "stages": stages_of(index.path(entry.id))}
+
+    @router.get("/runs/{identifier}/progress", summary="Lines of progress.jsonl after some env steps")
+    def progress(identifier: str, after: int = -1) -> list[dict[str, Any]]:
+        entry = service.entry(identifier)
+        return [line for line in index.progress(index.path(entry.id)) if line.get("steps", 0) > after]
+
+    @router.get("/runs/{identifier}/events", summary="The same lines as server-sent events, until the run ends")
+    def events(identifier: str) -> StreamingResponse:
+        return StreamingResponse(_events(service, service.entry(identifier).id), media_type="text/event-stream")
+
+    @router.get("/runs/{identifier}/films", summary="Names of the films of a run, for /files")
+    def films(identifier: str) -> list[str]:
+        return index.films(service.entry(identifier).id)
+
+    @router.get("/runs/{identifier}/files", summary="Names of the files of a run")
+    def files(identifier: str) -> list[str]:
+        return list(index.files(service.entry(identifier).id))
+
+    @router.get("/runs/{identifier}/files/{name:path}", summary="A file of a run")
+    def file(identifier: str, name: str) -> FileResponse:
+        path = index.files(service.entry(identifier).id).get(name)
+        if path is None:
+            raise MygymError(f"file: {name!r} is no file of the run; allowed: a name of GET /api/runs/ID/files")
+        return FileResponse(path)
+
+    @router.get("/runs/{identifier}/doctor", summary="Reasons why a run does not learn")
+    def doctor(identifier: str) -> list[dict[str, Any]]:
+        findings = diagnose(read_logs(str(index.path(service.entry(identifier).id))))
+        return [{"finding": name, **asdict(finding)} for name, finding in findings.items()]
+
+    @router.post("/runs/{identifier}/stop", status_code=202, summary="Stop with a checkpoint, or leave the queue")
+    async def stop(identifier: str) -> dict[str, str]:
+        if identifier.startswith("job-") and identifier[4:].isdigit():
+            jobs.stop(jobs.queue.get(int(identifier[4:])))
+        else:
+            await run_in_threadpool(jobs.stop_run, index.path(service.entry(identifier).id))
+        return {"status": "stopping"}
+
+    @router.post("/runs/{identifier}/resume", status_code=201, summary="Queue the rest of a stopped run")
+    def resume(identifier: str, body: Resume | None = None, priority: Priority = 0) -> dict[str, Any]:
+        steps = body.steps if body else None
+        return service.waiting(jobs.resume(index.path(service.entry(identifier).id), steps, priority))
+
+    @router.post("/runs/{identifier}/evaluate", status_code=201, summary="Queue fresh episodes; see /api/jobs/ID")
+    def evaluate(identifier: str, body: Evaluate | None = None, priority: Priority = 0) -> dict[str, Any]:
+        episodes = (body or Evaluate()).episodes
+        return service.waiting(jobs.evaluate(index.path(service.entry(identifier).id), episodes, priority))
+
+    @router.get("/jobs", summary="Newest jobs of the queue")
+    def list_jobs() -> list[dict[str, Any]]:
+        return [_job(service, job.id) for job in jobs.queue.newest()]
+
+    @router.get("/jobs/{number}", summary="A job: state, exit code, end of its output, result of an evaluation")
+    def get_job(number: Annotated[int, PathParameter(ge=0, lt=2**60)]) -> dict[str, Any]:
+        return _job(service, number)
+
+    @router.get("/schema", summary="JSON schema of configs")
+    async def schema() -> dict[str, Any]:
+        result: dict[str, Any] = await service.helper.call(heavy.schema)
+        return result
+
+    @router.get("/registry/{kind}", summary="Registered components of a kind; the user's are read again each time")
+    def components(kind: str) -> list[dict[str, Any]]:
+        return [
+            {"name": entry.name, "help": entry.help, "frameworks": list(entry.frameworks), "origin": entry.origin}
+            for entry in registry(kind)
+        ]
+
+    @router.get("/registry", summary="Kinds of components")
+    def kinds() -> list[str]:
+        return list(REGISTRIES)
+
+    @router.get("/parameters/{algo}", summary="Hyperparameters of an algorithm: type, range, default, help")
+    async def parameters(algo: str, framework: str = RunConfig().framework) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = await service.helper.call(heavy.algorithm_parameters, algo, framework)
+        return rows
+
+    return router
+
+
+def add_api(app: FastAPI, service: Service) -> None:
+    """Add the routes, the answers to mistakes, and the page of the API, which needs no network."""
+    app.include_router(make_router(service))
+
+    @app.exception_handler(MygymError)
+    async def refuse(request: Request, error: MygymError) -> JSONResponse:
+        text = str(error)
+        missing = text.startswith(("run: ", "job: ", "file: "))
+        status = 404 if missing else 409 if text.startswith(("stop: ", "resume: ")) else 422
+        return JSONResponse({"errors": [{"field": text.partition(": ")[0], "message": text}]}, status)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        errors = [
+            {"field": ".".join(map(str, detail["loc"][1:])), "message": f"{detail['loc'][-1]}: {detail['msg']}"}
+            for detail in error.errors()
+        ]
+        return JSONResponse({"errors": errors}, 422)
+
+    @app.get("/api", include_in_schema=False)
+    def page() -> HTMLResponse:
+        return HTMLResponse(_page(app.openapi()))
+
+
+async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
+    sent, run = 0, service.index.path(identifier)
+    while True:
+        running = service.index.get(identifier).record.status == "running"
+        lines = service.index.progress(run)
+        for line in lines[sent:]:
+            yield f"data: {json.dumps(line)}\n\n"
+        sent = len(lines)
+        if not running:
+            yield "event: end\ndata: {}\n\n"
+            return
+        await asyncio.sleep(STREAM_PERIOD)
+
+
+def _job(service: Service, number: int) -> dict[str, Any]:
+    job = service.jobs.queue.get(number)
+    content = as_json(job, service.jobs.log(job))
+    return {**content, "run": run_id(service.logdir, service.logdir / job.run) if _inside(service, job.run) else None}
+
+
+def _inside(service: Service, run: str | None) -> bool:
+    return run is not None and (service.logdir / run).is_relative_to(service.logdir)
+
+
+def _page(schema: Mapping[str, Any]) -> str:
+    """Return a page with the operations of an OpenAPI schema; it loads nothing."""
+    rows = [
+        f"<tr><td><b class={method}>{method.upper()}</b><td><code>{html.escape(path)}</code>"
+        f"<td>{html.escape(operation.get('summary', ''))}<td>{html.escape(_arguments(operation))}"
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+        if path.startswith("/api")
+    ]
+    return f"""<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
+<title>mygym: API</title><style>:root{{color-scheme:light dark}}body{{font:15px system-ui;margin:2em auto;max-width:75em;
+padding:0 1em}}td{{padding:.35em .8em .35em 0;vertical-align:top}}.post{{color:#c2410c}}.get{{color:#0369a1}}
+pre{{overflow:auto;padding:1em;background:#8882}}</style><p><a href="/">mygym</a><h1>API</h1>
+<p>Clients send <code>Authorization: Bearer TOKEN</code>. The schema: <a href="/openapi.json">openapi.json</a></p>
+<pre>curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
+     -d '{{"algo": "sac", "task": "reach", "strategy": "standard"}}' http://127.0.0.1:8080/api/start_training</pre>
+<table>{"".join(rows)}</table>"""
+
+
+def _arguments(operation: Mapping[str, Any]) -> str:
+    return ", ".join(parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query")

@@ -1,0 +1,247 @@
+"""Guard of the server: every request and websocket needs an allowed Host, the token, and for changes the same Origin."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import psutil
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+LARGEST_BODY = 1_000_000
+"""Bytes of a request, and of a message of a websocket."""
+
+MOST_SOCKETS = 64
+"""Websockets at the same time."""
+
+MOST_MESSAGES = 1_000
+"""Messages that a websocket may send before its connection must have lasted `MESSAGE_SECONDS` for each."""
+
+SECURITY_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+]
+
+LOGIN = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
+<title>mygym: sign in</title><style>:root{color-scheme:light dark}body{font:16px system-ui;max-width:34em;margin:15vh auto;
+padding:0 1em}input,button{font:inherit;padding:.5em}</style><h1>mygym</h1><p>%s</p>
+<form method=post action=/login><label>Token <input name=token type=password autofocus required></label>
+<button>Sign in</button></form><p>The token is the word after <code>token:</code> in the terminal of
+<code>mygym serve</code>.</p>"""
+
+
+class Refusal(Exception):  # noqa: N818
+    """A request that gets an error and nothing else."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Guard:
+    """ASGI middleware outside everything else.
+
+    Args:
+        app: The application.
+        token: Secret of this server, for `Authorization: Bearer TOKEN` and the login page.
+        host: Address that the server is bound to; names of all its interfaces are allowed if it is `0.0.0.0` or `::`.
+        port: Port, which names the cookie: browsers send a cookie to every port.
+    """
+
+    def __init__(self, app: App, token: str, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.app, self.token = app, token
+        self.hosts = allowed_hosts(host)
+        self.cookie_name = f"mygym_{port}"
+        self.cookie = hmac.new(token.encode(), b"cookie", "sha256").hexdigest()
+        self.login_word = secrets.token_urlsafe(24)
+        """Word in the URL that opens the dashboard once; empty after its use."""
+        self._sockets = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            self._check_host(scope, headers)
+            if scope["type"] == "websocket":
+                await self._serve_websocket(scope, headers, receive, send)
+            else:
+                await self._serve_request(scope, headers, receive, send)
+        except Refusal as refusal:
+            await _refuse(scope, refusal, headers, send)
+
+    async def _serve_request(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send) -> None:
+        if scope["method"] not in SAFE:
+            self._check_origin(scope, headers, required=not self._has_bearer(headers) and scope["path"] != "/login")
+        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > LARGEST_BODY:
+            raise Refusal(413, f"the body is too large: at most {LARGEST_BODY:,} bytes")
+        received = _limited(receive)
+        if scope["path"] == "/login" and scope["method"] == "POST":
+            await self._log_in(received, send)
+        elif (word := parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]) and self._enter(word):
+            await self._redirect(scope, send)
+        elif self._is_authorized(headers):
+            await self.app(scope, received, _with_headers(send))
+        else:
+            raise Refusal(401, "this page needs the token of the server")
+
+    async def _serve_websocket(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send) -> None:
+        self._check_origin(scope, headers, required=not self._has_bearer(headers))
+        if not self._is_authorized(headers):
+            raise Refusal(403, "no token")
+        if self._sockets >= MOST_SOCKETS:
+            raise Refusal(403, "too many websockets")
+        self._sockets += 1
+        try:
+            await self.app(scope, _paced(receive), send)
+        finally:
+            self._sockets -= 1
+
+    def _check_host(self, scope: Scope, headers: dict[str, str]) -> None:
+        hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
+        if len(hosts) != 1 or _name(headers["host"]) not in self.hosts:
+            raise Refusal(400, "this server has another name; open it by the address that `mygym serve` printed")
+
+    def _check_origin(self, scope: Scope, headers: dict[str, str], required: bool) -> None:
+        """Refuse changes and websockets that a page of another site has begun."""
+        origin = headers.get("origin")
+        if origin is None:
+            if required or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+                raise Refusal(403, "the request has no Origin; clients send `Authorization: Bearer TOKEN`")
+            return
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or parts.netloc.lower() != headers["host"].lower():
+            raise Refusal(403, "the request comes from a page of another site")
+
+    def _has_bearer(self, headers: dict[str, str]) -> bool:
+        return "authorization" in headers
+
+    def _is_authorized(self, headers: dict[str, str]) -> bool:
+        if "authorization" in headers:
+            kind, _, token = headers["authorization"].partition(" ")
+            return kind.lower() == "bearer" and _equal(token, self.token)
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
+        except CookieError:
+            return False
+        return cookie is not None and _equal(cookie.value, self.cookie)
+
+    def _enter(self, word: str) -> bool:
+        """Return whether a word opens the dashboard, which it does once."""
+        if self.login_word and _equal(word, self.login_word):
+            self.login_word = ""
+            return True
+        return False
+
+    async def _log_in(self, receive: Receive, send: Send) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        if not _equal(parse_qs(body.decode("latin-1")).get("token", [""])[0], self.token):
+            raise Refusal(401, "this is not the token of the server")
+        await self._redirect({"path": "/", "query_string": b""}, send)
+
+    async def _redirect(self, scope: Scope, send: Send) -> None:
+        """Set the cookie, and open the same page without the token in its address."""
+        query = {name: values for name, values in parse_qs(scope["query_string"].decode("latin-1")).items()}
+        query.pop("token", None)
+        target = scope["path"] if scope["path"].startswith("/") and not scope["path"].startswith("//") else "/"
+        target += f"?{urlencode(query, doseq=True)}" if query else ""
+        cookie = f"{self.cookie_name}={self.cookie}; HttpOnly; SameSite=Strict; Path=/"
+        headers = [(b"location", target.encode("latin-1")), (b"set-cookie", cookie.encode()), *SECURITY_HEADERS]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def allowed_hosts(host: str) -> frozenset[str]:
+    """Return the names in `Host` headers that the server answers, in lower case and without a port."""
+    names = {*LOOPBACK, host}
+    if host in ("0.0.0.0", "::"):  # noqa: S104  compared, not bound
+        addresses = [address.address for each in psutil.net_if_addrs().values() for address in each]
+        names |= {f"[{name.partition('%')[0]}]" if ":" in name else name for name in addresses}
+        names |= {socket.gethostname(), socket.getfqdn()}
+    return frozenset(name.lower() for name in names - {"0.0.0.0", "::"})  # noqa: S104
+
+
+def _name(host: str) -> str:
+    """Return the name in a `Host` header, in lower case and without the port."""
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and port.isdigit() else host.lower()
+
+
+def _equal(one: str, two: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), two.encode())
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a `receive` that refuses a body without a length when it becomes too large."""
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > LARGEST_BODY:
+            raise Refusal(413, f"the body is too large: at most {LARGEST_BODY:,} bytes")
+        return message
+
+    return limited
+
+
+def _paced(receive: Receive) -> Receive:
+    """Return a `receive` that ends a websocket that sends large messages, or more than 100 messages in a second."""
+    import time
+
+    begin, count = time.monotonic(), 0
+
+    async def paced() -> Message:
+        nonlocal count
+        message = await receive()
+        count += 1
+        size = len(message.get("bytes") or b"") + len(message.get("text") or "")
+        if size > LARGEST_BODY or count > MOST_MESSAGES + 100 * (time.monotonic() - begin):
+            return {"type": "websocket.disconnect", "code": 1008}
+        return message
+
+    return paced
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *SECURITY_HEADERS]
+        await send(message)
+
+    return sending
+
+
+async def _refuse(scope: Scope, refusal: Refusal, headers: dict[str, str], send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": str(refusal)})
+        return
+    page = refusal.status == 401 and "text/html" in headers.get("accept", "")
+    text = (LOGIN % str(refusal).capitalize()) if page else f'{{"errors": [{{"field": "", "message": "{refusal}"}}]}}'
+    kind = b"text/html; charset=utf-8" if page else b"application/json"
+    extra = [(b"connection", b"close")] if refusal.status == 413 else []
+    start = [(b"content-type", kind), (b"cache-control", b"no-store"), *SECURITY_HEADERS, *extra]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": start})
+    await send({"type": "http.response.body", "body": text.encode()})

@@ -1,0 +1,156 @@
+"""Helper process: all work that needs torch or Bullet, so that the server itself stays small; it ends when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mygym.config.loading import load_file
+from mygym.registry.user_files import user_files, user_folders
+from mygym.runs import directory
+
+IDLE = 120.0
+"""s without work after which the helper process ends."""
+
+
+class Helper:
+    """Calls functions of this module in a process, which is new after each change of the user's files."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        self._files: Any = None
+        self._used = 0.0
+        self._working = 0
+        self._lock = threading.Lock()
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the result of a function, or raise its exception."""
+        for last in (False, True):
+            pool = self._ready()
+            self._working += 1
+            try:
+                return await asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
+            except BrokenProcessPool:  # the process was killed, e.g. for memory
+                self.close()
+                if last:
+                    raise
+            finally:
+                self._working, self._used = self._working - 1, time.monotonic()
+        raise AssertionError
+
+    def end_if_idle(self) -> None:
+        """End the process if it has had no work for a while."""
+        if self._pool and not self._working and time.monotonic() - self._used > IDLE:
+            self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            if self._pool:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+    def _ready(self) -> ProcessPoolExecutor:
+        stamps = user_stamps()
+        if stamps != self._files:
+            self.close()
+        with self._lock:
+            self._files = stamps
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+            return self._pool
+
+
+def user_stamps() -> tuple[Any, ...]:
+    """Return a value that changes with the user's files."""
+    assets = [path for folder in user_folders() for path in folder.rglob("*.yaml")]
+    return tuple((str(path), path.stat().st_mtime_ns) for path in (*(path for _, path in user_files()), *assets))
+
+
+# Functions that the process executes ----------------------------------------------------------------------------------
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Check a config as `mygym train` does.
+
+    Raises:
+        ConfigError: A mistake, in the words of the command line.
+    """
+    from mygym.runs.plan import make_plan
+
+    make_plan(overrides=dict(config))
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of configs."""
+    from mygym.config.json_schema import json_schema
+
+    return json_schema()
+
+
+@cache
+def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
+    """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
+    from mygym.config.plain import is_plain
+    from mygym.registry import algorithm
+    from mygym.runs.parameter_tables import hyperparameters
+
+    rows = hyperparameters(algorithm(algo, framework))
+    return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
+
+
+@cache
+def strategy_parameters(name: str) -> list[dict[str, Any]]:
+    """Return a row for each parameter of a strategy."""
+    from mygym.config.plain import is_plain
+    from mygym.runs import parameter_tables
+
+    rows = parameter_tables.strategy_parameters(name)
+    return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
+
+
+def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> bytes:
+    """Return a PNG of the start of an episode: robot, workspace and task of a config."""
+    from PIL import Image
+
+    from mygym import api
+
+    env = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height)
+    try:
+        env.reset(seed=int(config.get("seed", 0)))
+        picture = env.unwrapped.picture(shadow=True, samples=2)
+    finally:
+        env.close()
+    content = io.BytesIO()
+    Image.fromarray(picture).save(content, "PNG")
+    return content.getvalue()
+
+
+def origins(run: str) -> dict[str, str]:
+    """Return dotted key → origin of each value of a run's config.
+
+    The config of a run is complete. A value that a run with the same algorithm, framework, strategy, robot, task,
+    workspace and engine would have by itself has that origin; the user has set any other value.
+    """
+    from mygym.config.layers import flatten
+    from mygym.runs.plan import make_plan
+
+    keys = ("algo", "framework", "strategy", "robot", "task", "workspace", "engine", "imports")
+    values = load_file(Path(run) / directory.CONFIG)
+    plain = make_plan({key: values[key] for key in keys if key in values}).resolved
+    usual = dict(flatten(plain.values()))
+    return {
+        key: plain.origins.get(key, "default") if key in usual and usual[key] == value else "set by the user"
+        for key, value in flatten(values)
+        if key not in keys
+    }

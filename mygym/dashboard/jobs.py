@@ -1,0 +1,222 @@
+"""Jobs: processes that train and evaluate. They outlive the server, which finds them again by process and lock."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mygym.dashboard.queue import CANCELLED, ENDED, QUEUED, STARTED, Queue, QueuedJob
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.records import is_locked
+from mygym.runs import directory, files
+from mygym.sweeps.executors import Job, LocalExecutor, cores
+
+FOLDER = ".dashboard"
+"""Folder in the log directory: the queue, the token, and logs of jobs; `mygym runs` does not look into it."""
+
+MEMORY = 1_000_000_000
+"""Bytes of free memory that a job needs to begin beside others."""
+
+PERIOD = 1.0
+"""s between two looks at the queue."""
+
+PRIORITIES = range(-100, 101)
+
+
+class Jobs:
+    """Starts queued jobs while cores and memory allow, and follows their processes.
+
+    Args:
+        logdir: Absolute path of the log directory.
+        slots: Cores that jobs may keep busy; None: all.
+    """
+
+    def __init__(self, logdir: Path, slots: int | None = None) -> None:
+        self.logdir, self.slots = logdir, slots or cores()
+        self.folder = logdir / FOLDER
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.queue = Queue(self.folder / "queue.sqlite")
+        self._executor = LocalExecutor(program=(sys.executable, "-m", "mygym"))
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
+
+    def start(self) -> None:
+        """Begin to start jobs, in a thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop to start jobs; running processes go on."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.queue.close()
+
+    def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
+        """Queue the training of a config, which has been checked."""
+        number = 1 + max((int(path.stem) for path in self.folder.glob("*.yaml")), default=0)
+        file = self.folder / f"{number:06}.yaml"
+        files.write_yaml(file, {**config, "logdir": str(self.logdir)})
+        title = " · ".join(str(config.get(key, default)) for key, default in (("algo", "sac"), ("task", "reach")))
+        return self.queue.add("train", ["--config", str(file)], title, priority, cores_of(config))
+
+    def resume(self, run: Path, steps: int | None = None, priority: int = 0) -> QueuedJob:
+        """Queue the rest of a stopped run, or a longer run of a complete run.
+
+        Raises:
+            ConfigError: The run is being written or waits in the queue.
+        """
+        waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED, STARTED))
+        if waits or is_locked(run):
+            raise ConfigError(bad_value("resume", run.name, "a run that has stopped", "is running or waits already"))
+        words = ["--resume", str(run), *(["--steps", str(steps)] if steps else [])]
+        return self.queue.add("train", words, f"resume {run.parent.parent.name} {run.name}", priority, run=str(run))
+
+    def evaluate(self, run: Path, episodes: int, priority: int = 0) -> QueuedJob:
+        """Queue fresh episodes of a run's policy; the job's log is the evaluation as JSON."""
+        words = [str(run), "--episodes", str(episodes), "--json"]
+        return self.queue.add("evaluate", words, f"evaluate {run.name}", priority, run=str(run))
+
+    def stop(self, job: QueuedJob) -> None:
+        """Remove a job from the queue, or request that its process stops with a checkpoint."""
+        with self._lock:
+            job = self.queue.get(job.id)
+            if job.state == QUEUED:
+                self.queue.change(job.id, state=CANCELLED)
+            elif job.state == STARTED and (process := _process(job)):
+                process.terminate()
+
+    def stop_run(self, run: Path) -> None:
+        """Request that the process that writes a run stops with a checkpoint, whoever started it.
+
+        Raises:
+            ConfigError: No process writes the run.
+        """
+        process = holder(run)
+        if process is None:
+            raise ConfigError(bad_value("stop", run.name, "a run that is running", "is not running"))
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+
+    def log(self, job: QueuedJob) -> str:
+        """Return the end of the output of a job."""
+        return tail(self._log(job))
+
+    def job_of(self, run: Path) -> QueuedJob | None:
+        """Return the newest training of a run in the queue."""
+        return next((job for job in self.queue.newest() if job.run == str(run) and job.command == "train"), None)
+
+    def tick(self) -> None:
+        """Follow the processes, then start what fits."""
+        with self._lock:
+            started = self.queue.in_state(STARTED)
+            busy = sum(job.cores for job in started if not self._follow(job))
+            for job in self.queue.in_state(QUEUED):
+                alone = busy == 0
+                if not alone and (busy + job.cores > self.slots or psutil.virtual_memory().available < MEMORY):
+                    break  # the first in the order waits: a later, smaller job would overtake it for ever
+                self._begin(job)
+                busy += job.cores
+
+    def _work(self) -> None:
+        while not self._stopping.wait(PERIOD):
+            self.tick()
+
+    def _begin(self, job: QueuedJob) -> None:
+        child = self._executor.submit(Job((job.command, *job.words), self._log(job)))
+        self._children[job.id] = child
+        with contextlib.suppress(psutil.NoSuchProcess):
+            started = psutil.Process(child.pid).create_time()
+            self.queue.change(job.id, state=STARTED, pid=child.pid, pid_started=started)
+
+    def _follow(self, job: QueuedJob) -> bool:
+        """Return whether the process of a job has ended; note the run directory that it holds."""
+        child = self._children.get(job.id)
+        code = child.poll() if child else None
+        if code is None and (process := _process(job)):
+            if job.run is None and (run := _held_run(process, self.logdir)):
+                self.queue.change(job.id, run=str(run))
+            return False
+        self._children.pop(job.id, None)
+        run = job.run or _printed_run(self._log(job))
+        self.queue.change(job.id, state=ENDED, code=code, run=run)
+        return True
+
+    def _log(self, job: QueuedJob) -> Path:
+        return self.folder / f"job_{job.id}.log"
+
+
+def cores_of(config: Mapping[str, Any]) -> int:
+    """Return the cores that a training keeps busy: threads, or a process for each environment."""
+    workers = config.get("subprocesses", False)
+    count = config.get("n_envs", 1) if workers is True or workers == "auto" else int(workers or 0)
+    numbers = (count, config.get("threads", 1))
+    return min(cores(), max(1, *(number for number in numbers if isinstance(number, int))))
+
+
+def holder(run: Path) -> psutil.Process | None:
+    """Return the process that holds the lock of a run; None without one."""
+    if not is_locked(run):
+        return None
+    lock = str(run.absolute() / directory.LOCK)
+    holders = {process.pid: process for process in psutil.process_iter() if lock in _open_files(process)}
+    return next((process for process in holders.values() if process.ppid() not in holders), None)
+
+
+def tail(path: Path, size: int = 20_000) -> str:
+    """Return the end of a text file; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def as_json(job: QueuedJob, log: str) -> dict[str, Any]:
+    """Return a job for the API; an evaluation that has ended includes its result."""
+    content = {name: getattr(job, name) for name in ("id", "command", "title", "priority", "cores", "state", "code")}
+    result = None
+    if job.command == "evaluate" and job.state == ENDED and "{" in log:
+        with contextlib.suppress(ValueError):
+            result = json.loads(log[log.index("{") :])
+    return {**content, "created": job.created, "result": result, "log": log[-4000:]}
+
+
+def _process(job: QueuedJob) -> psutil.Process | None:
+    """Return the process of a job, unless it has ended or its number belongs to another process."""
+    try:
+        process = psutil.Process(job.pid)
+        same = abs(process.create_time() - (job.pid_started or 0)) < 1 and process.status() != psutil.STATUS_ZOMBIE
+        return process if job.pid and same else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _held_run(process: psutil.Process, logdir: Path) -> Path | None:
+    """Return the run directory whose lock a process holds."""
+    paths = [Path(name) for name in _open_files(process)]
+    locks = [path for path in paths if path.name == directory.LOCK and path.is_relative_to(logdir)]
+    return locks[0].parent if locks else None
+
+
+def _open_files(process: psutil.Process) -> list[str]:
+    try:
+        return [file.path for file in process.open_files()]
+    except (psutil.Error, OSError):
+        return []
+
+
+def _printed_run(log: Path) -> str | None:
+    """Return the path in the line `run: PATH` that a training prints last."""
+    lines = [line for line in tail(log).splitlines() if line.startswith("run: ")]
+    return str(Path(lines[-1].removeprefix("run: ")).absolute()) if lines else None

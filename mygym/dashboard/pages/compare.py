@@ -1,0 +1,105 @@
+"""Page `Compare`: settings side by side: curves with bands, table, difference of the configs."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from mygym.dashboard.pages import charts
+from mygym.dashboard.pages.frame import empty, frame, heading
+from mygym.dashboard.service import Service
+from mygym.errors import MygymError
+from mygym.reporting.comparison import compare, summarize, too_few
+from mygym.reporting.curves import METRICS, read_curves, setting_band
+from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
+from mygym.reporting.tables import duration
+
+MOST = 12
+"""Settings that a chart shows."""
+
+
+def add_page(service: Service) -> None:
+    """Register the page."""
+
+    @ui.page("/compare")
+    def page(runs: str = "") -> None:
+        with frame("Compare"):
+            _show(service, runs)
+
+
+def _show(service: Service, runs: str) -> None:
+    entries = service.index.entries()
+    folders = dict.fromkeys(entry.record.setting for entry in entries.values())
+    if not folders:
+        empty("No runs to compare yet.", "Start a run", "/new")
+        return
+    asked = dict.fromkeys(entries[name].record.setting for name in runs.split(",") if name in entries)
+    labels = {
+        folder: " · ".join((record.task, record.robot, record.algo, record.config_hash[:8]))
+        for folder in folders
+        for record in [next(entry.record for entry in entries.values() if entry.record.setting == folder)]
+    }
+    chosen = ui.select(labels, multiple=True, value=list(asked), label="Settings: the first is the reference")
+    chosen.props("use-chips outlined dense").classes("w-full")
+    content = ui.column().classes("w-full gap-4")
+
+    def draw() -> None:
+        content.clear()
+        with content:
+            try:
+                records = [e.record for folder in chosen.value for e in entries.values() if e.record.setting == folder]
+                _draw(settings_of(records)[:MOST])
+            except MygymError as error:
+                ui.label(str(error)).classes("text-negative")
+
+    chosen.on_value_change(draw)
+    draw()
+
+
+def _draw(settings: list[Setting]) -> None:
+    """Show the charts and tables of settings."""
+    if not settings:
+        empty("Choose two settings or more. A setting has the runs that differ in their seeds alone.")
+        return
+    names = names_of([setting.config for setting in settings])
+    curves = [read_curves(setting) for setting in settings]
+    with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
+        for metric, label in METRICS.items():
+            series = [
+                each
+                for name, curve, color in zip(names, curves, charts.PALETTE * 2, strict=False)
+                for each in charts.band_series(name, setting_band(curve, "steps", metric), color)
+            ]
+            ui.echart(charts.line_chart(label, series, percent=metric == "success")).classes("w-full h-72")
+    ended = [setting.ended for setting in settings if setting.ended.records]
+    heading("Success over the seeds")
+    if ended:
+        rows = compare(ended) if len(ended) > 1 else [summarize(ended[0])]
+        keys = ("setting", "seeds", "success", "difference", "return", "to 90 %")
+        columns = [{"name": key, "label": key, "field": key, "align": "left"} for key in keys]
+        table = [
+            {
+                "setting": name,
+                "seeds": row.runs,
+                "success": f"{row.success_rate:.1%} ({row.success.low:.1%} to {row.success.high:.1%})",
+                "difference": "" if row.difference is None else f"{100 * row.difference:+.1f} points",
+                "return": "" if row.mean_return is None else f"{row.mean_return:.2f}",
+                "to 90 %": ""
+                if row.steps_to_90 is None
+                else f"{row.steps_to_90:,.0f} env steps, {duration(row.seconds_to_90)}",
+            }
+            for row, name in zip(rows, names_of([setting.config for setting in ended]), strict=True)
+        ]
+        ui.table(columns=columns, rows=table, row_key="setting").classes("w-full").props("flat bordered dense")
+        if len(rows) > 1 and (message := too_few(rows)):
+            ui.label(message).classes("opacity-80")
+    else:
+        ui.label("No run of these settings has ended.")
+    if keys_of := different_keys(*(setting.config for setting in settings)) if len(settings) > 1 else []:
+        heading("Difference of the configs")
+        columns = [{"name": "key", "label": "key", "field": "key", "align": "left"}]
+        columns += [{"name": f"s{k}", "label": name, "field": f"s{k}", "align": "left"} for k, name in enumerate(names)]
+        rows_of = [
+            {"key": key, **{f"s{k}": str(setting.config.get(key, "")) for k, setting in enumerate(settings)}}
+            for key in keys_of
+        ]
+        ui.table(columns=columns, rows=rows_of, row_key="key", pagination=20).classes("w-full").props("flat bordered dense")

@@ -1,0 +1,82 @@
+"""Frame of all pages: navigation, width, colours of statuses, and errors in words."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+
+from nicegui import ui
+
+from mygym.errors import MygymError
+
+PAGES = {"Runs": "/", "New run": "/new", "Compare": "/compare", "World": "/world", "Sweeps": "/sweeps", "API": "/api"}
+"""Title → address."""
+
+COLORS: Mapping[str, str] = {
+    "done": "positive",
+    "running": "primary",
+    "starting": "primary",
+    "queued": "grey",
+    "interrupted": "warning",
+    "stopped": "warning",
+    "failed": "negative",
+    "diverged": "negative",
+    "damaged": "negative",
+}
+"""Status of a run → colour of its badge."""
+
+STYLE = """
+<style>
+.nicegui-content { padding: 0 }
+:focus-visible { outline: 3px solid #f59e0b !important; outline-offset: 2px }
+.q-table td, .q-table th { padding: 6px 10px }
+.q-field--with-bottom { padding-bottom: 0 !important }
+.q-field__bottom { position: static !important; transform: none !important; padding-top: 3px !important }
+code, pre { white-space: pre-wrap; overflow-wrap: anywhere }
+a.link { color: inherit; text-decoration: underline; text-underline-offset: 3px }
+</style>
+"""
+
+
+@contextlib.contextmanager
+def frame(title: str) -> Iterator[None]:
+    """Show the navigation; the content of the block is the page."""
+    ui.page_title(f"{title} · mygym")
+    ui.colors(primary="#1d4ed8")
+    ui.add_head_html(STYLE)
+    with ui.header().classes("items-center gap-x-5 gap-y-1 px-4 py-2 wrap").style("background: #0f2747"):
+        ui.link("mygym", "/").classes("text-lg font-bold text-white no-underline")
+        for name, address in PAGES.items():
+            link = ui.link(name, address).classes("text-white no-underline")
+            if name == title:
+                link.classes("font-bold").style("border-bottom: 2px solid #f59e0b").props('aria-current="page"')
+    with ui.column().classes("w-full max-w-screen-xl mx-auto p-4 gap-4").props("role=main"):
+        yield
+
+
+def heading(text: str) -> None:
+    """Show the heading of a section."""
+    ui.label(text).classes("text-base font-semibold mt-2").props("role=heading aria-level=2")
+
+
+def empty(text: str, label: str = "", address: str = "") -> None:
+    """Show that a list is empty, and the action that fills it."""
+    with ui.card().classes("w-full items-center p-8"):
+        ui.label(text).classes("text-center opacity-80")
+        if label:
+            ui.button(label, on_click=lambda: ui.navigate.to(address))
+
+
+def status_badge(status: str) -> ui.badge:
+    """Show a status in its colour."""
+    return ui.badge(status, color=COLORS.get(status, "grey"))
+
+
+def attempt(action: Callable[[], object], done: str) -> None:
+    """Perform an action of a button; show a sentence, or the error in words."""
+    try:
+        action()
+    except MygymError as error:
+        ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
+    else:
+        ui.notify(done, type="positive")

@@ -1,0 +1,231 @@
+"""Page `New run`: a form of the schema and the registries, with a preview, and the same run as command and YAML."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from nicegui import ui
+
+from mygym.config.json_schema import REGISTRY_OF_KEY
+from mygym.config.loading import parse_value
+from mygym.config.schema import RunConfig
+from mygym.dashboard import helper as heavy
+from mygym.dashboard.pages.frame import frame, heading
+from mygym.dashboard.service import Service, command_line, yaml_of
+from mygym.errors import MygymError
+from mygym.nested import merged
+from mygym.registry import registry
+
+FIRST = ("task", "robot", "workspace", "algo", "strategy", "reward", "control", "steps", "n_envs", "seed", "framework")
+"""Keys at the top of the form."""
+
+ELSEWHERE = ("logdir", "strict", "imports", "algo_params", "strategy_params", "training_params")
+"""Keys that the general sections of the form leave out."""
+
+OF_SCENE = ("robot", "task", "workspace", "task_params", "robot_params", "seed", "control")
+"""Keys that the preview shows."""
+
+DELAY = 0.5
+"""s after the last change until the config is checked."""
+
+
+class Field(NamedTuple):
+    """A leaf of the schema."""
+
+    key: str
+    help: str
+    default: Any
+    choices: tuple[Any, ...] = ()
+
+
+def add_page(service: Service) -> None:
+    """Register the page."""
+
+    @ui.page("/new")
+    def page() -> None:
+        with frame("New run"):
+            NewRun(service)
+
+
+class NewRun:
+    """The form, for a browser; it holds only the values that differ from the defaults."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.values: dict[str, Any] = {}
+        self.inputs: dict[str, Any] = {}
+        self.seen: dict[str, Any] = {}
+        self.fields = {field.key: field for field in fields_of(RunConfig.model_json_schema())}
+        with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-5 gap-6 w-full items-start"):
+            with ui.column().classes("lg:col-span-3 w-full gap-3"):
+                with ui.element("div").classes("grid grid-cols-1 sm:grid-cols-2 gap-x-4 gap-y-2 w-full"):
+                    for key in FIRST:
+                        self._input(self.fields.get(key) or Field(key, "", None))
+                self.parameters = ui.expansion("Hyperparameters", icon="tune").classes("w-full")
+                self.strategy = ui.expansion("Parameters of the strategy", icon="route").classes("w-full")
+                with ui.expansion("Everything else", icon="list").classes("w-full"), _grid():
+                    for key, field in self.fields.items():
+                        if key not in FIRST and key.partition(".")[0] not in (*ELSEWHERE, *REGISTRY_OF_KEY):
+                            self._input(field)
+            with ui.column().classes("lg:col-span-2 w-full gap-3 lg:sticky top-16"):
+                self.picture = ui.image().classes("w-full rounded").props('alt="Start of an episode" ratio=1.5')
+                self.message = ui.label().classes("w-full").style("overflow-wrap: anywhere").props("role=status")
+                with ui.row().classes("items-center"):
+                    self.start = ui.button("Start", icon="play_arrow", on_click=self._start)
+                    self.priority = ui.number("Priority", value=0, min=-100, max=100, format="%d").props("dense outlined")
+                heading("The same run in a terminal")
+                self.command = ui.code("", language="bash").classes("w-full")
+                heading("The same run as YAML")
+                self.yaml = ui.code("", language="yaml").classes("w-full")
+        self.timer = ui.timer(DELAY, self._check, once=True)
+        self._changed()
+
+    def config(self) -> dict[str, Any]:
+        """Return the nested config of the values in the form."""
+        result: dict[str, Any] = {}
+        for key, value in self.values.items():
+            for name in reversed(key.split(".")):
+                value = {name: value}
+            result = merged(result, value)
+        return result
+
+    def _input(self, field: Field) -> None:
+        """Show the input of a field: names of a registry, choices, or text that is read as YAML."""
+        kind = REGISTRY_OF_KEY.get(field.key)
+        shown = "" if field.default is None else f"default: {field.default}"
+        if kind or field.choices:
+            names = registry(kind).names() if kind else list(field.choices)
+            helps = {name: registry(kind).get(name).help for name in names} if kind and field.key != "task" else {}
+            options = {name: f"{name}: {helps[name]}" if helps.get(name) else str(name) for name in names}
+            element: Any = ui.select(options, label=field.key, with_input=True, clearable=True)
+            if kind and field.key != "reward":
+                element.props('new-value-mode="add-unique"')
+            element.props(f'outlined dense options-dense hint="{_quoted(f"{field.help}; {shown}" if shown else field.help)}"')
+        else:
+            element = ui.input(field.key, placeholder=shown)
+            element.props(f'outlined dense clearable stack-label hint="{_quoted(field.help)}"')
+        element.classes("w-full")
+        element.on_value_change(lambda event, key=field.key: self._set(key, event.value))
+        self.inputs[field.key] = element
+
+    def _set(self, key: str, value: Any) -> None:
+        """Note a value that the user has set, or that the user has cleared."""
+        if value in (None, ""):
+            self.values.pop(key, None)
+        else:
+            try:
+                self.values[key] = parse_value(value, key) if isinstance(value, str) else value
+            except MygymError as error:
+                self._show_error(str(error))
+                return
+        for section in ("algo", "framework", "strategy") if key in ("algo", "framework", "strategy") else ():
+            prefix = "strategy_params." if section == "strategy" else "algo_params."
+            if section == key or prefix == "algo_params.":
+                self.values = {name: item for name, item in self.values.items() if not name.startswith(prefix)}
+        self._changed()
+
+    def _changed(self) -> None:
+        config = self.config()
+        self.command.content, self.yaml.content = command_line(config), yaml_of(config)
+        self.timer.cancel()
+        with self.message.parent_slot or self.start:
+            self.timer = ui.timer(DELAY, self._check, once=True)
+
+    async def _check(self) -> None:
+        """Check the config in the words of the command line, then draw the preview."""
+        config = self.config()
+        self.message.text = "Checking …"
+        self.message.classes(remove="text-negative")
+        for element in self.inputs.values():
+            element.props(remove="error error-message")
+        try:
+            await self.service.helper.call(heavy.check, config)
+            await self._show_parameters(config)
+            scene = {key: config[key] for key in OF_SCENE if key in config}
+            if scene != self.seen.get("scene"):
+                picture = await self.service.helper.call(heavy.preview, scene)
+                self.picture.set_source("data:image/png;base64," + base64.b64encode(picture).decode())
+                self.seen["scene"] = scene
+            if config == self.config():
+                self.message.text = "This run can start."
+        except MygymError as error:
+            if config == self.config():
+                self._show_error(str(error))
+
+    def _show_error(self, text: str) -> None:
+        """Show an error at the input of its field and above the button."""
+        self.message.text = text
+        self.message.classes("text-negative")
+        if element := self.inputs.get(text.partition(": ")[0]):
+            element.props("error").props(f'error-message="{_quoted(text.partition("; ")[0])}"')
+
+    async def _show_parameters(self, config: Mapping[str, Any]) -> None:
+        """Show the hyperparameters of the algorithm and the parameters of the strategy when the names change."""
+        algo, strategy = config.get("algo", RunConfig().algo), str(config.get("strategy", RunConfig().strategy))
+        chosen = (algo, config.get("framework", RunConfig().framework))
+        if self.seen.get("algo") != chosen:
+            rows = await self.service.helper.call(heavy.algorithm_parameters, *chosen)
+            self._fill(self.parameters, "algo_params", rows)
+            self.seen["algo"] = chosen
+        if self.seen.get("strategy") != strategy:
+            rows = [] if "+" in strategy else await self.service.helper.call(heavy.strategy_parameters, strategy)
+            self._fill(self.strategy, "strategy_params", rows)
+            self.strategy.set_visibility(bool(rows))
+            self.seen["strategy"] = strategy
+
+    def _fill(self, section: ui.expansion, prefix: str, rows: list[dict[str, Any]]) -> None:
+        self.inputs = {key: each for key, each in self.inputs.items() if not key.startswith(f"{prefix}.")}
+        section.clear()
+        with section, _grid():
+            for row in rows:
+                self._input(Field(f"{prefix}.{row['name']}", f"{row['type']}. {row['help']}", row["default"]))
+
+    async def _start(self) -> None:
+        try:
+            job = await self.service.train(self.config(), int(self.priority.value or 0))
+        except MygymError as error:
+            self._show_error(str(error))
+        else:
+            ui.navigate.to(f"/run/job-{job.id}")
+
+
+def fields_of(schema: Mapping[str, Any], prefix: str = "", node: Mapping[str, Any] | None = None) -> Iterator[Field]:
+    """Yield the leaves of a JSON schema, with dotted keys.
+
+    Args:
+        schema: The whole schema, which has the definitions.
+        prefix: Key of `node` with a dot; empty for the whole schema.
+        node: Object whose properties are wanted; None: the whole schema.
+    """
+    for name, entry in (node or schema).get("properties", {}).items():
+        inner = _resolved(schema, entry)
+        if inner.get("type") == "object" and "properties" in inner:
+            yield from fields_of(schema, f"{prefix}{name}.", inner)
+            continue
+        options = [_resolved(schema, option) for option in entry.get("anyOf", [inner])]
+        bounds = [_range(option) for option in options if _range(option)]
+        text = entry.get("description", "") + (f"; {' or '.join(bounds)}" if bounds else "")
+        choices = (True, False) if inner.get("type") == "boolean" else tuple(inner.get("enum", ()))
+        default = entry.get("default")
+        yield Field(f"{prefix}{name}", text, None if isinstance(default, dict | list) else default, choices)
+
+
+def _resolved(schema: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = entry.get("$ref", "").rpartition("/")[2]
+    return schema["$defs"][name] if name else entry
+
+
+def _range(entry: Mapping[str, Any]) -> str:
+    """Return the range of a number in words."""
+    words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+    return ", ".join(f"{word} {entry[key]:,}" for key, word in words.items() if key in entry)
+
+
+def _quoted(text: str) -> str:
+    return text.replace('"', "'").replace("\n", " ")
+
+
+def _grid() -> ui.element:
+    return ui.element("div").classes("grid grid-cols-1 sm:grid-cols-2 gap-x-4 gap-y-2 w-full")

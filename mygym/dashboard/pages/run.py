@@ -1,0 +1,248 @@
+"""Page of a run: live curves, stages, films, doctor, config with origins, log; stop, resume, evaluate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from mygym.config.layers import flatten
+from mygym.dashboard import helper as heavy
+from mygym.dashboard.jobs import tail
+from mygym.dashboard.pages import charts
+from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, status_badge
+from mygym.dashboard.pages.runs import PERIOD
+from mygym.dashboard.run_index import Entry, stages_of
+from mygym.dashboard.service import Service
+from mygym.errors import MygymError
+from mygym.reporting.curves import read_curve, read_curves, stage_curves
+from mygym.reporting.doctor.diagnosis import diagnose, has_learned
+from mygym.reporting.doctor.logs import read_logs
+from mygym.reporting.records import RUNNING
+from mygym.reporting.settings import settings_of
+from mygym.reporting.tables import duration
+from mygym.runs import directory
+
+LOSSES = ("train/", "rollout/ep_rew_mean")
+"""Beginnings of the names of figures of the training that can be drawn."""
+
+
+def add_page(service: Service) -> None:
+    """Register the page."""
+
+    @ui.page("/run/{identifier}")
+    def run(identifier: str) -> None:
+        with frame("Run"):
+            number = identifier.removeprefix("job-")
+            try:
+                if number != identifier and number.isdigit() and service.jobs.queue.get(int(number)).run is None:
+                    _waiting(service, int(number))
+                    return
+                entry = service.entry(identifier)
+            except MygymError as error:
+                empty(str(error), "All runs", "/")
+                return
+            RunPage(service, entry)
+
+
+def _waiting(service: Service, number: int) -> None:
+    """Show a job that has no run yet; open its run as soon as it begins."""
+    job = service.jobs.queue.get(number)
+    ui.label(job.title).classes("text-2xl")
+    badge = status_badge(job.state)
+    output = ui.code("").classes("w-full")
+
+    def update() -> None:
+        job = service.jobs.queue.get(number)
+        if job.run is not None:
+            ui.navigate.to(f"/run/job-{number}")
+        badge.text = "starting" if job.state == "started" else job.state
+        output.content = service.jobs.log(job) or "The run begins as soon as a core is free."
+
+    ui.button("Leave the queue", on_click=lambda: attempt(lambda: service.jobs.stop(job), "Stopped")).props("outline")
+    update()
+    ui.timer(1.0, update)
+
+
+class RunPage:
+    """The elements of a run, for a browser."""
+
+    def __init__(self, service: Service, entry: Entry) -> None:
+        self.service, self.id = service, entry.id
+        self.path = service.index.path(entry.id)
+        self._drawn: object = None
+        record = entry.record
+        with ui.row().classes("items-center gap-3"):
+            ui.label(f"{record.task} · {record.robot} · {record.algo}").classes("text-2xl")
+            self.badge = status_badge(record.status)
+        self.summary = ui.label().classes("opacity-80")
+        self.error = ui.label().classes("text-negative").style("white-space: pre-wrap")
+        with ui.row().classes("gap-2 items-center"):
+            self.stop = ui.button("Stop with a checkpoint", icon="stop", on_click=self._stop)
+            self.resume = ui.button("Resume", icon="play_arrow", on_click=self._resume)
+            self.steps = ui.number("more env steps", min=1, format="%d").props("dense outlined").classes("w-36")
+            self.evaluate = ui.button("Evaluate 100 episodes", on_click=self._evaluate).props("outline")
+            ui.link("Compare", f"/compare?runs={self.id}").classes("link")
+            ui.link("Play in 3-D", f"/world?run={self.id}").classes("link")
+        ui.label(str(self.path)).classes("text-xs opacity-60").style("overflow-wrap: anywhere")
+        with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
+            self.success = ui.echart(charts.line_chart("success", [], percent=True)).classes("w-full h-64")
+            self.returns = ui.echart(charts.line_chart("return", [])).classes("w-full h-64")
+            self.stages = ui.echart(charts.line_chart("stage done", [], percent=True)).classes("w-full h-64")
+            self.losses = ui.echart(charts.line_chart("training", [])).classes("w-full h-64")
+        self.ends = ui.column().classes("w-full")
+        self.films = ui.column().classes("w-full")
+        heading("Doctor")
+        self.doctor = ui.column().classes("w-full gap-1")
+        heading("Config")
+        self.table = ui.table(columns=CONFIG_COLUMNS, rows=[], row_key="key", pagination=12).classes("w-full")
+        self.table.props("dense flat bordered")
+        self.filter = ui.input("Filter keys").props("dense outlined").bind_value_to(self.table, "filter")
+        self.filter.move(target_index=self.table.parent_slot.children.index(self.table) if self.table.parent_slot else 0)
+        heading("Output")
+        self.output = ui.code("").classes("w-full max-h-80 overflow-auto")
+        self._shown_films: list[str] | None = None
+        self._fill_config()
+        self.update()
+        ui.timer(PERIOD, self.update)
+        ui.timer(0.1, self._fill_origins, once=True)
+
+    def update(self) -> None:
+        """Show the current state of the run; what has not changed is not sent."""
+        try:
+            entry = self.service.index.get(self.id)
+        except MygymError:
+            self.badge.text = "removed"
+            return
+        record, is_running = entry.record, entry.record.status == RUNNING
+        self.badge.text = record.status
+        self.badge.props(f"color={COLORS.get(record.status, 'grey')}")
+        of = f" of {entry.target_steps:,}" if entry.target_steps else ""
+        rate = "no evaluation yet" if record.success_rate is None else f"success {record.success_rate:.1%}"
+        bounds = f" ({record.success_low:.1%} to {record.success_high:.1%})" if record.success_low is not None else ""
+        took = f" · {duration(record.wall_time_s)}" if record.wall_time_s else ""
+        self.summary.text = f"{rate}{bounds} · {record.steps:,}{of} env steps · seed {record.seed}{took}"
+        self.error.text = record.error or ""
+        self.stop.set_visibility(is_running)
+        self.resume.set_visibility(not is_running and record.status not in ("diverged", "damaged"))
+        self.resume.text = "Train longer" if record.status == "done" else "Resume"
+        self.steps.set_visibility(record.status == "done")
+        self.evaluate.set_visibility(not is_running and (self.path / directory.POLICY).is_file())
+        lines = self.service.index.progress(self.path)
+        state = (record.status, record.steps, len(lines))
+        if state != self._drawn:
+            self._drawn = state
+            self._draw(entry, lines)
+            self._show_films()
+            self._diagnose()
+        job = self.service.jobs.job_of(self.path)
+        log = self.service.jobs.log(job) if job else tail(self.path / directory.TRACEBACK)
+        self.output.content = log or "This run was started in a terminal, which has its output."
+
+    def _draw(self, entry: Entry, lines: list[dict[str, Any]]) -> None:
+        curve = read_curve(entry.record)
+        if curve is not None:
+            for chart, metric in ((self.success, "success"), (self.returns, "return")):
+                x, y = curve.along("steps", metric)
+                chart.options["series"] = [charts.curve(metric, list(zip(x.tolist(), y.tolist(), strict=True)))]
+                chart.update()
+            x, shares = stage_curves(read_curves(settings_of([entry.record])[0])) if curve.stages else ([], {})
+            self.stages.set_visibility(bool(shares))
+            pairs = {name: list(zip(list(x), y.tolist(), strict=True)) for name, y in shares.items()}
+            series = [charts.curve(name, points) for name, points in pairs.items()]
+            self.stages.options.update(charts.line_chart("stage done", series, percent=True))
+            self.stages.update()
+        else:
+            self.stages.set_visibility(False)
+        names = sorted({key for line in lines[-200:] for key in line if key.startswith(LOSSES)})
+        series = [charts.curve(name.removeprefix("train/"), _points(lines, name)) for name in names]
+        chart = charts.line_chart("training", series)
+        chart["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
+        self.losses.options.update(chart)
+        self.losses.set_visibility(bool(series))
+        self.losses.update()
+        counts = stages_of(self.path)
+        self.ends.clear()
+        if counts:
+            with self.ends:
+                heading("Stage in which the final episodes ended")
+                bars = ui.echart(charts.stage_bars(counts)).classes("w-full")
+                bars.style(f"height: {40 + 34 * len(counts)}px")
+
+    def _show_films(self) -> None:
+        films = self.service.index.films(self.id)
+        if films == self._shown_films:
+            return
+        self._shown_films = films
+        self.films.clear()
+        if films:
+            with self.films:
+                heading("Films")
+                with ui.row().classes("gap-4"):
+                    for name in films:
+                        address = f"/api/runs/{self.id}/files/{name}"
+                        with ui.column().classes("gap-1"):
+                            video = ui.video(f"{address}#t=0.1", muted=True, loop=True) if name.endswith(".mp4") else ui.image(address)
+                            video.classes("w-80 max-w-full rounded")
+                            ui.link(name.rpartition("/")[2], address).classes("link text-sm")
+
+    def _diagnose(self) -> None:
+        self.doctor.clear()
+        with self.doctor:
+            try:
+                logs = read_logs(str(self.path))
+                findings = diagnose(logs)
+            except MygymError as error:
+                ui.label(str(error))
+                return
+            for name, finding in findings.items():
+                with ui.card().classes("w-full p-3 gap-1"):
+                    ui.label(name.replace("_", " ")).classes("font-semibold")
+                    ui.label(finding.evidence)
+                    ui.label(f"Try {finding.remedy}").classes("opacity-80")
+            if not findings:
+                ui.label("It has learned." if has_learned(logs) else "Nothing found so far.")
+
+    def _fill_config(self) -> None:
+        config = self.service.index.config(self.id)
+        self.table.rows = [{"key": key, "value": str(value), "origin": "…"} for key, value in flatten(config)]
+
+    async def _fill_origins(self) -> None:
+        try:
+            origins = await self.service.helper.call(heavy.origins, str(self.path))
+        except MygymError as error:
+            origins = {}
+            ui.notify(str(error), type="warning")
+        self.table.rows = [{**row, "origin": origins.get(row["key"], "names the run")} for row in self.table.rows]
+
+    def _stop(self) -> None:
+        attempt(lambda: self.service.jobs.stop_run(self.path), "The run stops with a checkpoint")
+
+    def _resume(self) -> None:
+        more = int(self.steps.value) if self.steps.value and self.steps.visible else 0
+        steps = more + (self.service.index.get(self.id).record.steps) if more else None
+        attempt(lambda: self.service.jobs.resume(self.path, steps), "The rest of the run waits for a free core")
+
+    def _evaluate(self) -> None:
+        job = self.service.jobs.evaluate(self.path, 100)
+        ui.notify(f"Job {job.id} evaluates 100 fresh episodes")
+        label = ui.label().move(self.ends)
+
+        def show() -> None:
+            current = self.service.jobs.queue.get(job.id)
+            log = self.service.jobs.log(current)
+            label.text = f"Evaluation {current.state}: {log[-1500:]}"
+            if current.state in ("ended", "cancelled"):
+                timer.deactivate()
+
+        timer = ui.timer(1.0, show)
+
+
+CONFIG_COLUMNS = [
+    {"name": name, "label": name.capitalize(), "field": name, "align": "left", "sortable": True}
+    for name in ("key", "value", "origin")
+]
+
+
+def _points(lines: list[dict[str, Any]], name: str) -> list[tuple[float, float]]:
+    return [(line["steps"], line[name]) for line in lines if isinstance(line.get(name), int | float) and "steps" in line]

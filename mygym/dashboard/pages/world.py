@@ -1,0 +1,229 @@
+"""Page `World`: robot, workspace and objects in 3-D; sliders of the joints, an expert or a policy live, the goal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import re
+from multiprocessing.connection import Connection
+from typing import Any
+
+from fastapi import HTTPException
+from fastapi.responses import FileResponse
+from nicegui import app, events, ui
+
+from mygym.config.schema import RunConfig
+from mygym.dashboard.pages.frame import empty, frame
+from mygym.dashboard.player import play
+from mygym.dashboard.service import Service
+from mygym.errors import MygymError
+from mygym.registry import registry
+
+MOST_PLAYERS = 2
+"""Players at the same time: each is a process that keeps a core busy."""
+
+GOAL_COLOR, GOAL_RADIUS = "#22c55e", 0.025
+
+POSE = """<script>window.showPoses = (id, poses) => {
+  const scene = getElement(id);
+  if (!scene || !scene.objects) return;
+  for (const [name, p] of Object.entries(poses)) {
+    const mesh = (scene.objects.get(name) || {}).mesh;
+    if (!mesh) continue;
+    mesh.position.set(p[0], p[1], p[2]);
+    if (p.length > 3) mesh.quaternion.set(p[3], p[4], p[5], p[6]);
+  }
+}</script>"""
+"""Moves all objects of a scene by one message; NiceGUI would send two for each object."""
+
+_players: set[int] = set()
+
+
+def add_page(service: Service) -> None:
+    """Register the page, and the meshes that it draws."""
+    meshes = service.jobs.folder / "meshes"
+    meshes.mkdir(exist_ok=True)
+
+    @app.get("/api/meshes/{name}")
+    def mesh(name: str) -> FileResponse:
+        if not re.fullmatch(r"[0-9a-f]{16}", name) or not (meshes / f"{name}.stl").is_file():
+            raise HTTPException(404)
+        return FileResponse(meshes / f"{name}.stl", headers={"Cache-Control": "max-age=86400"})
+
+    @ui.page("/world")
+    async def world(run: str = "", task: str = "", robot: str = "") -> None:
+        defaults = RunConfig()
+        config = {"task": task or defaults.task, "robot": robot or defaults.robot}
+        with frame("World"):
+            source: Any = config
+            if run:
+                try:
+                    source = str(service.index.path(run))
+                except MygymError as error:
+                    empty(str(error), "All runs", "/")
+                    return
+            else:
+                with ui.row().classes("items-center gap-3"):
+                    for kind, value in config.items():
+                        chosen = ui.select(registry(kind).names(), value=value, label=kind, with_input=True)
+                        chosen.props("dense outlined").classes("w-56")
+                        chosen.on_value_change(lambda event, kind=kind: _open({**config, kind: event.value}))
+            if len(_players) >= MOST_PLAYERS:
+                empty(f"{MOST_PLAYERS} worlds are open already; close one of their pages.", "Try again", "/world")
+                return
+            WorldView(source, str(meshes))
+
+
+def _open(config: dict[str, Any]) -> None:
+    ui.navigate.to(f"/world?task={config['task']}&robot={config['robot']}")
+
+
+class WorldView:
+    """The scene and its controls, for a browser."""
+
+    def __init__(self, source: Any, meshes: str) -> None:
+        ui.add_head_html(POSE)
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=play, args=(other, source, meshes), daemon=True)
+        self.process.start()
+        other.close()
+        _players.add(id(self))
+        self.client = ui.context.client
+        self.client.on_delete(self.close)
+        self.sliders: list[ui.slider] = []
+        self._ready = self._quiet = False
+        self._build()
+        asyncio.get_running_loop().add_reader(self.pipe.fileno(), self._receive, self.pipe)
+
+    def close(self) -> None:
+        """End the process."""
+        if id(self) in _players:
+            _players.discard(id(self))
+            asyncio.get_running_loop().remove_reader(self.pipe.fileno())
+            self.pipe.close()
+            self.process.terminate()
+
+    def _build(self) -> None:
+        with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-4 gap-4 w-full items-start"):
+            with ui.column().classes("lg:col-span-3 w-full gap-2"):
+                camera = ui.scene.perspective_camera(fov=45, near=0.02, far=20)
+                self.scene = ui.scene(
+                    width=900, height=560, grid=False, camera=camera, background_color="#dfe6ee", fps=25,
+                    on_drag_end=self._dragged,
+                )  # fmt: skip
+                self.scene.classes("w-full rounded").props('aria-label="The robot in 3-D"')
+                self.scene.move_camera(1.3, -1.3, 0.9, 0.15, 0.0, 0.2, duration=0)
+                self.text = ui.label("Loading …").props("role=status")
+            with ui.column().classes("w-full gap-2") as self.panel:
+                with ui.row().classes("gap-2"):
+                    self.expert = ui.button("Play the expert", on_click=lambda: self.send({"act": "expert"}))
+                    self.policy = ui.button("Play the policy", on_click=lambda: self.send({"act": "policy"}))
+                    ui.button("Pause", on_click=lambda: self.send({"act": ""})).props("outline")
+                    ui.button("New episode", on_click=lambda: self.send({"reset": 1})).props("outline")
+                ui.label("Goal, m: drag the green sphere, or move the sliders").classes("text-sm opacity-80")
+                self.goal = [self._slider(axis, -1.0, 1.0, 0.0, self._goal_changed) for axis in "xyz"]
+                ui.label("Joints, rad").classes("text-sm opacity-80")
+
+    def _slider(self, name: str, low: float, high: float, value: float, changed: Any) -> ui.slider:
+        with ui.row().classes("w-full items-center no-wrap gap-3"):
+            ui.label(name).classes("text-xs w-24").style("overflow-wrap: anywhere")
+            slider = ui.slider(min=low, max=high, step=0.01, value=value).props(f'aria-label="{name}" label')
+        slider.on_value_change(changed)
+        return slider
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message to the process."""
+        try:
+            self.pipe.send(message)
+        except OSError:
+            self.text.text = "The process of this world has ended; open the page again."
+
+    def _receive(self, pipe: Connection) -> None:
+        """Show the newest of the messages that have arrived."""
+        message: dict[str, Any] = {}
+        try:
+            while pipe.poll():
+                message = pipe.recv()
+                if "shapes" in message or "error" in message:
+                    break
+        except (EOFError, OSError):
+            self.close()
+            return
+        with self.client:
+            if "error" in message:
+                self.text.text = message["error"]
+                self.text.classes("text-negative")
+            elif "shapes" in message:
+                self._draw(message)
+            elif message and self._ready:
+                self._show(message)
+
+    def _draw(self, message: dict[str, Any]) -> None:
+        """Create the objects of the scene and the sliders of the joints."""
+        groups: dict[str, Any] = {}
+        with self.scene:
+            for shape in message["shapes"]:
+                if shape["link"] not in groups:
+                    groups[shape["link"]] = self.scene.group()
+                with groups[shape["link"]]:
+                    _add_shape(self.scene, shape)
+            self.marker = self.scene.sphere(GOAL_RADIUS).material(GOAL_COLOR, 0.85).draggable()
+        self.ids = {link: group.id for link, group in groups.items()}
+        self.policy.set_visibility("policy" in message["can"])
+        with self.panel:
+            self.sliders = [
+                self._slider(joint["name"], joint["low"], joint["high"], round(joint["value"], 2), self._joints_changed)
+                for joint in message["joints"]
+            ]
+        self._ready = True
+
+    def _show(self, frame: dict[str, Any]) -> None:
+        self.text.text = frame["text"]
+        poses = {self.ids[link]: pose for link, pose in frame["poses"].items() if link in self.ids}
+        poses[self.marker.id] = frame["goal"]
+        ui.run_javascript(f"showPoses({self.scene.id}, {json.dumps(poses)})")
+        self._quiet = True
+        for slider, value in zip(self.goal, frame["goal"], strict=True):
+            if abs(slider.value - value) > 0.005:
+                slider.value = round(value, 2)
+        self._quiet = False
+
+    def _dragged(self, event: events.SceneDragEventArguments) -> None:
+        self.send({"goal": [event.x, event.y, event.z]})
+
+    def _goal_changed(self) -> None:
+        if not self._quiet:
+            self.send({"goal": [slider.value for slider in self.goal]})
+
+    def _joints_changed(self) -> None:
+        self.send({"joints": [slider.value for slider in self.sliders]})
+
+
+def _add_shape(scene: ui.scene, shape: dict[str, Any]) -> None:
+    """Add a shape to the current group."""
+    size, kind = shape["size"], shape["kind"]
+    if kind == "mesh":
+        if not shape["file"]:
+            return
+        drawn: Any = scene.stl(f"/api/meshes/{shape['file']}").scale(*size)
+    elif kind == "box":
+        drawn = scene.box(*size)
+    elif kind == "sphere":
+        drawn = scene.sphere(size[0])
+    else:
+        drawn = scene.cylinder(size[1], size[1], size[0], 24)
+    red, green, blue, opacity = shape["color"]
+    drawn.material("#" + "".join(f"{round(255 * value):02x}" for value in (red, green, blue)), opacity)
+    drawn.move(*shape["position"])
+    drawn.rotate_R(_matrix(shape["orientation"], upright=kind in ("cylinder", "capsule")))
+
+
+def _matrix(quaternion: list[float], upright: bool) -> list[list[float]]:
+    """Return a rotation as rows; three.js has the axis of a cylinder along y, Bullet along z."""
+    from mygym.models.transforms import quaternion_to_matrix
+
+    matrix = quaternion_to_matrix(quaternion)
+    rows: list[list[float]] = (matrix[:, [0, 2, 1]] * [1, 1, -1] if upright else matrix).tolist()
+    return rows

@@ -1,0 +1,128 @@
+"""Server: API and pages in one process, behind the guard."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from mygym.errors import ConfigError, bad_value
+from mygym.runs.files import check_writable
+
+
+SHORTEST_TOKEN = 12
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    logdir: str,
+    host: str,
+    port: int,
+    token: str | None,
+    slots: int | None,
+    notify: Callable[[str], None],
+) -> None:
+    """Serve the dashboard of a log directory until Ctrl-C or SIGTERM.
+
+    Args:
+        logdir: Folder of all runs.
+        host: Address to bind.
+        port: Port to bind.
+        token: Token of clients; None: that of the log directory, created at its first use.
+        slots: Cores that jobs may keep busy; None: all.
+        notify: Called with lines for the user.
+
+    Raises:
+        ConfigError: The folder does not exist, the port is in use, another machine could connect without `--token`, or
+            the extra `dashboard` is not installed.
+    """
+    folder = Path(logdir)
+    if not folder.is_dir():
+        near = sorted(str(path) for path in folder.parent.glob("*/")) if folder.parent.is_dir() else []
+        raise ConfigError(bad_value("DIR", logdir, near[:20] or "a folder that exists", "is not a folder"))
+    check_writable(folder, "DIR")
+    if host not in LOCAL and token is None:
+        raise ConfigError(bad_value("--host", host, f"{', '.join(LOCAL)}; or another with --token TOKEN", "needs --token"))
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+        why = "is too short or has unusual characters"
+        raise ConfigError(bad_value("--token", "…", f"{SHORTEST_TOKEN} ASCII characters or more", why))
+    bound = _bind(host, port)
+    with contextlib.closing(bound):
+        _serve(folder.resolve(), host, bound, token, slots, notify)
+
+
+def _serve(
+    logdir: Path, host: str, bound: socket.socket, token: str | None, slots: int | None, notify: Callable[[str], None]
+) -> None:
+    try:
+        import uvicorn
+        from nicegui import ui
+    except ImportError as error:
+        why = f"is not installed ({error.name}); pip install 'mygym[dashboard]'"
+        raise ConfigError(f"mygym serve: the extra dashboard {why}") from None
+    from fastapi import FastAPI
+
+    from mygym.dashboard.api import add_api
+    from mygym.dashboard.guard import LARGEST_BODY, Guard
+    from mygym.dashboard.pages import add_pages
+    from mygym.dashboard.service import Service, stored_token
+
+    service = Service(logdir, slots)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        idle = asyncio.create_task(_end_idle_helper(service))
+        service.jobs.start()
+        yield
+        idle.cancel()
+        service.close()
+
+    app = FastAPI(title="mygym", docs_url=None, redoc_url=None, lifespan=lifespan)
+    add_api(app, service)
+    add_pages(service)
+    ui.run_with(app, title="mygym", dark=None, show_welcome_message=False, storage_secret=None)
+    port = bound.getsockname()[1]
+    guard = Guard(app, token or stored_token(logdir), host, port)
+    if host not in LOCAL:
+        notify(f"warning: --host {host} lets other machines connect, without encryption: whoever has the token can run code")
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
+    notify(f"dashboard: http://{name}:{port}/?token={guard.login_word} (opens once)")
+    notify(f"token: {guard.token}")
+    config = uvicorn.Config(
+        guard,  # type: ignore[arg-type]
+        log_level="error",
+        ws_max_size=LARGEST_BODY,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        lifespan="on",
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[bound])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address.
+
+    Raises:
+        ConfigError: The port is in use, or the machine has no such address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        flag = "--host" if isinstance(error, socket.gaierror) or error.errno == 99 else "--port"
+        value = host if flag == "--host" else port
+        allowed = "an address of this machine" if flag == "--host" else "a free port, e.g. --port 0 for any"
+        raise ConfigError(bad_value(flag, value, allowed, f"cannot be used ({error.strerror or error})")) from None
+    return bound
+
+
+async def _end_idle_helper(service: object) -> None:
+    while True:
+        await asyncio.sleep(10)
+        service.helper.end_if_idle()  # type: ignore[attr-defined]
