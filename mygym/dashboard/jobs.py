@@ -132,7 +132,7 @@ class Jobs:
             self.tick()
 
     def _begin(self, job: QueuedJob) -> None:
-        child = self._executor.submit(Job((job.command, *job.words), self._log(job)))
+        child = self._executor.submit(Job(lambda: (job.command, *job.words), self._log(job)))
         self._children[job.id] = child
         with contextlib.suppress(psutil.NoSuchProcess):
             started = psutil.Process(child.pid).create_time()
