@@ -41,6 +41,14 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mygym")
 
 
+gc.disable()  # all that a collection of tests creates stays: collections of garbage would pass over it in vain
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def old_objects() -> None:
     """Collections of garbage pass over what other modules have left: a second each, after what JAX has compiled."""

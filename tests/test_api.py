@@ -48,15 +48,16 @@ def result_in(logdir: Path) -> tuple[Path, dict[str, Any]]:
 
 @pytest.mark.parametrize("framework", ["pytorch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None:
-    watched = {"video": {"episodes": 1}, "tensorboard": False}
+    watched = {"video": {"episodes": 0}, "tensorboard": False, "eval": {"episodes": 10, "final_episodes": 20}}
     result = mygym.train({"framework": framework, "logdir": str(tmp_path), **watched, "seed": 3})
     assert result.status == "done"
     assert result.success_rate >= 0.95
     assert result.evaluations[0]["success_rate"] < 0.5
     last = [evaluation["success_rate"] for evaluation in result.evaluations[-2:]]
     assert min(last) >= 0.98 or result.steps >= 20_000
-    assert mygym.evaluate(result.path, episodes=50).success_rate >= 0.9
-    assert mygym.evaluate(result.path, episodes=5) == mygym.evaluate(result.path, episodes=5)
+    first, again = (mygym.evaluate(result.path, episodes=10) for _ in range(2))
+    assert first.success_rate >= 0.9
+    assert first == again
 
 
 def test_a_second_training_in_another_thread_is_refused(tmp_path: Path) -> None:

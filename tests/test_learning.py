@@ -10,7 +10,7 @@ import pytest
 import mygym
 from tests.components import slow_except
 
-BRIEF = {
+BRIEF: dict[str, Any] = {
     "eval": {"every": 10_000_000, "final_episodes": 20},
     "checkpoint": {"every": 10_000_000},
     "video": {"episodes": 0},
@@ -30,9 +30,18 @@ The default run, which is off-policy, is in tests/test_api.py, and PPO on `reach
 """
 
 
-@pytest.mark.parametrize("name", slow_except(RUNS, ("imitation", "several stages").__contains__))
+@pytest.mark.parametrize("name", slow_except(RUNS, ("imitation",).__contains__))
 def test_a_short_run_learns(name: str, tmp_path: Path) -> None:
     config, floor = RUNS[name]
     result = mygym.train({**BRIEF, **config, "logdir": str(tmp_path)})
     assert result.success_rate is not None
     assert result.success_rate >= floor, f"{name}: {result.success_rate:.0%} after {result.steps:,} steps"
+
+
+def test_the_return_of_several_stages_rises(tmp_path: Path) -> None:
+    """A third of the slow run above, in which few episodes end in success: three seeds rose from -57 to -22 … -25."""
+    brief = {**BRIEF, "steps": 8_192, "eval": {**BRIEF["eval"], "episodes": 10}}
+    result = mygym.train({**brief, "task": "switch", "logdir": str(tmp_path)})
+    assert result.evaluations[0]["mean_return"] < -50
+    assert result.mean_return is not None
+    assert result.mean_return >= -30

@@ -32,7 +32,7 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for pag
 COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf", "benchmarks/leaderboard.json")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
 
-STEPS = 200
+STEPS = 120
 """Env steps of every training."""
 
 CHECKED_ELSEWHERE = ("robot", "stage", "task", "workspace")
@@ -258,10 +258,13 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         return " ".join([bare, FAST, envs, demos, "--dry-run" if build_only else ""]).strip()
     if program in {("mygym", "card"), ("mygym", "parity"), ("mygym", "run")}:
         return f"{bare} --episodes 1"
+    films = "--failure-videos" in words or {"--policy", "--video"} <= set(words)
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search", "judge"))}:
-        return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")
+        return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if films else "")
     if "--record-latency" in words:
         return f"{bare} --seconds 0.2"
+    if program == ("mygym", "view") and "camera" in words:
+        return bare
     if program == ("mygym", "view"):
         return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
     reading = (

@@ -147,6 +147,8 @@ def test_config(path: Path, tmp_path: Path) -> None:
     n_envs = min(settled.n_envs, 8)
     short = {"steps": warm * settled.n_envs, "n_envs": n_envs, "eval": {"episodes": 1, "final_episodes": 1}}
     short["logdir"] = str(tmp_path)
+    if settled.algo == "dagger":
+        short["training_params"] = {"gradient_steps": 2}
     result = mygym.train({**content, **QUIET, **short})
     assert (result.status, result.task, result.algo) == ("done", content["task"], content["algo"])
     assert result.path.is_relative_to(tmp_path)

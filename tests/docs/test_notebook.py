@@ -21,11 +21,11 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from docs.notebooks import as_shown, joined, without_folders
-from tests.docs.documents import BIN, ROOT, in_process
+from tests.docs.documents import BIN, ROOT, STEPS, in_process
 from tests.docs.documents import shell as run_in_shell
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SHORT = {"steps": 200, "eval": {"episodes": 2, "final_episodes": 2}}
+SHORT = {"steps": STEPS, "eval": {"episodes": 2, "final_episodes": 2}}
 FILMED = {"n_envs": 4, "video": {"episodes": 1, "width": 96, "height": 72}}
 FAST = {
     "01_first_run.ipynb": SHORT | FILMED,
@@ -45,7 +45,7 @@ SHORTER = {
     r"\bepisodes=\d+": "episodes=3",
     r"--episodes \d+": "--episodes 3",
     r"seconds=1\.0": "seconds=0.02",
-    r"--steps \d+": "--steps 200 --set n_envs=2",
+    r"--steps \d+": f"--steps {STEPS} --set n_envs=2",
     r"--width \d+ --height \d+": "--width 160 --height 120",
 }
 """Pattern in a cell → what runs instead."""
@@ -165,7 +165,7 @@ def printed(outputs: list[Any]) -> str:
 
 def test_first_run(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
     outputs = execute("01_first_run.ipynb")
-    assert "done after 200 env steps" in printed(outputs)
+    assert f"done after {STEPS} env steps" in printed(outputs)
     assert "scripted expert: 1.0" in printed(outputs)
     assert "'is_success': " in printed(outputs)
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2, "the curve, and the frames"
@@ -209,7 +209,7 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
     text = printed(outputs)
     assert "curriculum" in text
     assert "DAgger: " in text
-    assert "of fresh episodes after 200 steps" in text
+    assert f"of fresh episodes after {STEPS} steps" in text
     assert "expert: 100% of fresh episodes" in text
     assert "distilled, then better: " in text
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 1, "the curves"

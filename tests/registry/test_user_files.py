@@ -449,7 +449,7 @@ def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(
     folder: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--import", module, "--algo", "plugged", "--task", "tap", *SHORT]
-    assert command("train", *words, "--set", "subprocesses=true") == 0
+    assert command("train", *words, "--set", "subprocesses=1") == 0
     run = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("run: "))
     config = load_file(run / "config.yaml")
     assert config["imports"] == [module]

@@ -26,16 +26,10 @@ from mygym.registry.user_files import user_modules
 from mygym.runs import env_factory, worker_process, worker_vec_env
 from mygym.runs.resolve_config import from_python
 from tests.components import slow_except
+from tests.runs.worker_envs import Fatal, OddError, Watched, fail, small_env, watched_env
 
 ROOT = Path(__file__).parents[2]
 STILL = np.zeros((2, 3), dtype=np.float32)
-
-
-class OddError(MygymError):
-    """Error that can be pickled but is not restored equal to itself."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"odd {key}")
 
 
 UNGUARDED = """
@@ -48,35 +42,6 @@ try:
 except mygym.errors.MygymError as error:
     print(f"{type(error).__name__}: {error}")
 """
-
-
-class Watched(gymnasium.Wrapper):
-    resets = 0
-
-    def reset(self, **keywords: Any) -> Any:
-        self.resets += 1
-        observation, info = super().reset(**keywords)
-        return observation, {**info, "resets": self.resets}
-
-    def local(self) -> Any:
-        return lambda: None  # does not pickle
-
-
-class Fatal(RobotEnv):
-    def step(self, action: Any) -> Any:
-        os._exit(3)
-
-
-def small_env() -> RobotEnv:
-    return RobotEnv(render_mode="rgb_array", render_width=32, render_height=24)
-
-
-def watched_env() -> Watched:
-    return Watched(small_env())
-
-
-def fail(error: Exception) -> RobotEnv:
-    raise error
 
 
 def run_of(count: int) -> Any:
