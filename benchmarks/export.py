@@ -6,12 +6,14 @@ Each row trains a policy for `reach` with the defaults of its algorithm and few 
 launch to exit, with the verification. Latency: `ExportedPolicy.predict` for a single observation, in one thread; in a
 row, and in `mygym run`, between the steps of the simulator, whose data push the policy out of the caches. Success:
 `mygym run` and `mygym evaluate` on the same 100 episodes. Import: numpy and onnxruntime, and `ExportedPolicy`, each in
-new processes.
+new processes. Ways: the default policy (`sac`) in other ways to call onnxruntime, and in plain numpy, between the steps
+of the simulator; each way acts for `BLOCK` steps, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import statistics
@@ -19,15 +21,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
 
 STEPS = {"sac": 20_000, "ppo": 20_000, "recurrent_ppo": 4_000}
 """Algorithm → env steps; SAC ends earlier, when it succeeds."""
 
 CALLS = 20_000
+
+BLOCK, TURNS = 250, 8
+"""Steps in which a way acts without a change, of which the first 20 do not count; and number of its turns."""
 
 IMPORTS = {
     "numpy, onnxruntime": "import numpy, onnxruntime",
@@ -46,6 +58,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for algo, steps in STEPS.items():
             print(row(algo, steps, Path(folder)), flush=True)
+        print("\n| way, `sac` between the steps of the simulator | median, 99 % |\n|---|---|")
+        for name, durations in ways(Path(folder) / "sac.onnx").items():
+            print(f"| {name} | {np.median(durations):.1f} µs, {np.percentile(durations, 99):.1f} µs |", flush=True)
     print("\n| import | median, largest |\n|---|---|")
     for name, code in IMPORTS.items():
         seconds = [seconds_of_import(code) for _ in range(options.repeats)]
@@ -91,6 +106,95 @@ def latencies(file: Path) -> tuple[float, float]:
         _, state = policy.predict(observation, state)
         seconds.append(time.perf_counter() - start)
     return 1e6 * statistics.median(seconds), 1e6 * float(np.percentile(seconds, 99))
+
+
+def ways(file: Path) -> dict[str, list[float]]:
+    """Return the durations, in µs, of a call for a single observation in several ways."""
+    from mygym.exporting.exported_policy import ExportedPolicy
+    from mygym.runs.env_factory import build_env
+
+    onnxruntime: Any = import_module("onnxruntime")
+
+    def session(**values: object) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        for name, value in values.items():
+            setattr(options, name, value)
+        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+    not_spinning = onnxruntime.SessionOptions()
+    not_spinning.intra_op_num_threads = 1
+    not_spinning.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    without_spinning = onnxruntime.InferenceSession(str(file), not_spinning, providers=["CPUExecutionProvider"])
+    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    acting: dict[str, Callable[[Arrays], Any]] = {
+        "onnxruntime, one thread, as `ExportedPolicy` calls it": partial(session().run, ["action"]),
+        "without spinning": partial(without_spinning.run, ["action"]),
+        "without arena and memory pattern": partial(
+            session(enable_cpu_mem_arena=False, enable_mem_pattern=False).run, ["action"]
+        ),
+        "all optimisations of the graph": partial(session(graph_optimization_level=level).run, ["action"]),
+        "inputs and output bound once (`io_binding`)": bound(session(), file),
+        "plain numpy, three matrix products": dense(file),
+    }
+    durations: dict[str, list[float]] = {name: [] for name in acting}
+    description = ExportedPolicy(file).description
+    with contextlib.closing(build_env(description["env"])) as env:
+        observation: Any = env.reset(seed=0)[0]
+        for _ in range(TURNS):
+            for name, act in acting.items():
+                for step in range(BLOCK):
+                    inputs = {key: values[None] for key, values in observation.items()}
+                    start = time.perf_counter()
+                    (action,) = act(inputs)
+                    if step >= 20:
+                        durations[name].append(1e6 * (time.perf_counter() - start))
+                    observation, _, terminated, truncated, _ = env.step(action[0])
+                    if terminated or truncated:
+                        observation, _ = env.reset()
+    return durations
+
+
+def bound(session: Any, file: Path) -> Callable[[Arrays], Any]:
+    """Return a function that copies observations into arrays that onnxruntime knows already."""
+    from mygym.exporting.exported_policy import ExportedPolicy
+
+    description, binding = ExportedPolicy(file).description, session.io_binding()
+    arrays = {
+        name: np.zeros((1, *entry["shape"]), entry["dtype"]) for name, entry in description["observation"].items()
+    }
+    action = np.zeros((1, *description["action"]["shape"]), np.float32)
+    for name, array in arrays.items():
+        binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+    binding.bind_output("action", "cpu", 0, action.dtype, action.shape, action.ctypes.data)
+
+    def act(inputs: Arrays) -> Any:
+        for name, array in arrays.items():
+            array[:] = inputs[name]
+        session.run_with_iobinding(binding)
+        return (action.copy(),)
+
+    return act
+
+
+def dense(file: Path) -> Callable[[Arrays], Any]:
+    """Return the default policy in numpy: layers with ReLU, then tanh; its actions have the limits -1 and 1."""
+    import onnx
+
+    model = onnx.load(file)
+    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor).copy() for tensor in model.graph.initializer}
+    layers = [[tensors[name] for name in node.input[1:]] for node in model.graph.node if node.op_type == "Gemm"]
+
+    def act(inputs: Arrays) -> Any:
+        values = np.concatenate([inputs[name][0] for name in ("achieved_goal", "desired_goal", "observation")])
+        for weight, bias in layers[:-1]:
+            values = weight @ values
+            values += bias
+            np.maximum(values, 0, out=values)
+        weight, bias = layers[-1]
+        return (np.tanh(weight @ values + bias)[None],)
+
+    return act
 
 
 def seconds_of_import(code: str) -> float:

@@ -15,7 +15,7 @@ FLAGS = {
     "reward": "--reward",
     "algorithm": "--algo",
     "strategy": "--strategy",
-    "policy": "--policy of `evaluate.py`",
+    "policy": "--policy",
 }
 """Kind → flag that takes its names."""
 
@@ -23,7 +23,8 @@ FLAGS = {
 def pages() -> dict[str, str]:
     """Return the page of names."""
     kinds = [*FLAGS, *(kind for kind in REGISTRIES if kind not in FLAGS and kind != "object")]
-    rows = [(kind, FLAGS.get(kind, ""), " · ".join(code(entry.name) for entry in built_in(kind))) for kind in kinds]
+    rows = [(kind, code(FLAGS.get(kind, "")), _names(kind)) for kind in kinds]
+    rows.insert(len(FLAGS), ("framework", "`--framework`", _frameworks()))
     text = page(
         "Names",
         "The built-in names, and their flags. Files in `algos/` and `envs/` add names; `mygym list` has all.",
@@ -31,6 +32,20 @@ def pages() -> dict[str, str]:
         section("Tasks", task_table()),
     )
     return {"names.md": text}
+
+
+def _names(kind: str) -> str:
+    """Return the names of a kind, those that need an extra at the end."""
+    entries = built_in(kind)
+    plain, extra = (
+        [code(e.name) for e in entries if bool(e.requires and kind == "robot") == needs] for needs in (0, 1)
+    )
+    return " · ".join(plain + (["with the extra `robots`: " + " · ".join(extra)] if extra else []))
+
+
+def _frameworks() -> str:
+    jax = [code(entry.name) for entry in built_in("algorithm") if "jax" in entry.frameworks]
+    return f"`pytorch` · `jax` for {', '.join(jax)}"
 
 
 def task_table() -> str:
