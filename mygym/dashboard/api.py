@@ -22,7 +22,7 @@ from mygym.dashboard.jobs import as_json
 from mygym.dashboard.run_index import run_id, stages_of
 from mygym.dashboard.service import Service, command_line, yaml_of
 from mygym.errors import MygymError
-from mygym.registry import REGISTRIES, registry
+from mygym.registry import REGISTRIES, refresh, registry
 from mygym.reporting.doctor.diagnosis import diagnose
 from mygym.reporting.doctor.logs import read_logs
 
@@ -147,6 +147,7 @@ def make_router(service: Service) -> APIRouter:  # noqa: PLR0915
 
     @router.get("/registry/{kind}", summary="Registered components of a kind; the user's are read again each time")
     def components(kind: str) -> list[dict[str, Any]]:
+        refresh()
         return [
             {"name": entry.name, "help": entry.help, "frameworks": list(entry.frameworks), "origin": entry.origin}
             for entry in registry(kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import socket
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -109,7 +110,7 @@ class Guard:
             raise Refusal(403, "too many websockets")
         self._sockets += 1
         try:
-            await self.app(scope, _paced(receive), send)
+            await self.app(scope, _paced(receive, send), send)
         finally:
             self._sockets -= 1
 
@@ -162,7 +163,7 @@ class Guard:
 
     async def _redirect(self, scope: Scope, send: Send) -> None:
         """Set the cookie, and open the same page without the token in its address."""
-        query = {name: values for name, values in parse_qs(scope["query_string"].decode("latin-1")).items()}
+        query = parse_qs(scope["query_string"].decode("latin-1"))
         query.pop("token", None)
         target = scope["path"] if scope["path"].startswith("/") and not scope["path"].startswith("//") else "/"
         target += f"?{urlencode(query, doseq=True)}" if query else ""
@@ -207,10 +208,8 @@ def _limited(receive: Receive) -> Receive:
     return limited
 
 
-def _paced(receive: Receive) -> Receive:
+def _paced(receive: Receive, send: Send) -> Receive:
     """Return a `receive` that ends a websocket that sends large messages, or more than 100 messages in a second."""
-    import time
-
     begin, count = time.monotonic(), 0
 
     async def paced() -> Message:
@@ -219,6 +218,7 @@ def _paced(receive: Receive) -> Receive:
         count += 1
         size = len(message.get("bytes") or b"") + len(message.get("text") or "")
         if size > LARGEST_BODY or count > MOST_MESSAGES + 100 * (time.monotonic() - begin):
+            await send({"type": "websocket.close", "code": 1008})
             return {"type": "websocket.disconnect", "code": 1008}
         return message
 

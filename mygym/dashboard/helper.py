@@ -8,7 +8,7 @@ import multiprocessing
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from pathlib import Path
@@ -22,11 +22,21 @@ IDLE = 120.0
 """s without work after which the helper process ends."""
 
 
-class Helper:
-    """Calls functions of this module in a process, which is new after each change of the user's files."""
+def new_process() -> Executor:
+    """Return an executor of a single new process."""
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
-    def __init__(self) -> None:
-        self._pool: ProcessPoolExecutor | None = None
+
+class Helper:
+    """Calls functions of this module in a process, which is new after each change of the user's files.
+
+    Args:
+        make_pool: Returns an executor with a single worker.
+    """
+
+    def __init__(self, make_pool: Callable[[], Executor] = new_process) -> None:
+        self._make_pool = make_pool
+        self._pool: Executor | None = None
         self._files: Any = None
         self._used = 0.0
         self._working = 0
@@ -66,7 +76,7 @@ class Helper:
         with self._lock:
             self._files = stamps
             if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+                self._pool = self._make_pool()
             return self._pool
 
 

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from mygym.sweeps.executors import Job, LocalExecutor, cores
 
 FOLDER = ".dashboard"
 """Folder in the log directory: the queue, the token, and logs of jobs; `mygym runs` does not look into it."""
+
+PROGRAM = (sys.executable, "-m", "mygym")
 
 MEMORY = 1_000_000_000
 """Bytes of free memory that a job needs to begin beside others."""
@@ -37,14 +39,15 @@ class Jobs:
     Args:
         logdir: Absolute path of the log directory.
         slots: Cores that jobs may keep busy; None: all.
+        program: Words that start the program `mygym`.
     """
 
-    def __init__(self, logdir: Path, slots: int | None = None) -> None:
+    def __init__(self, logdir: Path, slots: int | None = None, program: Sequence[str] = PROGRAM) -> None:
         self.logdir, self.slots = logdir, slots or cores()
         self.folder = logdir / FOLDER
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.queue = Queue(self.folder / "queue.sqlite")
-        self._executor = LocalExecutor(program=(sys.executable, "-m", "mygym"))
+        self._executor = LocalExecutor(program=program)
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._stopping = threading.Event()
         self._lock = threading.Lock()

@@ -7,10 +7,13 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.files import check_writable
 
+if TYPE_CHECKING:
+    from mygym.dashboard.helper import Helper
 
 SHORTEST_TOKEN = 12
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -73,7 +76,7 @@ def _serve(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        idle = asyncio.create_task(_end_idle_helper(service))
+        idle = asyncio.create_task(_end_idle_helper(service.helper))
         service.jobs.start()
         yield
         idle.cancel()
@@ -122,7 +125,7 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def _end_idle_helper(service: object) -> None:
+async def _end_idle_helper(helper: Helper) -> None:
     while True:
         await asyncio.sleep(10)
-        service.helper.end_if_idle()  # type: ignore[attr-defined]
+        helper.end_if_idle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from mygym.config.layers import flatten
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.helper import Helper
-from mygym.dashboard.jobs import FOLDER, Jobs
+from mygym.dashboard.jobs import FOLDER, PROGRAM, Jobs
 from mygym.dashboard.queue import QUEUED, STARTED, QueuedJob
 from mygym.dashboard.run_index import Entry, RunIndex
 from mygym.errors import ConfigError, bad_value
@@ -34,6 +34,8 @@ class Service:
     Args:
         logdir: Absolute path of the log directory.
         slots: Cores that jobs may keep busy; None: all.
+        helper: Process for work that needs torch or Bullet.
+        program: Words that start the program `mygym`.
     """
 
     logdir: Path
@@ -41,9 +43,10 @@ class Service:
     index: RunIndex = field(init=False)
     jobs: Jobs = field(init=False)
     helper: Helper = field(default_factory=Helper)
+    program: Sequence[str] = PROGRAM
 
     def __post_init__(self) -> None:
-        self.index, self.jobs = RunIndex(self.logdir), Jobs(self.logdir, self.slots)
+        self.index, self.jobs = RunIndex(self.logdir), Jobs(self.logdir, self.slots, self.program)
 
     def close(self) -> None:
         """Release files and the helper; running jobs go on."""

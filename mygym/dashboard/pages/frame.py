@@ -42,7 +42,7 @@ a.link { color: inherit; text-decoration: underline; text-underline-offset: 3px 
 def frame(title: str) -> Iterator[None]:
     """Show the navigation; the content of the block is the page."""
     ui.page_title(f"{title} · mygym")
-    ui.colors(primary="#1d4ed8")
+    ui.colors(primary="#2f6fed")
     ui.add_head_html(STYLE)
     with ui.header().classes("items-center gap-x-5 gap-y-1 px-4 py-2 wrap").style("background: #0f2747"):
         ui.link("mygym", "/").classes("text-lg font-bold text-white no-underline")

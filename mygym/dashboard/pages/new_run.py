@@ -16,7 +16,7 @@ from mygym.dashboard.pages.frame import frame, heading
 from mygym.dashboard.service import Service, command_line, yaml_of
 from mygym.errors import MygymError
 from mygym.nested import merged
-from mygym.registry import registry
+from mygym.registry import refresh, registry
 
 FIRST = ("task", "robot", "workspace", "algo", "strategy", "reward", "control", "steps", "n_envs", "seed", "framework")
 """Keys at the top of the form."""
@@ -45,6 +45,7 @@ def add_page(service: Service) -> None:
 
     @ui.page("/new")
     def page() -> None:
+        refresh()
         with frame("New run"):
             NewRun(service)
 

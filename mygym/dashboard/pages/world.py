@@ -18,7 +18,7 @@ from mygym.dashboard.pages.frame import empty, frame
 from mygym.dashboard.player import play
 from mygym.dashboard.service import Service
 from mygym.errors import MygymError
-from mygym.registry import registry
+from mygym.registry import refresh, registry
 
 MOST_PLAYERS = 2
 """Players at the same time: each is a process that keeps a core busy."""
@@ -53,6 +53,7 @@ def add_page(service: Service) -> None:
 
     @ui.page("/world")
     async def world(run: str = "", task: str = "", robot: str = "") -> None:
+        refresh()
         defaults = RunConfig()
         config = {"task": task or defaults.task, "robot": robot or defaults.robot}
         with frame("World"):

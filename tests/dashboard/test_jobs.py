@@ -1,0 +1,75 @@
+"""Jobs: order, slots, stop and resume; processes outlive the server, which finds them again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mygym.dashboard.jobs import Jobs, cores_of, holder
+from mygym.dashboard.queue import CANCELLED, ENDED, QUEUED, STARTED
+from mygym.dashboard.service import Service
+from mygym.errors import ConfigError
+from mygym.reporting.records import find_runs
+
+
+def wait(jobs: Jobs, condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        jobs.tick()
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("nothing happened in 12 s")
+
+
+def test_a_training_survives_the_server_and_resumes(service: Service, program: tuple[str, ...]) -> None:
+    jobs = service.jobs
+    job = jobs.train({"algo": "sac"})
+    wait(jobs, lambda: jobs.queue.get(job.id).run is not None)
+    run = Path(str(jobs.queue.get(job.id).run))
+    assert find_runs(service.logdir)[0].status == "running"
+    process = holder(run)
+    assert process is not None
+    assert process.pid == jobs.queue.get(job.id).pid
+
+    again = Jobs(service.logdir, 2, program)  # a server after `kill -9`: it has no child
+    again.tick()
+    assert again.queue.get(job.id).state == STARTED
+    assert process.is_running()
+    with pytest.raises(ConfigError, match="running or waits"):
+        again.resume(run)
+    again.stop_run(run)
+    wait(again, lambda: again.queue.get(job.id).state == ENDED)
+    wait(jobs, lambda: holder(run) is None)
+    with pytest.raises(ConfigError, match="is not running"):
+        again.stop_run(run)
+
+    rest = again.resume(run, steps=2000)
+    assert rest.words == ("--resume", str(run), "--steps", "2000")
+    wait(again, lambda: holder(run) is not None)
+    again.stop(again.queue.get(rest.id))
+    wait(again, lambda: again.queue.get(rest.id).code == 130)
+    again.close()
+
+
+def test_priorities_and_slots(service: Service) -> None:
+    jobs = service.jobs
+    jobs.slots = 1
+    low, high = jobs.evaluate(Path("a"), 1, priority=-1), jobs.evaluate(Path("b"), 1, priority=5)
+    jobs.tick()
+    assert jobs.queue.get(high.id).state == STARTED
+    assert jobs.queue.get(low.id).state == QUEUED
+    wait(jobs, lambda: jobs.queue.get(low.id).state == ENDED)
+    assert '"success_rate": 0.5' in jobs.log(jobs.queue.get(high.id))
+    waiting = jobs.evaluate(Path("c"), 1)
+    jobs.stop(waiting)
+    jobs.tick()
+    assert jobs.queue.get(waiting.id).state == CANCELLED
+
+
+def test_cores_of_a_training() -> None:
+    assert cores_of({}) == 1
+    assert cores_of({"n_envs": 4}) == 1
+    assert cores_of({"n_envs": 2, "subprocesses": True}) == 2
