@@ -130,7 +130,10 @@ def test_dry_run_raises_the_errors_of_a_run(flags: str, key: str, mygym_command:
 
 SLIDE = ("--task", "slide", "--robot", "kuka")  # not supported: Kuka stops before the goal
 
-DRY_RUN, TRAINED = ("train", "--dry-run", "--n-envs", "1"), ("train", *SHORT_RUN, "--n-envs", "1")
+DRY_RUN, TRAINED = (
+    ("train", "--dry-run", "--n-envs", "1"),
+    ("train", *SHORT_RUN, "--n-envs", "1", "--set", "task_params.horizon=20"),
+)
 
 EVALUATED = ("evaluate", "--policy", "oracle", "--episodes", "1")
 

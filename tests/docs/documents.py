@@ -33,7 +33,10 @@ COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf", "be
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
 
 STEPS = 120
-"""Env steps of every training."""
+"""Env steps of a training."""
+
+STRATEGY_STEPS = 200
+"""Env steps of a training with a strategy: a curriculum needs so many to reach its last level."""
 
 CHECKED_ELSEWHERE = ("robot", "stage", "task", "workspace")
 """Kinds whose suites take long; tests/checks performs them for registered components."""
@@ -41,7 +44,7 @@ CHECKED_ELSEWHERE = ("robot", "stage", "task", "workspace")
 TIMEOUT = 400
 """s that a command may take."""
 
-FAST = f"--steps {STEPS} --set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0"
+FAST = "--set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0"
 """Added to commands that train."""
 
 FEWER = {
@@ -255,7 +258,8 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
             return f"{bare} --dry-run"  # compiles for long; tests/algos trains it
         envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
-        return " ".join([bare, FAST, envs, demos, "--dry-run" if build_only else ""]).strip()
+        steps = STRATEGY_STEPS if "--strategy" in words else STEPS
+        return " ".join([bare, f"--steps {steps}", FAST, envs, demos, "--dry-run" if build_only else ""]).strip()
     if program in {("mygym", "card"), ("mygym", "parity"), ("mygym", "run")}:
         return f"{bare} --episodes 1"
     films = "--failure-videos" in words or {"--policy", "--video"} <= set(words)

@@ -97,7 +97,7 @@ def test_kinds_of_algorithms_train(algo: str, more: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize("task", ["reach", "pick_and_place"])
 def test_a_resumed_run_ends_with_the_same_weights(task: str, tmp_path: Path) -> None:
     params = {"n_steps": 8, "batch_size": 64, "learning_rate": 1e-3}
-    short = {**SHORT, "task": task, "algo_params": params}
+    short = {**SHORT, "task": task, "task_params": {"horizon": 20}, "algo_params": params}
     whole = mygym.train({**short, "logdir": str(tmp_path / "whole")})
     half = mygym.train({**short, "steps": 256, "logdir": str(tmp_path / "half")})
     assert whole.algo == "ppo"

@@ -40,11 +40,11 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
         "observations": IMAGES,
         "algo_params": params,
         "task_params": {"horizon": 15},
-        "steps": 64,
+        "steps": 96,
         "n_envs": 2,
         "stop_at_success": None,
-        "eval": {"every": 32, "episodes": 1, "final_episodes": 1},
-        "checkpoint": {"every": 24, "keep": 2},
+        "eval": {"every": 48, "episodes": 1, "final_episodes": 1},
+        "checkpoint": {"every": 32, "keep": 2},
         "video": {"episodes": 0},
         "logdir": str(logdir),
         **({"training_params": {"rollout_steps": 8, "gradient_steps": 2}} if algo in ("dagger", "bc") else {}),
@@ -63,7 +63,7 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
 def test_a_run_with_images_is_resumed_to_the_bit_and_evaluated(algo: str, more: dict[str, Any], tmp_path: Path) -> None:
     whole = mygym.train(config(algo, tmp_path / "whole", **more))
     assert whole.status == "done"
-    run = stopped(config(algo, tmp_path / "stopped", **more), step=50)
+    run = stopped(config(algo, tmp_path / "stopped", **more), step=70)
     mygym.train(resume=run)
     assert differences(whole.path, run) == []
     first, again = (mygym.evaluate(path, episodes=2) for path in (whole.path, run))
