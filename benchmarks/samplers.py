@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
 import platform
 import sys
@@ -106,15 +107,19 @@ def sweep(folder: Path, sampler: str, repetition: int, trials: int) -> tuple[lis
     return [float("-inf") if row["score"] is None else float(row["score"]) for row in rows], report.best
 
 
-def judge(best: Path) -> tuple[float, float]:
-    """Return the mean return and the success rate of a config, means over fresh seeds."""
+def judge(best: Path) -> list[float]:
+    """Return the mean return and the success rate of a config, means over fresh seeds; they are stored beside it."""
     import mygym
     from mygym.config import load_file
 
+    stored = best.with_name("judged.json")
+    if stored.exists():
+        return list(json.loads(stored.read_text(encoding="utf-8")))
     with tempfile.TemporaryDirectory() as logdir, contextlib.redirect_stderr(io.StringIO()):
         results = [mygym.train({**load_file(best), "seed": seed, "logdir": logdir}) for seed in FRESH]
-    returns, rates = np.mean([[each.mean_return, each.success_rate] for each in results], axis=0)
-    return float(returns), float(rates)
+    judged = np.mean([[each.mean_return, each.success_rate] for each in results], axis=0).tolist()
+    stored.write_text(json.dumps(judged), encoding="utf-8")
+    return list(judged)
 
 
 def main() -> None:

@@ -27,17 +27,17 @@ def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], Non
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.
     """
     running: dict[int, Any] = {}
-    waiting = iter(enumerate(jobs))
+    waiting = dict(enumerate(jobs))
     with StopRequest("after the checkpoints of the runs") as stop:
         while not stop.received:
             for index, handle in list(running.items()):
                 if executor.poll(handle) is not None:
                     del running[index]
                     on_end(index)
-            while len(running) < executor.workers and (following := next(waiting, None)) is not None:
-                index, job = following
-                running[index] = executor.submit(job)
-            if not running:
+            for index, job in list(waiting.items()):
+                if len(running) < executor.workers and not job.busy():
+                    running[index] = executor.submit(waiting.pop(index))
+            if not running and not waiting:
                 return
             time.sleep(POLL)
         stop_all(executor, running.values())

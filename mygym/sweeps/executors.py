@@ -41,6 +41,8 @@ class Job:
     """File for its output, which is appended; an absolute path below the folder of the sweep."""
     memory: int = 0
     """Estimated bytes of memory."""
+    busy: Callable[[], bool] = bool
+    """Returns whether another process is writing the run, e.g. of a user who continues it by hand."""
 
 
 class Executor(Protocol):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mygym.config import Resolved
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting import sweep_files
 from mygym.runs import files
@@ -65,8 +66,7 @@ def new_sweep(
     sweep = make_sweep(file, overrides)
     _check(sweep)
     extent = check_space(sweep)
-    memory = run_memory(extent.largest)
-    executor.limit(memory)
+    memory = limited(executor, extent.largest, notify)
     if past and sweep.settings.population:
         raise ConfigError(bad_value("--past", list(past), "no folder", "cannot be combined with sweep.population"))
     trials = find_trials(sweep, past)
@@ -105,9 +105,21 @@ def resume_sweep(
     storage.check_same(folder, stored, sweep)
     _check(sweep)
     extent = check_space(sweep)
-    memory = run_memory(extent.largest)
-    executor.limit(memory)
+    memory = limited(executor, extent.largest, notify)
     return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
+
+
+def limited(executor: Executor, largest: Resolved, notify: Callable[[str], None]) -> int:
+    """Limit the workers of an executor to those that fit into the memory; return the bytes that a run needs.
+
+    Raises:
+        ConfigError: There is less memory than the user's workers need, or than a run needs.
+    """
+    memory, before = run_memory(largest), executor.workers
+    executor.limit(memory)
+    if executor.workers < before:
+        notify(f"workers: {executor.workers}, because a run needs about {memory / 1e9:.1f} GB of memory")
+    return memory
 
 
 def _check(sweep: Sweep) -> None:

@@ -15,9 +15,8 @@ from mygym.runs.result import Result
 from mygym.sweeps import batch, results, storage, trial_runs
 from mygym.sweeps.checking import check_space
 from mygym.sweeps.executors import Executor, stop_left_over
-from mygym.sweeps.memory import run_memory
 from mygym.sweeps.objective import judge
-from mygym.sweeps.run import Report, writing
+from mygym.sweeps.run import Report, limited, writing
 from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
 from mygym.sweeps.settings import Sweep
 
@@ -44,8 +43,7 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
     if sweep.settings.population is not None:
         raise ConfigError(bad_value("--train-on", count, "a sweep without sweep.population", "needs trials"))
     check_optuna(sweep.sampler)
-    memory = run_memory(check_space(sweep).largest)
-    executor.limit(memory)
+    memory = limited(executor, check_space(sweep).largest, notify)
     folder = folder.resolve()
     with storage.lock(folder), quiet(), writing(folder):
         trials = _best(folder, sweep, count)

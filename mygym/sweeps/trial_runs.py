@@ -63,7 +63,9 @@ def job(folder: Path, seed: int, imports: Sequence[str], memory: int = 0, steps:
         memory: Estimated bytes of memory.
         steps: Env steps of the run at its end; None: those of its config.
     """
-    return Job(partial(_words, folder, seed, tuple(imports), steps), _log(folder, seed), memory)
+    return Job(
+        partial(_words, folder, seed, tuple(imports), steps), _log(folder, seed), memory, partial(is_busy, folder, seed)
+    )
 
 
 def _words(folder: Path, seed: int, imports: Sequence[str], steps: int | None) -> tuple[str, ...]:
@@ -139,11 +141,7 @@ def outcome_of(run: Path, objectives: Sequence[Objective]) -> Outcome | None:
 
 def failure(folder: Path, seed: int) -> Outcome:
     """Return the outcome of a run whose process has ended without a result; its error is the last line of its log."""
-    return failure_in(_log(folder, seed), seed)
-
-
-def failure_in(log: Path, seed: int) -> Outcome:
-    """Return the outcome of a run that has ended without a result, from its log."""
+    log = _log(folder, seed)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
     last = next((line for line in reversed(lines) if line.strip() and not line.startswith("run: ")), "")
     return Outcome(seed, "failed", error=last.removeprefix("error: ") or f"see {log}")

@@ -7,8 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from mygym.errors import ConfigError
+from mygym.sweeps import batch
 from mygym.sweeps.executors import Job, LocalExecutor, cores, stop_left_over
 
 SCRIPT = """
@@ -68,3 +71,27 @@ def test_the_runs_of_a_killed_sweep_stop_and_no_other_process(executor: LocalExe
     assert executor.poll(outside) is None
     executor.stop(outside)
     assert code(executor, outside) == 130
+
+
+def test_workers_are_limited_by_the_memory() -> None:
+    executor, free = LocalExecutor(), psutil.virtual_memory().available
+    executor.limit(int(free * 0.7))
+    assert executor.workers == 1
+    chosen = LocalExecutor(3)
+    with pytest.raises(
+        ConfigError, match=r"--workers: 3 needs .* GB of memory, of which .* are free; allowed: at most 1"
+    ):
+        chosen.limit(int(free * 0.7))
+    chosen.limit(1)
+    assert chosen.workers == 3
+    with pytest.raises(ConfigError, match=r"--workers: 1 needs .* allowed: a machine with"):
+        LocalExecutor().limit(free * 2)
+
+
+def test_a_run_that_the_user_continues_is_awaited(executor: LocalExecutor, tmp_path: Path) -> None:
+    looks = iter([True, True, False])
+    ended: list[int] = []
+    job = Job(lambda: ("pass",), tmp_path / "log", busy=lambda: next(looks))
+    batch.execute(executor, [job], ended.append, "again")
+    assert ended == [0]
+    assert next(looks, None) is None
