@@ -21,12 +21,15 @@ DIMENSION, KIND, NAME, CONTENT = 1, 2, 8, 9
 
 KINDS: Mapping[int, type[np.generic]] = {1: np.float32, 6: np.int32, 7: np.int64, 11: np.float64}
 
+MOST_STEPS = 16
+"""With more operators, such as those of normalisers, onnxruntime is as quick."""
+
 OPERATORS: Mapping[str, Callable[..., Any]] = {
     "Add": np.add,
     "Clip": lambda values, low, high: np.minimum(np.maximum(values, low), high),
     "Concat": lambda *rows: np.concatenate(rows),
     "Div": np.divide,
-    "Gemm": lambda values, weight, bias: np.dot(weight, values) + bias,  # weights are (outputs, inputs)
+    "Gemm": lambda values, weight, bias=0.0: np.dot(weight, values) + bias,  # weights are (outputs, inputs)
     "Max": np.maximum,
     "Min": np.minimum,
     "Mul": np.multiply,
@@ -45,7 +48,7 @@ class DenseNetwork:
         path: An ONNX file of `mygym export`.
 
     Raises:
-        ValueError: The graph has other operators than a network of dense layers.
+        ValueError: The graph has other operators than a network of dense layers, or too many.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,6 +56,8 @@ class DenseNetwork:
         parts = [(number, list(_fields(value))) for number, value in _fields(graph) if number in (NODE, INITIALIZER)]
         self._constants = dict(_tensor(part) for number, part in parts if number == INITIALIZER)
         self._steps = [_step(part) for number, part in parts if number == NODE]
+        if len(self._steps) > MOST_STEPS:
+            raise ValueError(f"{len(self._steps)} operators are more than {MOST_STEPS}")
 
     def __call__(self, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Return the action for the arrays of an observation, without the batch axis."""
