@@ -6,7 +6,7 @@ Each row trains a policy for `reach` with the defaults of its algorithm and few 
 launch to exit, with the verification. Latency: `ExportedPolicy.predict` for a single observation, in one thread; in a
 row, and in `mygym run`, between the steps of the simulator, whose data push the policy out of the caches. Success:
 `mygym run` and `mygym evaluate` on the same 100 episodes. Import: numpy and onnxruntime, and `ExportedPolicy`, each in
-new processes. Ways: the default policy (`sac`) in other ways to call onnxruntime, and in plain numpy, between the steps
+new processes. Ways: the default policy (`sac`) in other ways to call onnxruntime, and in numpy, between the steps
 of the simulator; each way acts for `BLOCK` steps, in turns.
 """
 
@@ -126,20 +126,20 @@ def ways(file: Path) -> dict[str, list[float]]:
     not_spinning.intra_op_num_threads = 1
     not_spinning.add_session_config_entry("session.intra_op.allow_spinning", "0")
     without_spinning = onnxruntime.InferenceSession(str(file), not_spinning, providers=["CPUExecutionProvider"])
+    policy = ExportedPolicy(file)
     level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     acting: dict[str, Callable[[Arrays], Any]] = {
-        "onnxruntime, one thread, as `ExportedPolicy` calls it": partial(session().run, ["action"]),
+        "onnxruntime, one thread": partial(session().run, ["action"]),
         "without spinning": partial(without_spinning.run, ["action"]),
         "without arena and memory pattern": partial(
             session(enable_cpu_mem_arena=False, enable_mem_pattern=False).run, ["action"]
         ),
         "all optimisations of the graph": partial(session(graph_optimization_level=level).run, ["action"]),
         "inputs and output bound once (`io_binding`)": bound(session(), file),
-        "plain numpy, three matrix products": dense(file),
+        "plain numpy, as `ExportedPolicy` acts": lambda inputs: (policy.predict(inputs)[0],),
     }
     durations: dict[str, list[float]] = {name: [] for name in acting}
-    description = ExportedPolicy(file).description
-    with contextlib.closing(build_env(description["env"])) as env:
+    with contextlib.closing(build_env(policy.description["env"])) as env:
         observation: Any = env.reset(seed=0)[0]
         for _ in range(TURNS):
             for name, act in acting.items():
@@ -173,26 +173,6 @@ def bound(session: Any, file: Path) -> Callable[[Arrays], Any]:
             array[:] = inputs[name]
         session.run_with_iobinding(binding)
         return (action.copy(),)
-
-    return act
-
-
-def dense(file: Path) -> Callable[[Arrays], Any]:
-    """Return the default policy in numpy: layers with ReLU, then tanh; its actions have the limits -1 and 1."""
-    import onnx
-
-    model = onnx.load(file)
-    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor).copy() for tensor in model.graph.initializer}
-    layers = [[tensors[name] for name in node.input[1:]] for node in model.graph.node if node.op_type == "Gemm"]
-
-    def act(inputs: Arrays) -> Any:
-        values = np.concatenate([inputs[name][0] for name in ("achieved_goal", "desired_goal", "observation")])
-        for weight, bias in layers[:-1]:
-            values = weight @ values
-            values += bias
-            np.maximum(values, 0, out=values)
-        weight, bias = layers[-1]
-        return (np.tanh(weight @ values + bias)[None],)
 
     return act
 

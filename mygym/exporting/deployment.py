@@ -76,15 +76,15 @@ class DeployedPolicy:
         self._state: Any = None
         self._begins = True
         self.reset(self.home)
+        self.needs: Mapping[str, int] = self._needed()
+        """Name → size of each array that joint states do not give: components of observations, and goals."""
 
     @property
     def mode(self) -> str:
         """Quantity of the commands, one of `MODES`."""
         return self._controller.mode
 
-    @property
-    def needs(self) -> dict[str, int]:
-        """Name → size of each array that joint states do not give: components of observations, and goals."""
+    def _needed(self) -> dict[str, int]:
         known = self._measured(self.home, np.zeros_like(self.home))
         needed = {}
         for name, entry in self.description["observation"].items():

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mygym
 from mygym.cli.main import main
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.exporting.deployment import DeployedPolicy
 from mygym.exporting.export import Export
 from tests.exporting import ros2_stand_in
+from tests.exporting.test_export import save_run
 from tests.exporting.test_playing import edited
 
 
@@ -41,11 +43,16 @@ class Robot:
 @pytest.fixture
 def node(exported: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A node of the scaffolded file, enabled, with a goal."""
-    monkeypatch.chdir(tmp_path)
+    return new_node(exported.path, tmp_path, monkeypatch)
+
+
+def new_node(policy: Path, folder: Path, patch: pytest.MonkeyPatch) -> Any:
+    """Scaffold a package in a folder, and return its node."""
+    patch.chdir(folder)
     with pytest.raises(SystemExit) as end:
-        main(["new", "ros2-node", "reach_arm", "--policy", str(exported.path)])
+        main(["new", "ros2-node", "reach_arm", "--policy", str(policy)])
     assert not end.value.code
-    ros2_stand_in.install(monkeypatch)
+    ros2_stand_in.install(patch)
     module = runpy.run_path("ros2/reach_arm/reach_arm/node.py")
     made = module["PolicyNode"]()
     made.receive("~/enable", data=True)
@@ -176,3 +183,20 @@ def test_observations_and_commands_are_those_of_the_environment(exported: Export
 def test_policies_that_a_node_cannot_run_are_refused(change: Any, why: str, exported: Export, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"policy: .* {why}; allowed: a policy of a single arm"):
         DeployedPolicy(edited(exported, change, tmp_path / "a.onnx"))
+
+
+@pytest.mark.slow
+def test_it_commands_velocities_with_a_controller_of_velocities(
+    arm: RobotEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = mygym.export(save_run(tmp_path, {"algo": "ppo", "control": "joint_velocity"})).path
+    node = new_node(file, tmp_path, monkeypatch)
+    Robot(arm, node).publish()
+    node.spin_once()
+    node.receive("~/enable", data=False)
+    node.spin_once()
+    assert targets(node) == []
+    acting, stopped = (np.array(message.data) for message in node.published["velocity_commands"])
+    assert np.abs(acting).max() > 0
+    assert (np.abs(acting) <= 0.2 * node.policy.velocity + 1e-9).all()
+    assert not stopped.any()
