@@ -53,7 +53,7 @@ class Evaluate(BaseModel):
     episodes: int = Field(100, ge=1, le=10_000)
 
 
-def make_router(service: Service) -> APIRouter:  # noqa: PLR0915
+def make_router(service: Service) -> APIRouter:
     """Return the routes of the API."""
     router = APIRouter(prefix="/api")
     index, jobs = service.index, service.jobs
@@ -223,8 +223,9 @@ def _page(schema: Mapping[str, Any]) -> str:
         if path.startswith("/api")
     ]
     return f"""<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>mygym: API</title><style>:root{{color-scheme:light dark}}body{{font:15px system-ui;margin:2em auto;max-width:75em;
-padding:0 1em}}td{{padding:.35em .8em .35em 0;vertical-align:top}}.post{{color:#c2410c}}.get{{color:#0369a1}}
+<title>mygym: API</title><style>:root{{color-scheme:light dark}}body{{font:15px system-ui;margin:2em auto;
+max-width:75em;padding:0 1em}}
+td{{padding:.35em .8em .35em 0;vertical-align:top}}.post{{color:#c2410c}}.get{{color:#0369a1}}
 pre{{overflow:auto;padding:1em;background:#8882}}</style><p><a href="/">mygym</a><h1>API</h1>
 <p>Clients send <code>Authorization: Bearer TOKEN</code>. The schema: <a href="/openapi.json">openapi.json</a></p>
 <pre>curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\

@@ -62,6 +62,8 @@ class Jobs:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
+        for child in self._children.values():
+            child.returncode = child.poll() or 0  # it goes on, and Python is not to warn of it
         self.queue.close()
 
     def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
@@ -99,7 +101,7 @@ class Jobs:
                 process.terminate()
 
     def stop_run(self, run: Path) -> None:
-        """Request that the process that writes a run stops with a checkpoint, whoever started it.
+        """Request that the process that writes a run stops with a checkpoint, also of a run of a terminal.
 
         Raises:
             ConfigError: No process writes the run.
@@ -146,8 +148,8 @@ class Jobs:
         child = self._children.get(job.id)
         code = child.poll() if child else None
         if code is None and (process := _process(job)):
-            if job.run is None and (run := _held_run(process, self.logdir)):
-                self.queue.change(job.id, run=str(run))
+            if job.run is None and (held := _held_run(process, self.logdir)):
+                self.queue.change(job.id, run=str(held))
             return False
         self._children.pop(job.id, None)
         run = job.run or _printed_run(self._log(job))

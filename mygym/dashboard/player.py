@@ -77,7 +77,11 @@ class Player:
             for joint, value in zip(joints, values, strict=True)
         ]
         shapes = [{**vars(shape), "file": self._mesh(shape.file)} for shape in drawn_shapes(self.scene)]
-        return {"shapes": shapes, "joints": limits, "can": ["expert", *(["policy"] if isinstance(self.source, str) else [])]}
+        return {
+            "shapes": shapes,
+            "joints": limits,
+            "can": ["expert", *(["policy"] if isinstance(self.source, str) else [])],
+        }
 
     def handle(self, message: Mapping[str, Any]) -> None:
         """Follow a message of the server."""

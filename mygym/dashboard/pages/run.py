@@ -98,7 +98,9 @@ class RunPage:
         self.table = ui.table(columns=CONFIG_COLUMNS, rows=[], row_key="key", pagination=12).classes("w-full")
         self.table.props("dense flat bordered")
         self.filter = ui.input("Filter keys").props("dense outlined").bind_value_to(self.table, "filter")
-        self.filter.move(target_index=self.table.parent_slot.children.index(self.table) if self.table.parent_slot else 0)
+        self.filter.move(
+            target_index=self.table.parent_slot.children.index(self.table) if self.table.parent_slot else 0
+        )
         heading("Output")
         self.output = ui.code("").classes("w-full max-h-80 overflow-auto")
         self._shown_films: list[str] | None = None
@@ -182,7 +184,11 @@ class RunPage:
                     for name in films:
                         address = f"/api/runs/{self.id}/files/{name}"
                         with ui.column().classes("gap-1"):
-                            video = ui.video(f"{address}#t=0.1", muted=True, loop=True) if name.endswith(".mp4") else ui.image(address)
+                            video = (
+                                ui.video(f"{address}#t=0.1", muted=True, loop=True)
+                                if name.endswith(".mp4")
+                                else ui.image(address)
+                            )
                             video.classes("w-80 max-w-full rounded")
                             ui.link(name.rpartition("/")[2], address).classes("link text-sm")
 
@@ -245,4 +251,6 @@ CONFIG_COLUMNS = [
 
 
 def _points(lines: list[dict[str, Any]], name: str) -> list[tuple[float, float]]:
-    return [(line["steps"], line[name]) for line in lines if isinstance(line.get(name), int | float) and "steps" in line]
+    return [
+        (line["steps"], line[name]) for line in lines if isinstance(line.get(name), int | float) and "steps" in line
+    ]
