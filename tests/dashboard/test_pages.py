@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,14 @@ def points(page: Any) -> int:
     return int(page.evaluate(script % number))
 
 
+def wait_for_status(served: Server, status: str) -> None:
+    for _ in range(300):
+        if any(row["status"] == status for row in served.call("/api/runs")):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"no run is {status} after a minute")
+
+
 def test_from_the_first_run_to_the_moving_arm(page: Any, served: Server) -> None:
     page.get_by_text("No runs yet").wait_for()
     page.get_by_role("button", name="Start a run").click()
@@ -71,11 +80,11 @@ def test_from_the_first_run_to_the_moving_arm(page: Any, served: Server) -> None
     assert points(page) > max(first, 1)
 
     page.get_by_role("button", name="Stop with a checkpoint").click()
-    page.get_by_text("interrupted").wait_for()
+    page.locator(".q-badge", has_text="interrupted").wait_for()
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Stop with a checkpoint").wait_for()
     page.get_by_role("button", name="Stop with a checkpoint").click()
-    page.get_by_text("interrupted").wait_for()
+    page.locator(".q-badge", has_text="interrupted").wait_for()
 
     served.call("/api/runs", {"algo": "sac", "steps": 800, **SHORT})
     page.goto(served.address)
@@ -111,17 +120,11 @@ def test_a_run_goes_on_without_the_server(tmp_path: Path) -> None:
     logdir.mkdir()
     with server(logdir) as first:
         first.call("/api/runs", {"algo": "sac", "steps": 60_000, **SHORT})
-        for _ in range(600):
-            if any(row["status"] == "running" for row in first.call("/api/runs")):
-                break
+        wait_for_status(first, "running")
         first.process.send_signal(signal.SIGKILL)
     with server(logdir) as second:
         (row,) = second.call("/api/runs")
         assert row["status"] == "running"
         second.call(f"/api/runs/{row['id']}/stop", {})
-        for _ in range(2000):
-            (row,) = second.call("/api/runs")
-            if row["status"] == "interrupted":
-                break
-        assert row["status"] == "interrupted"
+        wait_for_status(second, "interrupted")
         assert list((logdir / row["path"] / "checkpoints").iterdir())
