@@ -7,6 +7,7 @@ import html
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -206,11 +207,8 @@ async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
 def _job(service: Service, number: int) -> dict[str, Any]:
     job = service.jobs.queue.get(number)
     content = as_json(job, service.jobs.log(job))
-    return {**content, "run": run_id(service.logdir, service.logdir / job.run) if _inside(service, job.run) else None}
-
-
-def _inside(service: Service, run: str | None) -> bool:
-    return run is not None and (service.logdir / run).is_relative_to(service.logdir)
+    inside = job.run is not None and Path(job.run).is_relative_to(service.logdir)
+    return {**content, "run": run_id(service.logdir, Path(str(job.run))) if inside else None}
 
 
 def _page(schema: Mapping[str, Any]) -> str:

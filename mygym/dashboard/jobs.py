@@ -54,7 +54,8 @@ class Jobs:
         self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
 
     def start(self) -> None:
-        """Begin to start jobs, in a thread."""
+        """Find the processes of an earlier server, and begin to start jobs, in a thread."""
+        self.tick()
         self._thread.start()
 
     def close(self) -> None:
@@ -80,7 +81,7 @@ class Jobs:
         Raises:
             ConfigError: The run is being written or waits in the queue.
         """
-        waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED, STARTED))
+        waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED))
         if waits or is_locked(run):
             raise ConfigError(bad_value("resume", run.name, "a run that has stopped", "is running or waits already"))
         words = ["--resume", str(run), *(["--steps", str(steps)] if steps else [])]

@@ -96,7 +96,7 @@ def _serve(
     notify(f"dashboard: http://{name}:{port}/?token={guard.login_word} (opens once)")
     notify(f"token: {guard.token}")
     config = uvicorn.Config(
-        guard,  # type: ignore[arg-type]
+        guard,
         log_level="error",
         ws_max_size=LARGEST_BODY,
         server_header=False,

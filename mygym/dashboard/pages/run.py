@@ -148,19 +148,21 @@ class RunPage:
                 x, y = curve.along("steps", metric)
                 chart.options["series"] = [charts.curve(metric, list(zip(x.tolist(), y.tolist(), strict=True)))]
                 chart.update()
-            x, shares = stage_curves(read_curves(settings_of([entry.record])[0])) if curve.stages else ([], {})
+            positions, shares = stage_curves(read_curves(settings_of([entry.record])[0]))
             self.stages.set_visibility(bool(shares))
-            pairs = {name: list(zip(list(x), y.tolist(), strict=True)) for name, y in shares.items()}
-            series = [charts.curve(name, points) for name, points in pairs.items()]
+            series = [
+                charts.curve(name, list(zip(positions.tolist(), share.tolist(), strict=True)))
+                for name, share in shares.items()
+            ]
             self.stages.options.update(charts.line_chart("stage done", series, percent=True))
             self.stages.update()
         else:
             self.stages.set_visibility(False)
         names = sorted({key for line in lines[-200:] for key in line if key.startswith(LOSSES)})
         series = [charts.curve(name.removeprefix("train/"), _points(lines, name)) for name in names]
-        chart = charts.line_chart("training", series)
-        chart["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
-        self.losses.options.update(chart)
+        options = charts.line_chart("training", series)
+        options["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
+        self.losses.options.update(options)
         self.losses.set_visibility(bool(series))
         self.losses.update()
         counts = stages_of(self.path)

@@ -108,7 +108,7 @@ class RunsPage:
             rows = [row for row in rows if row["status"] == self.status.value]
         rows = [row for row in rows if all(word in text_of(row) for word in words)]
         if column := SORTS[self.order.value]:
-            rows.sort(key=lambda row: -(row.get(column) if row.get(column) is not None else -1e300))
+            rows.sort(key=lambda row: -1e300 if row.get(column) is None else row[column], reverse=True)
         return rows
 
     def selected(self) -> list[RunRecord]:
