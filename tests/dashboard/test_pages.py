@@ -96,7 +96,7 @@ def test_from_the_first_run_to_the_moving_arm(page: Any, served: Server) -> None
 
     done = next(row["id"] for row in served.call("/api/runs") if row["status"] == "done")
     page.goto(f"{served.address}/run/{done}")
-    page.locator("video").wait_for()
+    page.locator("video").first.wait_for()
     page.wait_for_function("() => document.querySelector('video').readyState >= 2")
 
     page.goto(f"{served.address}/world?run={done}")
