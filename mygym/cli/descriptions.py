@@ -90,8 +90,8 @@ def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
-    from mygym.runs.parameter_tables import hyperparameters, training_parameters
     from mygym.config.schedulable import may_be_scheduled
+    from mygym.runs.parameter_tables import hyperparameters, training_parameters
 
     try:
         cls = algorithm.combo()[0]

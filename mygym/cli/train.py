@@ -203,8 +203,8 @@ def _print_strategies(strategy: str) -> None:
 
 
 def _print_controller(control: str) -> None:
-    from mygym.runs.parameter_tables import controller_parameters
     from mygym.models.controllers import find_controller
+    from mygym.runs.parameter_tables import controller_parameters
 
     name = find_controller(flag_value("control", control)).config.name
     print(f"control of {name}: --set control.NAME=VALUE")
@@ -212,8 +212,8 @@ def _print_controller(control: str) -> None:
 
 
 def _print_algorithm(config: Mapping[str, Any]) -> None:
-    from mygym.runs.parameter_tables import hyperparameters, training_parameters
     from mygym.registry import algorithm
+    from mygym.runs.parameter_tables import hyperparameters, training_parameters
 
     entry = algorithm(config["algo"], config["framework"])
     tables = {"algo_params": hyperparameters(entry), "training_params": training_parameters(entry)}

@@ -7,6 +7,7 @@ import html
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -53,7 +54,7 @@ class Evaluate(BaseModel):
     episodes: int = Field(100, ge=1, le=10_000)
 
 
-def make_router(service: Service) -> APIRouter:  # noqa: PLR0915
+def make_router(service: Service) -> APIRouter:
     """Return the routes of the API."""
     router = APIRouter(prefix="/api")
     index, jobs = service.index, service.jobs
@@ -206,11 +207,8 @@ async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
 def _job(service: Service, number: int) -> dict[str, Any]:
     job = service.jobs.queue.get(number)
     content = as_json(job, service.jobs.log(job))
-    return {**content, "run": run_id(service.logdir, service.logdir / job.run) if _inside(service, job.run) else None}
-
-
-def _inside(service: Service, run: str | None) -> bool:
-    return run is not None and (service.logdir / run).is_relative_to(service.logdir)
+    inside = job.run is not None and Path(job.run).is_relative_to(service.logdir)
+    return {**content, "run": run_id(service.logdir, Path(str(job.run))) if inside else None}
 
 
 def _page(schema: Mapping[str, Any]) -> str:
@@ -223,8 +221,9 @@ def _page(schema: Mapping[str, Any]) -> str:
         if path.startswith("/api")
     ]
     return f"""<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>mygym: API</title><style>:root{{color-scheme:light dark}}body{{font:15px system-ui;margin:2em auto;max-width:75em;
-padding:0 1em}}td{{padding:.35em .8em .35em 0;vertical-align:top}}.post{{color:#c2410c}}.get{{color:#0369a1}}
+<title>mygym: API</title><style>:root{{color-scheme:light dark}}body{{font:15px system-ui;margin:2em auto;
+max-width:75em;padding:0 1em}}
+td{{padding:.35em .8em .35em 0;vertical-align:top}}.post{{color:#c2410c}}.get{{color:#0369a1}}
 pre{{overflow:auto;padding:1em;background:#8882}}</style><p><a href="/">mygym</a><h1>API</h1>
 <p>Clients send <code>Authorization: Bearer TOKEN</code>. The schema: <a href="/openapi.json">openapi.json</a></p>
 <pre>curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\

@@ -1,4 +1,4 @@
-"""Guard of the server: every request and websocket needs an allowed Host, the token, and for changes the same Origin."""
+"""Guard of the server: every request and websocket needs an allowed Host and the token, changes the same Origin."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SECURITY_HEADERS = [
 ]
 
 LOGIN = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>mygym: sign in</title><style>:root{color-scheme:light dark}body{font:16px system-ui;max-width:34em;margin:15vh auto;
-padding:0 1em}input,button{font:inherit;padding:.5em}</style><h1>mygym</h1><p>%s</p>
+<title>mygym: sign in</title><style>:root{color-scheme:light dark}body{font:16px system-ui;max-width:34em;
+margin:15vh auto;padding:0 1em}input,button{font:inherit;padding:.5em}</style><h1>mygym</h1><p>%s</p>
 <form method=post action=/login><label>Token <input name=token type=password autofocus required></label>
 <button>Sign in</button></form><p>The token is the word after <code>token:</code> in the terminal of
 <code>mygym serve</code>.</p>"""
@@ -189,8 +189,8 @@ def _name(host: str) -> str:
     return name if colon and port.isdigit() else host.lower()
 
 
-def _equal(one: str, two: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="replace"), two.encode())
+def _equal(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(errors="replace"), secret.encode())
 
 
 def _limited(receive: Receive) -> Receive:

@@ -69,7 +69,7 @@ class Helper:
                 self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
 
-    def _ready(self) -> ProcessPoolExecutor:
+    def _ready(self) -> Executor:
         stamps = user_stamps()
         if stamps != self._files:
             self.close()
@@ -135,10 +135,10 @@ def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> b
 
     from mygym import api
 
-    env = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height)
+    env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height).unwrapped
     try:
         env.reset(seed=int(config.get("seed", 0)))
-        picture = env.unwrapped.picture(shadow=True, samples=2)
+        picture = env.picture(shadow=True, samples=2)
     finally:
         env.close()
     content = io.BytesIO()

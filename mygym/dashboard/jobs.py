@@ -54,7 +54,8 @@ class Jobs:
         self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
 
     def start(self) -> None:
-        """Begin to start jobs, in a thread."""
+        """Find the processes of an earlier server, and begin to start jobs, in a thread."""
+        self.tick()
         self._thread.start()
 
     def close(self) -> None:
@@ -62,6 +63,8 @@ class Jobs:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
+        for child in self._children.values():
+            child.returncode = child.poll() or 0  # it goes on, and Python is not to warn of it
         self.queue.close()
 
     def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
@@ -78,7 +81,7 @@ class Jobs:
         Raises:
             ConfigError: The run is being written or waits in the queue.
         """
-        waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED, STARTED))
+        waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED))
         if waits or is_locked(run):
             raise ConfigError(bad_value("resume", run.name, "a run that has stopped", "is running or waits already"))
         words = ["--resume", str(run), *(["--steps", str(steps)] if steps else [])]
@@ -99,7 +102,7 @@ class Jobs:
                 process.terminate()
 
     def stop_run(self, run: Path) -> None:
-        """Request that the process that writes a run stops with a checkpoint, whoever started it.
+        """Request that the process that writes a run stops with a checkpoint, also of a run of a terminal.
 
         Raises:
             ConfigError: No process writes the run.
@@ -146,8 +149,8 @@ class Jobs:
         child = self._children.get(job.id)
         code = child.poll() if child else None
         if code is None and (process := _process(job)):
-            if job.run is None and (run := _held_run(process, self.logdir)):
-                self.queue.change(job.id, run=str(run))
+            if job.run is None and (held := _held_run(process, self.logdir)):
+                self.queue.change(job.id, run=str(held))
             return False
         self._children.pop(job.id, None)
         run = job.run or _printed_run(self._log(job))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,12 +57,12 @@ class Player:
 
         self.source, self.meshes = source, meshes
         self.env = api.make_env(source if isinstance(source, str) else dict(source))
-        self.task_env: Any = self.env.unwrapped
+        self.task_env = cast("Any", self.env.unwrapped)
         self.scene = Scene(self.task_env.world, connect())
         self.acting = ""
         self._policy: Any = None
         self._state: Any = None
-        self._seed, self._moved, self._start = 0, True, True
+        self._seed, self._moved, self._start, self._posed = 0, True, True, False
         self.observation, _ = self.env.reset(seed=self._seed)
 
     def description(self) -> dict[str, Any]:
@@ -77,7 +77,11 @@ class Player:
             for joint, value in zip(joints, values, strict=True)
         ]
         shapes = [{**vars(shape), "file": self._mesh(shape.file)} for shape in drawn_shapes(self.scene)]
-        return {"shapes": shapes, "joints": limits, "can": ["expert", *(["policy"] if isinstance(self.source, str) else [])]}
+        return {
+            "shapes": shapes,
+            "joints": limits,
+            "can": ["expert", *(["policy"] if isinstance(self.source, str) else [])],
+        }
 
     def handle(self, message: Mapping[str, Any]) -> None:
         """Follow a message of the server."""
@@ -101,7 +105,7 @@ class Player:
             self._step()
         elif not self._moved:
             return None
-        if not getattr(self, "_posed", False) or self.acting:
+        if not self._posed or self.acting:
             self.scene.mirror(None)
             self._posed = False
         self._moved = False

@@ -86,7 +86,7 @@ class RunIndex:
         return Path(self.get(identifier).record.path)
 
     def progress(self, run: Path) -> list[dict[str, Any]]:
-        """Return the lines of progress.jsonl so far; only new bytes are read, whoever asks."""
+        """Return the lines of progress.jsonl so far; all browsers share what has been read."""
         path = run / directory.PROGRESS
         offset, lines = self._logs.get(path, (0, []))
         try:

@@ -47,7 +47,9 @@ def serve(
         raise ConfigError(bad_value("DIR", logdir, near[:20] or "a folder that exists", "is not a folder"))
     check_writable(folder, "DIR")
     if host not in LOCAL and token is None:
-        raise ConfigError(bad_value("--host", host, f"{', '.join(LOCAL)}; or another with --token TOKEN", "needs --token"))
+        raise ConfigError(
+            bad_value("--host", host, f"{', '.join(LOCAL)}; or another with --token TOKEN", "needs --token")
+        )
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         why = "is too short or has unusual characters"
         raise ConfigError(bad_value("--token", "…", f"{SHORTEST_TOKEN} ASCII characters or more", why))
@@ -89,12 +91,12 @@ def _serve(
     port = bound.getsockname()[1]
     guard = Guard(app, token or stored_token(logdir), host, port)
     if host not in LOCAL:
-        notify(f"warning: --host {host} lets other machines connect, without encryption: whoever has the token can run code")
+        notify(f"warning: --host {host} lets other machines connect, unencrypted; the token allows them to run code")
     name = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
     notify(f"dashboard: http://{name}:{port}/?token={guard.login_word} (opens once)")
     notify(f"token: {guard.token}")
     config = uvicorn.Config(
-        guard,  # type: ignore[arg-type]
+        guard,
         log_level="error",
         ws_max_size=LARGEST_BODY,
         server_header=False,

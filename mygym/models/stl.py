@@ -40,7 +40,8 @@ def _triangles(text: str) -> FloatArray:
             numbers = [int(word.partition("/")[0]) for word in words[1:]]
             corners = [number - 1 if number > 0 else len(vertices) + number for number in numbers]
             faces += [(corners[0], corners[k], corners[k + 1]) for k in range(1, len(corners) - 1)]
-    return np.array(vertices, dtype=float)[np.array(faces, dtype=int).reshape(-1, 3)]
+    triangles: FloatArray = np.array(vertices, dtype=float)[np.array(faces, dtype=int).reshape(-1, 3)]
+    return triangles
 
 
 def _binary(corners: FloatArray) -> bytes:

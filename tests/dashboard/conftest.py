@@ -12,19 +12,19 @@ import pytest
 
 pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
 
-from fastapi import FastAPI, WebSocket  # noqa: E402
-from starlette.testclient import TestClient  # noqa: E402
+from fastapi import FastAPI, WebSocket
+from starlette.testclient import TestClient
 
-from mygym.dashboard.api import add_api  # noqa: E402
-from mygym.dashboard.guard import Guard  # noqa: E402
-from mygym.dashboard.helper import Helper  # noqa: E402
-from mygym.dashboard.service import Service  # noqa: E402
+from mygym.dashboard.api import add_api
+from mygym.dashboard.guard import Guard
+from mygym.dashboard.helper import Helper
+from mygym.dashboard.service import Service
 
 TOKEN = "a-token-of-the-tests"
 ADDRESS = "http://127.0.0.1:8080"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
-PROCESS = '''
+PROCESS = """
 import json, os, pathlib, signal, sys, time
 from filelock import FileLock
 words = sys.argv[1:]
@@ -44,7 +44,7 @@ for step in range(600):
     with (run / "progress.jsonl").open("a") as log:
         log.write(json.dumps({"steps": step}) + "\\n")
     time.sleep(0.05)
-'''
+"""
 """A program that locks and writes a run as a training does, and that starts and ends at once."""
 
 

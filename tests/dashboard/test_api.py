@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +41,7 @@ def test_a_run(client: Any, service: Service) -> None:
     assert client.get(f"/api/runs/{identifier}/files/videos/link.mp4").status_code == 404
     assert client.get(f"/api/runs/{identifier}/doctor").json() == []
     events = client.get(f"/api/runs/{identifier}/events").text
-    assert events.count("data: {\"steps\"") == 11
+    assert events.count('data: {"steps"') == 11
     assert events.endswith("event: end\ndata: {}\n\n")
     assert client.get("/api/runs/000000000000").status_code == 404
     assert client.post(f"/api/runs/{identifier}/stop").status_code == 409
@@ -81,7 +79,7 @@ def test_user_files_appear_without_a_restart(client: Any, tmp_path: Path, monkey
     assert "late_reward" not in client.get("/api/registry/reward").text
     (tmp_path / "envs").mkdir()
     source = "from mygym.tasks.rewards import register_reward\n\n\n@register_reward('late_reward')\n"
-    source += "def late_reward(achieved_goal, desired_goal):\n    'Late.'\n    return -abs(achieved_goal - desired_goal).sum(-1)\n"
+    source += "def late_reward(achieved_goal, desired_goal):\n    return -abs(achieved_goal - desired_goal).sum(-1)\n"
     (tmp_path / "envs" / "late.py").write_text(source)
     assert "late_reward" in client.get("/api/registry/reward").text
 
@@ -110,5 +108,4 @@ def test_command_line_and_yaml_of_a_config(client: Any) -> None:
 def test_the_token_stays_secret_on_disk(service: Service) -> None:
     token = stored_token(service.logdir)
     assert stored_token(service.logdir) == token
-    assert os.stat(service.jobs.folder / "token").st_mode & 0o077 == 0
-    assert json.dumps(token)
+    assert (service.jobs.folder / "token").stat().st_mode & 0o077 == 0

@@ -83,7 +83,10 @@ def test_websockets_need_token_and_origin(stranger: Any, client: Any) -> None:
     with stranger.websocket_connect("ws://127.0.0.1:8080/ws", headers={"Origin": ADDRESS}):
         pass
     stranger.cookies.clear()
-    with pytest.raises(WebSocketDisconnect), stranger.websocket_connect("ws://127.0.0.1:8080/ws", headers={"Origin": ADDRESS}):
+    with (
+        pytest.raises(WebSocketDisconnect),
+        stranger.websocket_connect("ws://127.0.0.1:8080/ws", headers={"Origin": ADDRESS}),
+    ):
         pass
 
 
@@ -130,7 +133,9 @@ def test_two_hundred_hostile_requests(client: Any, stranger: Any, service: Servi
         if kind == 5:
             return stranger.request(rng.choice(["GET", "POST", "DELETE"]), "/api/runs")
         if kind == 6:
-            return stranger.get("/api/runs", headers={"Authorization": rng.choice(["Bearer x", "Basic eDp4", "Bearer", ""])})
+            return stranger.get(
+                "/api/runs", headers={"Authorization": rng.choice(["Bearer x", "Basic eDp4", "Bearer", ""])}
+            )
         value = rng.choice(["/etc/passwd", "../../secret.yaml", "x\0y/z", "~root/x", str(tmp_path / "secret.txt")])
         key = rng.choice(["robot", "pretrained", "logdir"])
         return client.post("/api/runs", json={key: value})

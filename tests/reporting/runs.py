@@ -24,8 +24,8 @@ def make_run(logdir: Path, success: float | None = 1.0, seed: int = 0, status: s
         status: Status of the result; empty for a run without a result.
         **config: Values of the config, e.g. `algo="ppo"`.
     """
-    values = {"task": "reach", "robot": "panda", "algo": "sac", "reward": "sparse", "algo_params": {"gamma": 0.95}}
-    values |= config
+    values: dict[str, Any] = {"task": "reach", "robot": "panda", "algo": "sac", "reward": "sparse"}
+    values |= {"algo_params": {"gamma": 0.95}, **config}
     setting = f"{zlib.crc32(json.dumps(values).encode()):08x}"
     run = directory.create(str(logdir), values["task"], values["robot"], values["algo"], setting, seed)
     files.write_yaml(run / directory.CONFIG, {**values, "seed": seed})

@@ -23,9 +23,15 @@ def thinned(points: Points) -> list[list[float]]:
     return [[round(x, 3), round(y, 5)] for x, y in kept if x == x and y == y]
 
 
-def line_chart(y: str, series: Sequence[Mapping[str, Any]], percent: bool = False, x: str = "env steps") -> dict[str, Any]:
+def line_chart(
+    y: str, series: Sequence[Mapping[str, Any]], percent: bool = False, x: str = "env steps"
+) -> dict[str, Any]:
     """Return the options of a chart of curves over env steps."""
-    axis = {"axisLabel": {"color": GREY}, "nameTextStyle": {"color": GREY}, "splitLine": {"lineStyle": {"opacity": 0.25}}}
+    axis = {
+        "axisLabel": {"color": GREY},
+        "nameTextStyle": {"color": GREY},
+        "splitLine": {"lineStyle": {"opacity": 0.25}},
+    }
     named = [each["name"] for each in series if each.get("name")]
     return {
         "animation": False,

@@ -102,4 +102,6 @@ def _draw(settings: list[Setting]) -> None:
             {"key": key, **{f"s{k}": str(setting.config.get(key, "")) for k, setting in enumerate(settings)}}
             for key in keys_of
         ]
-        ui.table(columns=columns, rows=rows_of, row_key="key", pagination=20).classes("w-full").props("flat bordered dense")
+        ui.table(columns=columns, rows=rows_of, row_key="key", pagination=20).classes("w-full").props(
+            "flat bordered dense"
+        )

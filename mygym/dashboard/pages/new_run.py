@@ -75,7 +75,9 @@ class NewRun:
                 self.message = ui.label().classes("w-full").style("overflow-wrap: anywhere").props("role=status")
                 with ui.row().classes("items-center"):
                     self.start = ui.button("Start", icon="play_arrow", on_click=self._start)
-                    self.priority = ui.number("Priority", value=0, min=-100, max=100, format="%d").props("dense outlined")
+                    self.priority = ui.number("Priority", value=0, min=-100, max=100, format="%d").props(
+                        "dense outlined"
+                    )
                 heading("The same run in a terminal")
                 self.command = ui.code("", language="bash").classes("w-full")
                 heading("The same run as YAML")
@@ -103,7 +105,9 @@ class NewRun:
             element: Any = ui.select(options, label=field.key, with_input=True, clearable=True)
             if kind and field.key != "reward":
                 element.props('new-value-mode="add-unique"')
-            element.props(f'outlined dense options-dense hint="{_quoted(f"{field.help}; {shown}" if shown else field.help)}"')
+            element.props(
+                f'outlined dense options-dense hint="{_quoted(f"{field.help}; {shown}" if shown else field.help)}"'
+            )
         else:
             element = ui.input(field.key, placeholder=shown)
             element.props(f'outlined dense clearable stack-label hint="{_quoted(field.help)}"')

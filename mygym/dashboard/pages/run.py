@@ -98,7 +98,9 @@ class RunPage:
         self.table = ui.table(columns=CONFIG_COLUMNS, rows=[], row_key="key", pagination=12).classes("w-full")
         self.table.props("dense flat bordered")
         self.filter = ui.input("Filter keys").props("dense outlined").bind_value_to(self.table, "filter")
-        self.filter.move(target_index=self.table.parent_slot.children.index(self.table) if self.table.parent_slot else 0)
+        self.filter.move(
+            target_index=self.table.parent_slot.children.index(self.table) if self.table.parent_slot else 0
+        )
         heading("Output")
         self.output = ui.code("").classes("w-full max-h-80 overflow-auto")
         self._shown_films: list[str] | None = None
@@ -146,19 +148,21 @@ class RunPage:
                 x, y = curve.along("steps", metric)
                 chart.options["series"] = [charts.curve(metric, list(zip(x.tolist(), y.tolist(), strict=True)))]
                 chart.update()
-            x, shares = stage_curves(read_curves(settings_of([entry.record])[0])) if curve.stages else ([], {})
+            positions, shares = stage_curves(read_curves(settings_of([entry.record])[0]))
             self.stages.set_visibility(bool(shares))
-            pairs = {name: list(zip(list(x), y.tolist(), strict=True)) for name, y in shares.items()}
-            series = [charts.curve(name, points) for name, points in pairs.items()]
+            series = [
+                charts.curve(name, list(zip(positions.tolist(), share.tolist(), strict=True)))
+                for name, share in shares.items()
+            ]
             self.stages.options.update(charts.line_chart("stage done", series, percent=True))
             self.stages.update()
         else:
             self.stages.set_visibility(False)
         names = sorted({key for line in lines[-200:] for key in line if key.startswith(LOSSES)})
         series = [charts.curve(name.removeprefix("train/"), _points(lines, name)) for name in names]
-        chart = charts.line_chart("training", series)
-        chart["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
-        self.losses.options.update(chart)
+        options = charts.line_chart("training", series)
+        options["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
+        self.losses.options.update(options)
         self.losses.set_visibility(bool(series))
         self.losses.update()
         counts = stages_of(self.path)
@@ -182,7 +186,11 @@ class RunPage:
                     for name in films:
                         address = f"/api/runs/{self.id}/files/{name}"
                         with ui.column().classes("gap-1"):
-                            video = ui.video(f"{address}#t=0.1", muted=True, loop=True) if name.endswith(".mp4") else ui.image(address)
+                            video = (
+                                ui.video(f"{address}#t=0.1", muted=True, loop=True)
+                                if name.endswith(".mp4")
+                                else ui.image(address)
+                            )
                             video.classes("w-80 max-w-full rounded")
                             ui.link(name.rpartition("/")[2], address).classes("link text-sm")
 
@@ -245,4 +253,6 @@ CONFIG_COLUMNS = [
 
 
 def _points(lines: list[dict[str, Any]], name: str) -> list[tuple[float, float]]:
-    return [(line["steps"], line[name]) for line in lines if isinstance(line.get(name), int | float) and "steps" in line]
+    return [
+        (line["steps"], line[name]) for line in lines if isinstance(line.get(name), int | float) and "steps" in line
+    ]

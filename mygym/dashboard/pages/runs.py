@@ -37,8 +37,8 @@ STATUS_CELL = """<q-td :props="props"><q-badge :color="props.row.color">{{ props
 RUN_CELL = """<q-td :props="props"><a v-if="props.row.address" class="link" :href="props.row.address">
 {{ props.row.run }}</a><span v-else>{{ props.row.run }}</span></q-td>"""
 SUCCESS_CELL = """<q-td :props="props"><span class="inline-flex items-center gap-2 no-wrap"><span style="min-width:3em">
-{{ props.row.success }}</span><svg v-if="props.row.spark" width="80" height="20" aria-hidden="true"><polyline fill="none"
-stroke="#3b82f6" stroke-width="2" :points="props.row.spark"/></svg></span></q-td>"""
+{{ props.row.success }}</span><svg v-if="props.row.spark" width="80" height="20" aria-hidden="true"><polyline
+fill="none" stroke="#3b82f6" stroke-width="2" :points="props.row.spark"/></svg></span></q-td>"""
 
 
 def add_page(service: Service) -> None:
@@ -56,7 +56,9 @@ class RunsPage:
     def __init__(self, service: Service) -> None:
         self.service = service
         with ui.row().classes("w-full items-center gap-3"):
-            self.text = ui.input("Filter: algorithm, task, robot, path").props("dense outlined clearable").classes("grow")
+            self.text = (
+                ui.input("Filter: algorithm, task, robot, path").props("dense outlined clearable").classes("grow")
+            )
             self.status = ui.select(["any status", *COLORS], value="any status", label="Status").props("dense outlined")
             self.order = ui.select(list(SORTS), value="newest", label="Order").props("dense outlined").classes("w-28")
             ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/new"))
@@ -106,7 +108,7 @@ class RunsPage:
             rows = [row for row in rows if row["status"] == self.status.value]
         rows = [row for row in rows if all(word in text_of(row) for word in words)]
         if column := SORTS[self.order.value]:
-            rows.sort(key=lambda row: -(row.get(column) if row.get(column) is not None else -1e300))
+            rows.sort(key=lambda row: -1e300 if row.get(column) is None else row[column], reverse=True)
         return rows
 
     def selected(self) -> list[RunRecord]:
@@ -134,7 +136,7 @@ class RunsPage:
                 ui.button(label, color="negative", on_click=lambda: self.remove(records, file, dialog))
 
     async def remove(self, records: list[RunRecord], file: Path | None, dialog: ui.dialog) -> None:
-        """Remove runs, into an archive if there is a file."""
+        """Remove runs, into an archive if `file` is not None."""
         dialog.close()
         kept: list[str] = []
         try:

@@ -32,7 +32,9 @@ def add_page(service: Service) -> None:
             heading("Trials, the best first")
             if rows:
                 columns = [{"name": key, "label": key, "field": key, "align": "left"} for key in rows[0]]
-                ui.table(columns=columns, rows=rows, row_key="trial", pagination=20).classes("w-full").props("flat dense")
+                ui.table(columns=columns, rows=rows, row_key="trial", pagination=20).classes("w-full").props(
+                    "flat dense"
+                )
             else:
                 ui.label("No trial has ended.")
             if best := tail(folder / storage.BEST):

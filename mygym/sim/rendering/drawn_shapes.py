@@ -38,7 +38,9 @@ class DrawnShape:
 def drawn_shapes(scene: Scene) -> list[DrawnShape]:
     """Return all visual shapes of the robot, the fixtures and the objects."""
     return [
-        DrawnShape(_name(body, link), KINDS[kind], tuple(size), file.decode(), tuple(position), tuple(turn), tuple(color))
+        DrawnShape(
+            _name(body, link), KINDS[kind], tuple(size), file.decode(), tuple(position), tuple(turn), tuple(color)
+        )
         for body, number in scene.bodies()
         for _, link, kind, size, file, position, turn, color, *_ in bullet.getVisualShapeData(
             number, physicsClientId=scene.client

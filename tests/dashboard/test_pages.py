@@ -1,0 +1,130 @@
+"""From end to end in Chromium: start a run, watch its curve, stop, resume, compare, open the film, move the arm."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dashboard.servers import CHROMIUM, CHROMIUM_FLAGS, Server, server
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed: apt-get install chromium"),
+]
+
+SHORT = {"eval": {"every": 400, "episodes": 3, "final_episodes": 5}, "video": {"episodes": 1}, "stop_at_success": None}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "runs").mkdir()
+    with server(tmp_path / "runs") as started:
+        yield started
+
+
+@pytest.fixture
+def page(served: Server) -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=list(CHROMIUM_FLAGS))
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        page.goto(served.login)
+        assert "token" not in page.url
+        yield page
+        browser.close()
+
+
+def points(page: Any) -> int:
+    """Number of evaluations in the first chart of the page of a run."""
+    script = "() => { const c = getElement(%d); return c.chart.getOption().series[0]?.data?.length || 0 }"
+    number = int(page.locator(".nicegui-echart").first.get_attribute("id")[1:])
+    return int(page.evaluate(script % number))
+
+
+def wait_for_status(served: Server, status: str) -> None:
+    for _ in range(300):
+        if any(row["status"] == status for row in served.call("/api/runs")):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"no run is {status} after a minute")
+
+
+def test_from_the_first_run_to_the_moving_arm(page: Any, served: Server) -> None:
+    page.get_by_text("No runs yet").wait_for()
+    page.get_by_role("button", name="Start a run").click()
+    page.get_by_text("This run can start.").wait_for()
+    page.get_by_label("algo", exact=True).fill("sax")
+    page.get_by_label("algo", exact=True).press("Enter")
+    page.get_by_role("status").get_by_text("did you mean 'sac'?").wait_for()
+    page.get_by_label("algo", exact=True).fill("sac")
+    page.get_by_label("algo", exact=True).press("Enter")
+    page.get_by_label("steps", exact=True).fill("4000")
+    page.get_by_text("--algo sac --steps 4000").wait_for()
+
+    served.call("/api/runs", {"algo": "sac", "steps": 60_000, **SHORT})
+    page.goto(f"{served.address}/run/job-1")
+    page.get_by_role("button", name="Stop with a checkpoint").wait_for()
+    page.wait_for_function("() => document.body.innerText.includes('success')")
+    page.wait_for_timeout(1000)
+    first = points(page)
+    for _ in range(60):
+        page.wait_for_timeout(1000)
+        if points(page) > max(first, 1):
+            break
+    assert points(page) > max(first, 1)
+
+    page.get_by_role("button", name="Stop with a checkpoint").click()
+    page.locator(".q-badge", has_text="interrupted").wait_for()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Stop with a checkpoint").wait_for()
+    page.get_by_role("button", name="Stop with a checkpoint").click()
+    page.locator(".q-badge", has_text="interrupted").wait_for()
+
+    served.call("/api/runs", {"algo": "sac", "steps": 800, **SHORT})
+    page.goto(served.address)
+    page.locator(".q-badge", has_text="done").wait_for(timeout=120_000)
+    page.locator("thead .q-checkbox").click()
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_text("Difference of the configs").wait_for()
+    assert page.get_by_text("steps").count()
+
+    done = next(row["id"] for row in served.call("/api/runs") if row["status"] == "done")
+    page.goto(f"{served.address}/run/{done}")
+    page.locator("video").first.wait_for()
+    page.wait_for_function("() => document.querySelector('video').readyState >= 2")
+
+    page.goto(f"{served.address}/world?run={done}")
+    page.get_by_text("step 0").wait_for()
+    link = """() => { const scene = getElement(Number(document.querySelector('.nicegui-scene').id.slice(1)));
+        return JSON.stringify([...scene.objects.values()].map(o => o.mesh?.position)) }"""
+    page.wait_for_timeout(1000)
+    before = page.evaluate(link)
+    slider = page.get_by_role("slider", name="panda_joint2")
+    slider.focus()
+    for _ in range(10):
+        slider.press("ArrowRight")
+    page.wait_for_timeout(1500)
+    assert page.evaluate(link) != before
+    page.get_by_role("button", name="Play the policy").click()
+    page.wait_for_function("() => /step [1-9]/.test(document.body.innerText)")
+
+
+def test_a_run_goes_on_without_the_server(tmp_path: Path) -> None:
+    logdir = tmp_path / "runs"
+    logdir.mkdir()
+    with server(logdir) as first:
+        first.call("/api/runs", {"algo": "sac", "steps": 60_000, **SHORT})
+        wait_for_status(first, "running")
+        first.process.send_signal(signal.SIGKILL)
+    with server(logdir) as second:
+        (row,) = second.call("/api/runs")
+        assert row["status"] == "running"
+        second.call(f"/api/runs/{row['id']}/stop", {})
+        wait_for_status(second, "interrupted")
+        assert list((logdir / row["path"] / "checkpoints").iterdir())
