@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from docs.generate.markdown import as_yaml, built_in, code, page, section, stored_rows, table, toctree
-from mygym.runs.parameter_tables import hyperparameters, strategy_parameters, training_parameters
 from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import RegistryError
 from mygym.registry import Algorithm, Entry
 from mygym.registry.signatures import source_location
+from mygym.runs.parameter_tables import hyperparameters, strategy_parameters, training_parameters
 
 RESULT = "algorithms.md"
 

@@ -1,8 +1,9 @@
-"""Page `Sweeps`: list of the sweeps, and the trials, the best config and the slices of each."""
+"""Page `Sweeps`: list of the sweeps, and the tables, the best config and the figures of each."""
 
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 from nicegui import ui
 
@@ -10,7 +11,7 @@ from mygym.dashboard.jobs import tail
 from mygym.dashboard.pages.frame import empty, frame, heading
 from mygym.dashboard.run_index import walk_sweeps
 from mygym.dashboard.service import Service
-from mygym.sweeps import storage
+from mygym.reporting import sweep_files
 
 
 def add_page(service: Service) -> None:
@@ -27,20 +28,25 @@ def add_page(service: Service) -> None:
             chosen = ui.select(names, value=number if number in names else 0, label="Sweep").props("outlined dense")
             chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
             folder = folders[chosen.value]
-            table = folder / storage.TABLE
-            rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines())) if table.is_file() else []
-            heading("Trials, the best first")
-            if rows:
-                columns = [{"name": key, "label": key, "field": key, "align": "left"} for key in rows[0]]
-                ui.table(columns=columns, rows=rows, row_key="trial", pagination=20).classes("w-full").props(
-                    "flat dense"
-                )
-            else:
+            shown = False
+            for name, title in sweep_files.TABLES.items():
+                shown |= _show_table(folder / name, title)
+            if not shown:
                 ui.label("No trial has ended.")
-            if best := tail(folder / storage.BEST):
+            if best := tail(folder / sweep_files.BEST):
                 heading("Best config")
                 ui.code(best, language="yaml").classes("w-full")
-            for name in (storage.SLICES, storage.PARALLEL):
+            for name, title in sweep_files.FIGURES.items():
                 if (folder / name).is_file():
-                    heading(name.partition(".")[0].capitalize())
+                    heading(title)
                     ui.image(folder / name).classes("w-full bg-white rounded")
+
+
+def _show_table(path: Path, title: str) -> bool:
+    """Show the rows of a CSV file; return whether it has any."""
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) if path.is_file() else []
+    if rows:
+        heading(title)
+        columns = [{"name": key, "label": key, "field": key, "align": "left"} for key in rows[0]]
+        ui.table(columns=columns, rows=rows, pagination=20).classes("w-full").props("flat dense")
+    return bool(rows)
