@@ -41,7 +41,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mygym")
 
 
-gc.disable()  # all that a collection of tests creates stays: collections of garbage would pass over it in vain
+gc.disable()  # until the tests are collected: nothing that this creates is garbage
 
 
 def pytest_collection_finish() -> None:
