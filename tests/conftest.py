@@ -41,7 +41,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mygym")
 
 
-gc.disable()  # all that a collection of tests creates stays: collections of garbage would pass over it in vain
+gc.disable()  # until the tests are collected: nothing that this creates is garbage
 
 
 def pytest_collection_finish() -> None:
@@ -82,7 +82,7 @@ def registries() -> Iterator[None]:
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python in a separate process, in `tmp_path`."""
 
-    def run(*arguments: str, cwd: Path = tmp_path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, cwd: Path = tmp_path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         command = [sys.executable, *arguments]
         return subprocess.run(

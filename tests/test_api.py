@@ -48,8 +48,8 @@ def result_in(logdir: Path) -> tuple[Path, dict[str, Any]]:
 
 @pytest.mark.parametrize("framework", ["pytorch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None:
-    watched = {"video": {"episodes": 0}, "tensorboard": False, "eval": {"episodes": 10, "final_episodes": 20}}
-    result = mygym.train({"framework": framework, "logdir": str(tmp_path), **watched, "seed": 3})
+    brief = {"video": {"episodes": 0}, "tensorboard": False, "eval": {"episodes": 10, "final_episodes": 20}}
+    result = mygym.train({"framework": framework, "logdir": str(tmp_path), **brief, "seed": 3})
     assert result.status == "done"
     assert result.success_rate >= 0.95
     assert result.evaluations[0]["success_rate"] < 0.5

@@ -21,7 +21,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from docs.notebooks import as_shown, joined, without_folders
-from tests.docs.documents import BIN, ROOT, STEPS, in_process
+from tests.docs.documents import BIN, ROOT, STEPS, STRATEGY_STEPS, in_process
 from tests.docs.documents import shell as run_in_shell
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -31,7 +31,7 @@ FAST = {
     "01_first_run.ipynb": SHORT | FILMED,
     "02_your_own_algorithm.ipynb": SHORT | {"n_envs": 2},
     "03_your_own_world.ipynb": SHORT | {"n_envs": 2},
-    "04_strategies.ipynb": SHORT | FILMED | {"steps": 200},
+    "04_strategies.ipynb": SHORT | FILMED | {"steps": STRATEGY_STEPS},
     "05_learning.ipynb": {},
     "06_fused.ipynb": SHORT | FILMED | {"n_envs": 16, "steps": 512, "algo_params": {"batch_size": 64}},
 }
@@ -211,7 +211,7 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
     text = printed(outputs)
     assert "curriculum" in text
     assert "DAgger: " in text
-    assert "of fresh episodes after 200 steps" in text
+    assert f"of fresh episodes after {STRATEGY_STEPS} steps" in text
     assert "expert: 100% of fresh episodes" in text
     assert "distilled, then better: " in text
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 1, "the curves"
