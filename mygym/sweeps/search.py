@@ -13,7 +13,7 @@ from mygym.errors import InterruptedRunError
 from mygym.nested import merged
 from mygym.runs.stop_request import StopRequest
 from mygym.sweeps import batch, results, storage, trial_runs
-from mygym.sweeps.executors import Executor
+from mygym.sweeps.executors import Executor, Job
 from mygym.sweeps.objective import judge
 from mygym.sweeps.samplers import ask, suggest
 from mygym.sweeps.settings import FAST, Sweep
@@ -123,27 +123,28 @@ class Search:
 
     def _fill(self) -> None:
         """Start runs until all workers have one."""
-        imports = self.sweep.base.get("imports", ())
         while sum(len(opened.running) for opened in self.open) < self.executor.workers:
-            opened, seed = next(self._startable(), (None, None))
-            if opened is not None and seed is not None:
+            startable = next(self._startable(), None)
+            if startable is not None:
+                opened, seed, job = startable
                 opened.waiting.remove(seed)
-                opened.running[seed] = self.executor.submit(trial_runs.job(opened.folder, seed, imports, self.memory))
+                opened.running[seed] = self.executor.submit(job)
             elif self._asked() < self.sweep.trials:
                 settings = self.sweep.settings
                 self._open(ask(self.study, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
             else:
                 return
 
-    def _startable(self) -> Iterator[tuple[OpenTrial, int]]:
+    def _startable(self) -> Iterator[tuple[OpenTrial, int, Job]]:
         """Yield the runs that may start; the first seed may decide whether the other seeds begin."""
-        first = self.sweep.seeds[0]
+        first, imports = self.sweep.seeds[0], self.sweep.base.get("imports", ())
         for opened in self.open:
             if not opened.judged:
                 alone = self.sweep.settings.pruner in BY_FIRST_SEED and first not in opened.outcomes
                 for seed in opened.waiting:
-                    if (not alone or seed == first) and not trial_runs.is_busy(opened.folder, seed):
-                        yield opened, seed
+                    job = trial_runs.job(opened.folder, seed, imports, self.memory)
+                    if (not alone or seed == first) and not job.busy():
+                        yield opened, seed, job
 
     def _asked(self) -> int:
         import optuna

@@ -64,7 +64,10 @@ def job(folder: Path, seed: int, imports: Sequence[str], memory: int = 0, steps:
         steps: Env steps of the run at its end; None: those of its config.
     """
     return Job(
-        partial(_words, folder, seed, tuple(imports), steps), _log(folder, seed), memory, partial(is_busy, folder, seed)
+        partial(_words, folder, seed, tuple(imports), steps),
+        _log(folder, seed),
+        memory,
+        partial(_is_busy, folder, seed),
     )
 
 
@@ -88,7 +91,7 @@ def has_ended(run: Path | None, steps: int) -> bool:
     return result.steps >= steps or read_config(run)["steps"] == steps
 
 
-def is_busy(folder: Path, seed: int) -> bool:
+def _is_busy(folder: Path, seed: int) -> bool:
     """Return whether a process that this sweep has not started is writing the run of a seed."""
     run = find_run(folder, seed)
     return run is not None and is_locked(run)
