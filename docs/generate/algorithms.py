@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from docs.generate.markdown import as_yaml, built_in, code, page, section, stored_rows, table, toctree
+from docs.generate.markdown import ROOT, as_yaml, built_in, code, page, section, stored_rows, table, toctree
 from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import RegistryError
 from mygym.registry import Algorithm, Entry
@@ -42,7 +42,7 @@ def _framework(framework: str, algorithm: Algorithm) -> str:
     training = training_parameters(algorithm)
     return section(
         f"In {framework}",
-        f"{code(source_location(cls))}; hindsight replay: {'yes' if algorithm.goal_relabelling else 'no'}; "
+        f"{code(_source(cls))}; hindsight replay: {'yes' if algorithm.goal_relabelling else 'no'}; "
         f"requires: {', '.join(algorithm.needs) or 'nothing'}.",
         section("Defaults of a run", as_yaml(algorithm.run_defaults) if algorithm.run_defaults else "", level=3),
         section("Hyperparameters: `algo_params`", _parameters(hyperparameters(algorithm)), level=3),
@@ -50,6 +50,11 @@ def _framework(framework: str, algorithm: Algorithm) -> str:
         section("May be scheduled", " ".join(code(name) for name in may_be_scheduled(cls)), level=3),
         section("Search space", as_yaml(algorithm.search_space) if algorithm.search_space else "", level=3),
     )
+
+
+def _source(cls: type) -> str:
+    """Return file and line of a class, below the repository or the packages."""
+    return source_location(cls).removeprefix(f"{ROOT}/").rpartition("site-packages/")[2]
 
 
 def _parameters(rows: list[dict[str, Any]]) -> str:
