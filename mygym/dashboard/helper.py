@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import multiprocessing
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +25,19 @@ IDLE = 120.0
 
 def new_process() -> Executor:
     """Return an executor of a single new process."""
-    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=end_with_server)
+
+
+def end_with_server() -> None:
+    """End this process when the server has ended, also by `kill -9`, which closes no pipe of the pool."""
+    server = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if server is not None:
+            server.join()
+            os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class Helper:

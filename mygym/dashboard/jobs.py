@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -135,7 +136,8 @@ class Jobs:
 
     def _work(self) -> None:
         while not self._stopping.wait(PERIOD):
-            self.tick()
+            with contextlib.suppress(OSError, sqlite3.Error):  # the disk is full: the next look may succeed
+                self.tick()
 
     def _begin(self, job: QueuedJob) -> None:
         child = self._executor.submit(Job(lambda: (job.command, *job.words), self._log(job)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -58,17 +59,19 @@ class RunIndex:
         self._known: dict[str, tuple[tuple[Any, ...], Entry]] = {}
         self._entries: dict[str, Entry] = {}
         self._read_at = -FRESH
+        self._lock = threading.Lock()
         self._logs: dict[Path, tuple[int, list[dict[str, Any]]]] = {}
 
     def entries(self, fresh: bool = False) -> dict[str, Entry]:
         """Return identifier → entry of all runs, the newest first."""
-        if fresh or time.monotonic() - self._read_at > FRESH:
-            now = time.time()
-            entries = [self._entry(run, now) for run in run_directories(self.logdir)]
-            entries.sort(key=lambda entry: (entry.record.age_s, entry.record.path))
-            self._known = {str(entry.record.path): self._known[entry.record.path] for entry in entries}
-            self._entries, self._read_at = {entry.id: entry for entry in entries}, time.monotonic()
-        return self._entries
+        with self._lock:
+            if fresh or time.monotonic() - self._read_at > FRESH:
+                now = time.time()
+                entries = [self._entry(run, now) for run in run_directories(self.logdir)]
+                entries.sort(key=lambda entry: (entry.record.age_s, entry.record.path))
+                self._known = {entry.record.path: self._known[entry.record.path] for entry in entries}
+                self._entries, self._read_at = {entry.id: entry for entry in entries}, time.monotonic()
+            return self._entries
 
     def get(self, identifier: str) -> Entry:
         """Return the entry of a run.
@@ -87,7 +90,10 @@ class RunIndex:
 
     def progress(self, run: Path) -> list[dict[str, Any]]:
         """Return the lines of progress.jsonl so far; all browsers share what has been read."""
-        path = run / directory.PROGRESS
+        with self._lock:
+            return self._progress(run / directory.PROGRESS)
+
+    def _progress(self, path: Path) -> list[dict[str, Any]]:
         offset, lines = self._logs.get(path, (0, []))
         try:
             if path.stat().st_size < offset:  # a resumed run has cut its log

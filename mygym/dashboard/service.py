@@ -27,6 +27,10 @@ SHORT_FLAGS = ("robot", "task", "workspace", "control", "reward", "algo", "frame
 """Keys that are flags of `mygym train` as well, in the order of the command line."""
 
 
+DEEPEST = 20
+"""Levels of nested mappings and lists in a config."""
+
+
 @dataclass
 class Service:
     """All that the server needs.
@@ -114,14 +118,25 @@ def check_paths(config: Mapping[str, Any], logdir: Path) -> None:
     """
     if "logdir" in config and Path(str(config["logdir"])).absolute() != logdir:
         raise ConfigError(bad_value("logdir", config["logdir"], str(logdir), "is not the log directory of the server"))
-    allowed = (logdir, Path.cwd())
-    for key, value in flatten(config):
-        for text in value if isinstance(value, list) else [value]:
-            if not isinstance(text, str) or not ("/" in text or ".." in text):
-                continue
-            if "\0" in text or not any(Path(text).expanduser().resolve().is_relative_to(root) for root in allowed):
-                why = "is outside the log directory and the folder of the server"
-                raise ConfigError(bad_value(key, text, "a path in one of them", why))
+    waiting: list[tuple[str, Any, int]] = [("", dict(config), 0)]
+    while waiting:
+        key, value, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise ConfigError(bad_value(key.split(".")[0], "…", f"at most {DEEPEST} levels", "is nested too deeply"))
+        if isinstance(value, Mapping | list):
+            items = value.items() if isinstance(value, Mapping) else enumerate(value)
+            waiting += [(f"{key}.{name}".lstrip("."), item, depth + 1) for name, item in items]
+        elif isinstance(value, str) and ("/" in value or ".." in value) and not _is_inside(value, logdir):
+            why = "is outside the log directory and the folder of the server"
+            raise ConfigError(bad_value(key, value, "a path in one of them", why))
+
+
+def _is_inside(text: str, logdir: Path) -> bool:
+    try:
+        path = Path(text).expanduser().resolve()
+    except (OSError, ValueError, RuntimeError):  # NUL, too long, unknown home folder
+        return False
+    return path.is_relative_to(logdir) or path.is_relative_to(Path.cwd())
 
 
 def command_line(config: Mapping[str, Any]) -> str:

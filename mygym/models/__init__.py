@@ -20,6 +20,7 @@ shapes                 geoms: shapes with a pose, colour and mass
 surfaces               triangle meshes of geoms
 meshes                 triangle meshes as arrays
 mesh_files             mesh files as convex hulls
+stl                    mesh files as binary STL
 collision_pieces       convex shapes that represent geoms in collisions
 bounding_box           bounding box of geoms
 inertia                volume, mass and inertia of geoms

@@ -14,6 +14,7 @@ engines                arguments and limits of the engines
 strategies             construction of the strategies
 variants               task variants of a run
 worker_count           choice of the number of worker processes
+parameter_tables       parameters of algorithms, strategies and controllers as rows of a table
 plan                   `RunPlan`, the complete description of a run
 env_factory            environments of a plan
 model_factory          model of a plan

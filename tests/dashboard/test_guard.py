@@ -136,7 +136,21 @@ def test_two_hundred_hostile_requests(client: Any, stranger: Any, service: Servi
             return stranger.get(
                 "/api/runs", headers={"Authorization": rng.choice(["Bearer x", "Basic eDp4", "Bearer", ""])}
             )
-        value = rng.choice(["/etc/passwd", "../../secret.yaml", "x\0y/z", "~root/x", str(tmp_path / "secret.txt")])
+        if kind == 7 and rng.random() < 0.3:
+            nested: Any = {}
+            for _ in range(rng.randint(30, 800)):
+                nested = {"algo_params": nested}
+            return client.post("/api/runs", json=nested)
+        value = rng.choice(
+            [
+                "/etc/passwd",
+                "~nobody_has_this_name/x",
+                "../../secret.yaml",
+                "x\0y/z",
+                "~root/x",
+                str(tmp_path / "secret.txt"),
+            ]
+        )
         key = rng.choice(["robot", "pretrained", "logdir"])
         return client.post("/api/runs", json={key: value})
 

@@ -56,7 +56,14 @@ def band_series(name: str, band: Band, color: str) -> list[dict[str, Any]]:
     line = {"type": "line", "showSymbol": False, "color": color}
     series = [{**line, "name": name, "data": thinned(list(zip(x, band.value.tolist(), strict=True)))}]
     if len(x) and (band.low == band.low).all():
-        hidden = {**line, "stack": name, "lineStyle": {"opacity": 0}, "tooltip": {"show": False}, "silent": True}
+        hidden = {
+            **line,
+            "stack": name,
+            "stackStrategy": "all",
+            "lineStyle": {"opacity": 0},
+            "tooltip": {"show": False},
+            "silent": True,
+        }
         width = (band.high - band.low).tolist()
         low = thinned(list(zip(x, band.low.tolist(), strict=True)))
         series.append({**hidden, "data": low})

@@ -27,8 +27,11 @@ ELSEWHERE = ("logdir", "strict", "imports", "algo_params", "strategy_params", "t
 OF_SCENE = ("robot", "task", "workspace", "task_params", "robot_params", "seed", "control")
 """Keys that the preview shows."""
 
+SECTIONS = {"algo": "algo_params.", "framework": "algo_params.", "strategy": "strategy_params."}
+"""Key → beginning of the keys whose values depend on it."""
+
 DELAY = 0.5
-"""s after the last change until the config is checked."""
+"""s between two looks whether the config has changed."""
 
 
 class Field(NamedTuple):
@@ -56,6 +59,7 @@ class NewRun:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.values: dict[str, Any] = {}
+        self._unchecked = True
         self.inputs: dict[str, Any] = {}
         self.seen: dict[str, Any] = {}
         self.fields = {field.key: field for field in fields_of(RunConfig.model_json_schema())}
@@ -82,8 +86,8 @@ class NewRun:
                 self.command = ui.code("", language="bash").classes("w-full")
                 heading("The same run as YAML")
                 self.yaml = ui.code("", language="yaml").classes("w-full")
-        self.timer = ui.timer(DELAY, self._check, once=True)
         self._changed()
+        ui.timer(DELAY, self._check)
 
     def config(self) -> dict[str, Any]:
         """Return the nested config of the values in the form."""
@@ -125,21 +129,20 @@ class NewRun:
             except MygymError as error:
                 self._show_error(str(error))
                 return
-        for section in ("algo", "framework", "strategy") if key in ("algo", "framework", "strategy") else ():
-            prefix = "strategy_params." if section == "strategy" else "algo_params."
-            if section == key or prefix == "algo_params.":
-                self.values = {name: item for name, item in self.values.items() if not name.startswith(prefix)}
+        if section := SECTIONS.get(key):  # its values belong to another algorithm or strategy
+            self.values = {name: item for name, item in self.values.items() if not name.startswith(section)}
         self._changed()
 
     def _changed(self) -> None:
         config = self.config()
         self.command.content, self.yaml.content = command_line(config), yaml_of(config)
-        self.timer.cancel()
-        with self.message.parent_slot or self.start:
-            self.timer = ui.timer(DELAY, self._check, once=True)
+        self._unchecked = True
 
     async def _check(self) -> None:
-        """Check the config in the words of the command line, then draw the preview."""
+        """Check a changed config in the words of the command line, then draw the preview."""
+        if not self._unchecked:
+            return
+        self._unchecked = False
         config = self.config()
         self.message.text = "Checking …"
         self.message.classes(remove="text-negative")

@@ -12,6 +12,7 @@ from mygym.dashboard.pages.charts import spark
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame
 from mygym.dashboard.service import Service
 from mygym.errors import ConfigError
+from mygym.reporting.comparison import count
 from mygym.reporting.records import RUNNING, RunRecord
 from mygym.reporting.removal import remove_runs, size_of
 from mygym.reporting.tables import duration
@@ -26,19 +27,26 @@ SORTS = {"newest": None, "success": "success_rate", "steps": "steps", "return": 
 
 COLUMNS = [
     {"name": "status", "label": "Status", "field": "status", "align": "left"},
-    {"name": "run", "label": "Run", "field": "run", "align": "left"},
     {"name": "success", "label": "Success", "field": "success", "align": "left"},
+    {"name": "run", "label": "Run", "field": "run", "align": "left"},
     {"name": "steps", "label": "Env steps", "field": "steps", "align": "right"},
     {"name": "return", "label": "Return", "field": "return", "align": "right"},
     {"name": "age", "label": "Age", "field": "age", "align": "right"},
 ]
 
 STATUS_CELL = """<q-td :props="props"><q-badge :color="props.row.color">{{ props.row.status }}</q-badge></q-td>"""
-RUN_CELL = """<q-td :props="props"><a v-if="props.row.address" class="link" :href="props.row.address">
-{{ props.row.run }}</a><span v-else>{{ props.row.run }}</span></q-td>"""
-SUCCESS_CELL = """<q-td :props="props"><span class="inline-flex items-center gap-2 no-wrap"><span style="min-width:3em">
-{{ props.row.success }}</span><svg v-if="props.row.spark" width="80" height="20" aria-hidden="true"><polyline
-fill="none" stroke="#3b82f6" stroke-width="2" :points="props.row.spark"/></svg></span></q-td>"""
+RUN_CELL = """
+<q-td :props="props" style="white-space: normal">
+  <a v-if="props.row.address" class="link" :href="props.row.address">{{ props.row.run }}</a>
+  <span v-else>{{ props.row.run }}</span>
+</q-td>"""
+SUCCESS_CELL = """
+<q-td :props="props"><span class="inline-flex items-center gap-2 no-wrap">
+  <span style="min-width: 3em">{{ props.row.success }}</span>
+  <svg v-if="props.row.spark" class="gt-xs" width="80" height="20" aria-hidden="true">
+    <polyline fill="none" stroke="#3b82f6" stroke-width="2" :points="props.row.spark" />
+  </svg>
+</span></q-td>"""
 
 
 def add_page(service: Service) -> None:
@@ -98,7 +106,7 @@ class RunsPage:
         is_empty = not self.service.index.entries() and not rows
         self.nothing.set_visibility(is_empty)
         self.table.set_visibility(not is_empty)
-        self.count.text = f"{len(rows)} runs"
+        self.count.text = count(len(rows), "run")
 
     def filtered(self) -> list[dict[str, Any]]:
         """Return the rows that pass the filter, in the chosen order."""

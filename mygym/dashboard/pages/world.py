@@ -95,7 +95,9 @@ class WorldView:
         self.client.on_delete(self.close)
         self.sliders: list[ui.slider] = []
         self._ready = self._quiet = False
+        self._poses: dict[str, list[float]] = {}
         self._build()
+        ui.timer(1.0, self._pose)  # the browser loads the meshes after the first poses have arrived
         asyncio.get_running_loop().add_reader(self.pipe.fileno(), self._receive, self.pipe)
 
     def close(self) -> None:
@@ -183,13 +185,17 @@ class WorldView:
     def _show(self, frame: dict[str, Any]) -> None:
         self.text.text = frame["text"]
         poses = {self.ids[link]: pose for link, pose in frame["poses"].items() if link in self.ids}
-        poses[self.marker.id] = frame["goal"]
-        ui.run_javascript(f"showPoses({self.scene.id}, {json.dumps(poses)})")
+        self._poses = {**poses, self.marker.id: frame["goal"]}
+        self._pose()
         self._quiet = True
         for slider, value in zip(self.goal, frame["goal"], strict=True):
             if abs(slider.value - value) > 0.005:
                 slider.value = round(value, 2)
         self._quiet = False
+
+    def _pose(self) -> None:
+        """Move the objects of the scene."""
+        ui.run_javascript(f"showPoses({self.scene.id}, {json.dumps(self._poses)})")
 
     def _dragged(self, event: events.SceneDragEventArguments) -> None:
         self.send({"goal": [event.x, event.y, event.z]})

@@ -2,6 +2,7 @@
 
 scene        visual bodies in a separate client, which mirror a world's state
 camera       images of a world
+drawn_shapes visual shapes and poses as plain data, for viewers outside Bullet
 viewer       a window that follows a world, with a caption, keys and sliders
 appearance   light, colours, textures and camera pose of an episode
 thumbnails   images of single objects, and their contact sheet
