@@ -36,7 +36,7 @@ COLUMNS = [
 
 STATUS_CELL = """<q-td :props="props"><q-badge :color="props.row.color">{{ props.row.status }}</q-badge></q-td>"""
 RUN_CELL = """
-<q-td :props="props" style="white-space: normal">
+<q-td :props="props" style="white-space: normal; min-width: 12em">
   <a v-if="props.row.address" class="link" :href="props.row.address">{{ props.row.run }}</a>
   <span v-else>{{ props.row.run }}</span>
 </q-td>"""
