@@ -6,8 +6,8 @@ Each row trains a policy for `reach` with the defaults of its algorithm and few 
 launch to exit, with the verification. Latency: `ExportedPolicy.predict` for a single observation, in one thread; in a
 row, and in `mygym run`, between the steps of the simulator, whose data push the policy out of the caches. Success:
 `mygym run` and `mygym evaluate` on the same 100 episodes. Import: numpy and onnxruntime, and `ExportedPolicy`, each in
-new processes. Ways: the default policy (`sac`) in other ways to call onnxruntime, and in numpy, between the steps
-of the simulator; each way acts for `BLOCK` steps, in turns.
+new processes. Ways: the default policy (`sac`) in several ways to call onnxruntime, between the steps of the simulator;
+each way acts for `BLOCK` steps, in turns.
 """
 
 from __future__ import annotations
@@ -136,7 +136,6 @@ def ways(file: Path) -> dict[str, list[float]]:
         ),
         "all optimisations of the graph": partial(session(graph_optimization_level=level).run, ["action"]),
         "inputs and output bound once (`io_binding`)": bound(session(), file),
-        "plain numpy, as `ExportedPolicy` acts": lambda inputs: (policy.predict(inputs)[0],),
     }
     durations: dict[str, list[float]] = {name: [] for name in acting}
     with contextlib.closing(build_env(policy.description["env"])) as env:

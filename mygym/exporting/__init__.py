@@ -7,7 +7,6 @@ files            a graph as an ONNX file, or as a file of `torch.export`
 description      robot, controller, observations and actions of a run, as the file's metadata
 export           `export`: writes a file and verifies it against the policy
 sessions         functions of a file: by onnxruntime, or by torch
-dense            networks of dense layers in plain numpy
 exported_policy  `ExportedPolicy`: acts with numpy and onnxruntime alone, or with torch
 deployment       `DeployedPolicy`: acts on the joint states of a robot
 closed_loop      durations of a closed loop at the control rate

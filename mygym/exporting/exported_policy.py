@@ -11,7 +11,6 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.exporting.dense import DenseNetwork
 from mygym.exporting.formats import ACTION, FLAT, FORMATS, NEXT, START, STATES, VERSION
 from mygym.exporting.sessions import Arrays, OnnxSession, Session, TorchSession
 
@@ -43,7 +42,6 @@ class ExportedPolicy:
         self._outputs = [ACTION, *(NEXT + name for name in STATES if name in shapes)]
         if sorted(self._session.outputs) != sorted(self._outputs):
             raise _not_exported(self.path)
-        self._dense = _dense_network(self.path, self._session)
 
     @property
     def is_recurrent(self) -> bool:
@@ -64,10 +62,6 @@ class ExportedPolicy:
         inputs: Arrays = dict(observation) if isinstance(observation, dict) else {FLAT: observation}
         name = next(iter(inputs))
         is_single = inputs[name].ndim < self._ranks[name]
-        if self._dense is not None and (is_single or len(inputs[name]) == 1):
-            row = inputs if is_single else {name: values[0] for name, values in inputs.items()}
-            action = self._dense(row)
-            return action if is_single else action[None], None
         if is_single:
             inputs = {name: values[None] for name, values in inputs.items()}
         if self.is_recurrent:
@@ -120,21 +114,6 @@ def _open(path: Path, threads: int, trust: bool) -> Session:
     except Exception as error:  # of onnxruntime and torch, without a common class
         why = f"cannot be read: {' '.join(str(error).split()):.200}"
         raise ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why)) from error
-
-
-def _dense_network(path: Path, session: Session) -> DenseNetwork | None:
-    """Return the function of a file for single rows, if the file is a network of dense layers."""
-    if path.suffix != FORMATS["onnx"] or START in session.shapes:
-        return None
-    rng = np.random.default_rng(0)
-    rows = {name: rng.standard_normal(shape[1:]).astype(np.float32) for name, shape in session.shapes.items()}
-    try:
-        network = DenseNetwork(path)
-        action = network(rows)
-    except (ValueError, TypeError, LookupError):  # other operators, or images
-        return None
-    (expected,) = session.run([ACTION], {name: values[None] for name, values in rows.items()})
-    return network if np.allclose(action, expected[0], rtol=0, atol=1e-5) else None
 
 
 def _description(path: Path, text: str | None) -> dict[str, Any]:
