@@ -30,6 +30,9 @@ sys.path.insert(0, str(ROOT))
 MARKS = (10, 15, 20, 25, 30)
 """Numbers of trials after which the best score is printed."""
 
+FIRST = 100
+"""Seed of the first repetition; the settings of TPE were chosen on sweeps with the seeds 0 to 3."""
+
 FRESH = range(1000, 1005)
 """Seeds of the runs that judge the best configs."""
 
@@ -136,7 +139,7 @@ def main() -> None:
     print(f"| sampler | repetition | {' | '.join(f'{mark} trials' for mark in marks)} | best: fresh seeds | success |")
     print(f"|---|---|{'---|' * len(marks)}---|---|")
     figures: dict[str, list[list[float]]] = {"random": [], "tpe": []}
-    for repetition in range(options.repetitions):
+    for repetition in range(FIRST, FIRST + options.repetitions):
         for sampler in figures:
             scores, best = sweep(folder / f"{sampler}_{repetition}", sampler, repetition, options.trials)
             row = [*(max(scores[:mark]) for mark in marks), *judge(best)]

@@ -29,6 +29,9 @@ Picture = NDArray[np.uint8]
 SMALL = 400, 300
 """Width and height of the pictures of single components, pixels."""
 
+FILM = 240, 180
+"""Width and height of a film, pixels."""
+
 
 def episode(env: RobotEnv, seed: int) -> Iterator[int]:
     """Play an episode with the expert; yield the index of the active stage at each step."""
@@ -105,6 +108,15 @@ def component(kind: str, name: str) -> Picture:
     return picture
 
 
+def film(task: str, seed: int = 3) -> list[Image.Image]:
+    """Return every second image of an episode of the expert, 240 × 180 pixels."""
+    width, height = FILM
+    env = RobotEnv(task, a_robot_for(find_task(task)), render_width=width, render_height=height)
+    frames = [Image.fromarray(env.picture()) for step, _ in enumerate(episode(env, seed)) if step % 2 == 0]
+    env.close()
+    return frames
+
+
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,6 +129,12 @@ def main(folder: Path) -> None:
         for entry in registry(kind):
             if entry.built_in and (kind != "robot" or is_installed(entry.name)):
                 Image.fromarray(component(kind, entry.name)).save(folder / kind / f"{entry.name}.jpg", quality=85)
+    (folder / "film").mkdir(exist_ok=True)
+    for entry in registry("task"):
+        if entry.built_in:
+            first, *others = film(entry.name)
+            path = folder / "film" / f"{entry.name}.webp"
+            first.save(path, save_all=True, append_images=others, duration=80, loop=0, quality=60)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,12 @@ def picture(kind: str, name: str, up: int = 1) -> str:
     return f"![{name}]({'../' * up}{path})" if (ROOT / "docs" / path).is_file() else ""
 
 
+def film(task: str) -> str:
+    """Return the film of a task's expert, if `docs/pictures.py` has drawn it."""
+    path = f"images/film/{task}.webp"
+    return f"![an episode of the expert](../../{path})" if (ROOT / "docs" / path).is_file() else ""
+
+
 def as_yaml(value: Mapping[str, Any]) -> str:
     """Return a mapping as a block of YAML."""
     from mygym.runs.files import to_yaml

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from mygym.registry import registry
 from tests.docs.documents import DOCUMENTS, ROOT
@@ -63,3 +64,12 @@ def test_texts_that_are_not_run_are_no_commands(document: str) -> None:
 def test_every_component_has_a_picture(kind: str) -> None:
     pictures = {path.stem for path in (ROOT / "docs" / "images" / kind).iterdir()}
     assert pictures == {entry.name for entry in registry(kind) if entry.built_in}, "run `python docs/pictures.py`"
+
+
+def test_every_task_has_a_film() -> None:
+    films = {}
+    for path in (ROOT / "docs" / "images" / "film").iterdir():
+        with Image.open(path) as image:
+            films[path.stem] = image.n_frames
+    assert set(films) == {entry.name for entry in registry("task") if entry.built_in}, "run `python docs/pictures.py`"
+    assert min(films.values()) > 3, films
