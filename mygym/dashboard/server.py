@@ -43,7 +43,7 @@ def serve(
     """
     folder = Path(logdir)
     if not folder.is_dir():
-        near = sorted(str(path) for path in folder.parent.glob("*/")) if folder.parent.is_dir() else []
+        near = sorted(str(path) for path in folder.parent.glob("[!.]*/")) if folder.parent.is_dir() else []
         raise ConfigError(bad_value("DIR", logdir, near[:20] or "a folder that exists", "is not a folder"))
     check_writable(folder, "DIR")
     if host not in LOCAL and token is None:

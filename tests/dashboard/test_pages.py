@@ -106,9 +106,9 @@ def test_from_the_first_run_to_the_moving_arm(page: Any, served: Server) -> None
     page.wait_for_timeout(1000)
     before = page.evaluate(link)
     slider = page.get_by_role("slider", name="panda_joint2")
-    slider.focus()
+    slider.locator("[tabindex]").first.focus()
     for _ in range(10):
-        slider.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
     page.wait_for_timeout(1500)
     assert page.evaluate(link) != before
     page.get_by_role("button", name="Play the policy").click()
