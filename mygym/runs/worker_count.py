@@ -59,11 +59,11 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
         return 0, ""
     envs = min(SAMPLE, config.n_envs // workers)
     makers = env_factory.env_makers(plan, workers * envs)
+    alone = _steps_per_second(DummyVecEnv(list(makers[:envs])))  # raises if an environment cannot be built
     try:
         in_workers = _steps_per_second(worker_vec_env(makers, workers, PATIENCE))
     except MygymError as error:
         return 0, f"no worker processes, because {error}"
-    alone = _steps_per_second(DummyVecEnv(list(makers[:envs])))
     reason = f"{in_workers:,.0f} env steps/s in {workers} processes, {alone:,.0f} in this process"
     return workers if in_workers > WORTH_WORKERS * alone else 0, reason
 
