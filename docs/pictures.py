@@ -132,9 +132,9 @@ def main(folder: Path) -> None:
     (folder / "film").mkdir(exist_ok=True)
     for entry in registry("task"):
         if entry.built_in:
-            first, *others = film(entry.name)
+            first, *rest = film(entry.name)
             path = folder / "film" / f"{entry.name}.webp"
-            first.save(path, save_all=True, append_images=others, duration=80, loop=0, quality=60)
+            first.save(path, save_all=True, append_images=rest, duration=80, loop=0, quality=60)
 
 
 if __name__ == "__main__":
