@@ -22,9 +22,10 @@ STEP = 0.04
 def play(pipe: Connection, source: Mapping[str, Any] | str, meshes: str) -> None:
     """Show an environment until the pipe is closed.
 
-    Messages that are received: `{"act": "expert" | "policy" | ""}`, `{"joints": [rad, …]}`, `{"goal": [x, y, z]}`,
-    `{"reset": seed}`. Messages that are sent: `{"error": text}`; first `{"shapes": …, "joints": …, "can": …}`; then
-    `{"poses": link → pose, "goal": [x, y, z], "text": …}` whenever something has moved.
+    Messages that are received: `{"act": "expert" | "policy" | ""}`, `{"joint": index, "value": rad}`,
+    `{"goal": [x, y, z]}`, `{"reset": seed}`. Messages that are sent: `{"error": text}`; first
+    `{"shapes": …, "joints": …, "can": …}`; then `{"poses": link → pose, "goal": …, "joints": …, "text": …}` whenever
+    something has moved; its `joints` are empty while a policy acts or a person poses the arm.
 
     Args:
         pipe: Connection to the server.
@@ -63,6 +64,7 @@ class Player:
         self._policy: Any = None
         self._state: Any = None
         self._seed, self._moved, self._start, self._posed = 0, True, True, False
+        self._joints: list[float] = []
         self.observation, _ = self.env.reset(seed=self._seed)
 
     def description(self) -> dict[str, Any]:
@@ -88,9 +90,12 @@ class Player:
         self._moved = True
         if "act" in message:
             self.acting = str(message["act"])
-        elif "joints" in message:
+        elif "joint" in message:
             self.acting = ""
-            self.scene.pose_arm(message["joints"])
+            if not self._posed:
+                self._joints = self.task_env.world.state.joint_position[0].tolist()
+            self._joints[message["joint"]] = message["value"]
+            self.scene.pose_arm(self._joints)
             self._posed = True
         elif "goal" in message:
             self._move_goal(np.array(message["goal"], dtype=float))
@@ -111,7 +116,13 @@ class Player:
         self._moved = False
         env = self.task_env
         stage = (*env.task.labels, "done")[int(env.progress.stage[0])]
-        return {"poses": link_poses(self.scene), "goal": self._goal(), "text": f"{stage} · step {env.elapsed_steps}"}
+        resting = not self.acting and not self._posed
+        return {
+            "poses": link_poses(self.scene),
+            "goal": self._goal(),
+            "joints": env.world.state.joint_position[0].tolist() if resting else [],
+            "text": f"{stage} · step {env.elapsed_steps}",
+        }
 
     def _step(self) -> None:
         if self.acting == "policy":

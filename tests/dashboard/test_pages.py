@@ -115,6 +115,48 @@ def test_from_the_first_run_to_the_moving_arm(page: Any, served: Server) -> None
     page.wait_for_function("() => /step [1-9]/.test(document.body.innerText)")
 
 
+def test_the_form_starts_a_run_and_refuses_text_that_is_no_value(page: Any, served: Server) -> None:
+    page.goto(f"{served.address}/new")
+    page.get_by_text("This run can start.").wait_for()
+    steps = page.get_by_label("steps", exact=True)
+    steps.fill("600")
+    page.get_by_text("--steps 600").wait_for()
+    steps.fill("[6")
+    page.get_by_role("status").get_by_text("steps").wait_for()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_timeout(1500)
+    assert served.call("/api/runs") == [], "the value before the mistake"
+    steps.fill("200")
+    page.get_by_text("Hyperparameters").click()
+    page.get_by_label("algo_params.learning_rate").fill("1e-3")
+    page.get_by_text("algo_params.learning_rate=0.001").wait_for()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url("**/run/job-1")
+    wait_for_status(served, "done")
+    (row,) = served.call("/api/runs")
+    assert row["steps"] >= 200
+
+
+def test_the_expert_plays_and_a_single_joint_is_posed(page: Any, served: Server) -> None:
+    page.goto(f"{served.address}/world?task=pick_and_place")
+    page.get_by_text("step 0").wait_for()
+    page.get_by_role("button", name="Play the expert").click()
+    page.wait_for_function("() => /grasp · step/.test(document.body.innerText)")
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(1000)
+
+    def joints() -> list[str]:
+        sliders = [page.get_by_role("slider", name=f"panda_joint{number}") for number in range(1, 8)]
+        return [slider.locator("[aria-valuenow]").first.get_attribute("aria-valuenow") for slider in sliders]
+
+    before = joints()
+    page.get_by_role("slider", name="panda_joint2").locator("[tabindex]").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(1000)
+    after = joints()
+    assert [index for index, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]] == [1]
+
+
 def test_a_run_goes_on_without_the_server(tmp_path: Path) -> None:
     logdir = tmp_path / "runs"
     logdir.mkdir()

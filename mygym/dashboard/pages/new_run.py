@@ -59,6 +59,8 @@ class NewRun:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.values: dict[str, Any] = {}
+        self.unreadable: dict[str, str] = {}
+        """Error of each input whose text is no value."""
         self._unchecked = True
         self.inputs: dict[str, Any] = {}
         self.seen: dict[str, Any] = {}
@@ -121,16 +123,16 @@ class NewRun:
 
     def _set(self, key: str, value: Any) -> None:
         """Note a value that the user has set, or that the user has cleared."""
-        if value in (None, ""):
-            self.values.pop(key, None)
-        else:
+        self.values.pop(key, None)
+        self.unreadable.pop(key, None)
+        if value not in (None, ""):
             try:
                 self.values[key] = parse_value(value, key) if isinstance(value, str) else value
             except MygymError as error:
-                self._show_error(str(error))
-                return
+                self.unreadable[key] = str(error)
         if section := SECTIONS.get(key):  # its values belong to another algorithm or strategy
             self.values = {name: item for name, item in self.values.items() if not name.startswith(section)}
+            self.unreadable = {name: item for name, item in self.unreadable.items() if not name.startswith(section)}
         self._changed()
 
     def _changed(self) -> None:
@@ -158,6 +160,8 @@ class NewRun:
                 self.seen["scene"] = scene
             if config == self.config():
                 self.message.text = "This run can start."
+                for error in self.unreadable.values():
+                    self._show_error(error)
         except MygymError as error:
             if config == self.config():
                 self._show_error(str(error))
@@ -191,10 +195,15 @@ class NewRun:
                 self._input(Field(f"{prefix}.{row['name']}", f"{row['type']}. {row['help']}", row["default"]))
 
     async def _start(self) -> None:
+        if self.unreadable:
+            self._show_error(next(iter(self.unreadable.values())))
+            return
+        self.start.disable()  # a second click would queue a second run
         try:
             job = await self.service.train(self.config(), int(self.priority.value or 0))
         except MygymError as error:
             self._show_error(str(error))
+            self.start.enable()
         else:
             ui.navigate.to(f"/run/job-{job.id}")
 

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from mygym.config.layers import flatten
 from mygym.dashboard import helper as heavy
-from mygym.dashboard.jobs import tail
+from mygym.dashboard.jobs import as_json, tail
 from mygym.dashboard.pages import charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, status_badge
 from mygym.dashboard.pages.runs import PERIOD
@@ -239,7 +239,10 @@ class RunPage:
         def show() -> None:
             current = self.service.jobs.queue.get(job.id)
             log = self.service.jobs.log(current)
+            result = as_json(current, log)["result"]
             label.text = f"Evaluation {current.state}: {log[-1500:]}"
+            if result:
+                label.text = f"Evaluation: success in {result['success_rate']:.1%} of 100 fresh episodes"
             if current.state in ("ended", "cancelled"):
                 timer.deactivate()
 

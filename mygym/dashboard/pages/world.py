@@ -6,6 +6,7 @@ import asyncio
 import json
 import multiprocessing
 import re
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -177,8 +178,14 @@ class WorldView:
         self.policy.set_visibility("policy" in message["can"])
         with self.panel:
             self.sliders = [
-                self._slider(joint["name"], joint["low"], joint["high"], round(joint["value"], 2), self._joints_changed)
-                for joint in message["joints"]
+                self._slider(
+                    joint["name"],
+                    joint["low"],
+                    joint["high"],
+                    round(joint["value"], 2),
+                    partial(self._joint_changed, index),
+                )
+                for index, joint in enumerate(message["joints"])
             ]
         self._ready = True
 
@@ -188,7 +195,8 @@ class WorldView:
         self._poses = {**poses, self.marker.id: frame["goal"]}
         self._pose()
         self._quiet = True
-        for slider, value in zip(self.goal, frame["goal"], strict=True):
+        pairs = [*zip(self.goal, frame["goal"], strict=True), *zip(self.sliders, frame["joints"], strict=False)]
+        for slider, value in pairs:
             if abs(slider.value - value) > 0.005:
                 slider.value = round(value, 2)
         self._quiet = False
@@ -204,8 +212,9 @@ class WorldView:
         if not self._quiet:
             self.send({"goal": [slider.value for slider in self.goal]})
 
-    def _joints_changed(self) -> None:
-        self.send({"joints": [slider.value for slider in self.sliders]})
+    def _joint_changed(self, index: int, event: events.ValueChangeEventArguments[float]) -> None:
+        if not self._quiet:
+            self.send({"joint": index, "value": event.value})
 
 
 def _add_shape(scene: ui.scene, shape: dict[str, Any]) -> None:
