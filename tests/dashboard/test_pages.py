@@ -147,7 +147,7 @@ def test_the_expert_plays_and_a_single_joint_is_posed(page: Any, served: Server)
 
     def joints() -> list[str]:
         sliders = [page.get_by_role("slider", name=f"panda_joint{number}") for number in range(1, 8)]
-        return [slider.locator("[aria-valuenow]").first.get_attribute("aria-valuenow") for slider in sliders]
+        return [str(slider.first.get_attribute("aria-valuenow")) for slider in sliders]
 
     before = joints()
     page.get_by_role("slider", name="panda_joint2").locator("[tabindex]").first.focus()
