@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mygym.dashboard.pages.frame import PAGES
 from tests.dashboard.servers import CHROMIUM, CHROMIUM_FLAGS, Server, server
 
 pytestmark = [
@@ -155,6 +156,83 @@ def test_the_expert_plays_and_a_single_joint_is_posed(page: Any, served: Server)
     page.wait_for_timeout(1000)
     after = joints()
     assert [index for index, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]] == [1]
+
+
+MARKER = """() => {
+    const box = document.querySelector('.nicegui-scene'), scene = getElement(Number(box.id.slice(1)));
+    const marker = [...scene.objects.values()].find(o => o.mesh?.geometry?.type === 'SphereGeometry'
+        && scene.draggable_objects.includes(o.mesh));
+    const {x, y} = marker.mesh.position.clone().project(scene.camera), area = box.getBoundingClientRect();
+    return [area.left + (x + 1) / 2 * area.width, area.top + (1 - y) / 2 * area.height];
+}"""
+"""Returns the position of the goal's marker on the page, in pixels."""
+
+
+def test_the_goal_is_dragged_while_the_expert_plays(page: Any, served: Server) -> None:
+    page.goto(f"{served.address}/world?task=pick_and_place")
+    page.get_by_text("step 0").wait_for()
+    page.wait_for_timeout(1500)
+    x, y = page.evaluate(MARKER)
+    page.mouse.move(x, y)
+    page.get_by_role("button", name="Play the expert").focus()
+    page.keyboard.press("Enter")
+    page.mouse.down()
+    page.mouse.move(x + 40, y - 40, steps=8)
+    for _ in range(3):  # frames of the expert arrive meanwhile
+        step = page.evaluate("() => document.body.innerText.match(/step [0-9]+/)[0]")
+        page.wait_for_function("step => !document.body.innerText.includes(step)", arg=step)
+    during = page.evaluate(MARKER)
+    assert abs(during[0] - x - 40) < 8, "the marker stays under the pointer"
+    page.mouse.up()
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(1000)
+    page.get_by_role("button", name="New episode").click()
+    page.wait_for_timeout(1000)
+    x, y = page.evaluate(MARKER)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 40, y - 40, steps=8)
+    page.mouse.up()
+    page.wait_for_timeout(1000)
+    after = page.evaluate(MARKER)
+    assert abs(after[0] - x - 40) < 8
+    assert abs(after[1] - y + 40) < 8
+
+
+def test_a_third_world_ends_the_first_and_says_so(page: Any, served: Server) -> None:
+    context = page.context.browser.new_context(storage_state=page.context.storage_state())
+    pages = [page, context.new_page(), context.new_page()]
+    for each in pages:
+        each.goto(f"{served.address}/world")
+        each.get_by_text("step 0").wait_for(timeout=60_000)
+    pages[0].get_by_text("Only 2 worlds run at a time").wait_for()
+    for each in pages[1:]:
+        each.get_by_role("button", name="Play the expert").click()
+        each.wait_for_function("() => /step [1-9]/.test(document.body.innerText)")
+    pages[0].reload()
+    pages[0].get_by_text("step 0").wait_for(timeout=60_000)
+
+
+@pytest.mark.parametrize("address", PAGES.values(), ids=PAGES)
+def test_the_keyboard_reaches_every_control(page: Any, served: Server, address: str) -> None:
+    page.goto(f"{served.address}{address}")
+    page.wait_for_timeout(4000)
+    number = page.evaluate(
+        """() => { const shown = e => e.checkVisibility() && !e.disabled && e.getAttribute('aria-disabled') !== 'true';
+        const all = [...document.querySelectorAll('a[href], button, input, textarea, [role=slider] [tabindex]')];
+        const wanted = all.filter(shown); wanted.forEach((e, i) => e.dataset.wanted = i); return wanted.length }"""
+    )
+    assert number
+    reached = set()
+    for _ in range(3 * number):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("() => document.activeElement.dataset.wanted"))
+    missing = set(map(str, range(number))) - reached
+    names = [
+        page.evaluate(f"""() => document.querySelector('[data-wanted="{n}"]')?.outerHTML.slice(0, 200)""")
+        for n in missing
+    ]
+    assert not missing, names
 
 
 def test_a_run_goes_on_without_the_server(tmp_path: Path) -> None:

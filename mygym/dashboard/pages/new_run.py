@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -151,8 +152,9 @@ class NewRun:
         for element in self.inputs.values():
             element.props(remove="error error-message")
         try:
+            with contextlib.suppress(MygymError):  # an unknown name: the check has the words for it
+                await self._show_parameters(config)
             await self.service.helper.call(heavy.check, config)
-            await self._show_parameters(config)
             scene = {key: config[key] for key in OF_SCENE if key in config}
             if scene != self.seen.get("scene"):
                 picture = await self.service.helper.call(heavy.preview, scene)

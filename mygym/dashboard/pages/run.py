@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from nicegui import ui
@@ -84,7 +85,7 @@ class RunPage:
             self.evaluate = ui.button("Evaluate 100 episodes", on_click=self._evaluate).props("outline")
             ui.link("Compare", f"/compare?runs={self.id}").classes("link")
             ui.link("Play in 3-D", f"/world?run={self.id}").classes("link")
-        ui.label(str(self.path)).classes("text-xs opacity-60").style("overflow-wrap: anywhere")
+        ui.label(displayed(self.path)).classes("text-xs opacity-60").style("overflow-wrap: anywhere")
         with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
             self.success = ui.echart(charts.line_chart("success", [], percent=True)).classes("w-full h-64")
             self.returns = ui.echart(charts.line_chart("return", [])).classes("w-full h-64")
@@ -253,6 +254,11 @@ CONFIG_COLUMNS = [
     {"name": name, "label": name.capitalize(), "field": name, "align": "left", "sortable": True}
     for name in ("key", "value", "origin")
 ]
+
+
+def displayed(path: Path) -> str:
+    """Return a path, relative to the folder of the server if it is inside."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _points(lines: list[dict[str, Any]], name: str) -> list[tuple[float, float]]:

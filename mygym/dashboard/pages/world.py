@@ -31,14 +31,16 @@ POSE = """<script>window.showPoses = (id, poses) => {
   if (!scene || !scene.objects) return;
   for (const [name, p] of Object.entries(poses)) {
     const mesh = (scene.objects.get(name) || {}).mesh;
-    if (!mesh) continue;
+    const dragged = !scene.controls.enabled && scene.draggable_objects.includes(mesh);
+    if (!mesh || dragged) continue;
     mesh.position.set(p[0], p[1], p[2]);
     if (p.length > 3) mesh.quaternion.set(p[3], p[4], p[5], p[6]);
   }
 }</script>"""
-"""Moves all objects of a scene by one message; NiceGUI would send two for each object."""
+"""Moves all objects of a scene by one message; NiceGUI would send two for each object. A dragged object stays."""
 
-_players: set[int] = set()
+_views: list[WorldView] = []
+"""Worlds whose process is alive, the oldest first."""
 
 
 def add_page(service: Service) -> None:
@@ -71,9 +73,10 @@ def add_page(service: Service) -> None:
                         chosen = ui.select(registry(kind).names(), value=value, label=kind, with_input=True)
                         chosen.props("dense outlined").classes("w-56")
                         chosen.on_value_change(lambda event, kind=kind: _open({**config, kind: event.value}))
-            if len(_players) >= MOST_PLAYERS:
-                empty(f"{MOST_PLAYERS} worlds are open already; close one of their pages.", "Try again", "/world")
-                return
+            while len(_views) >= MOST_PLAYERS:  # a page that was left or loaded again is still in the list for seconds
+                _views[0].end(
+                    f"Only {MOST_PLAYERS} worlds run at a time, and another was opened. Load this page again."
+                )
             WorldView(source, str(meshes))
 
 
@@ -91,7 +94,7 @@ class WorldView:
         self.process = context.Process(target=play, args=(other, source, meshes), daemon=True)
         self.process.start()
         other.close()
-        _players.add(id(self))
+        _views.append(self)
         self.client = ui.context.client
         self.client.on_delete(self.close)
         self.sliders: list[ui.slider] = []
@@ -103,11 +106,16 @@ class WorldView:
 
     def close(self) -> None:
         """End the process."""
-        if id(self) in _players:
-            _players.discard(id(self))
+        if self in _views:
+            _views.remove(self)
             asyncio.get_running_loop().remove_reader(self.pipe.fileno())
             self.pipe.close()
             self.process.terminate()
+
+    def end(self, reason: str) -> None:
+        """End the process, and show the reason on the page."""
+        self.close()
+        self.text.text = reason
 
     def _build(self) -> None:
         with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-4 gap-4 w-full items-start"):

@@ -1,0 +1,132 @@
+"""Logic of the pages, without a browser: filter, order, removal, the form, the worlds that run."""
+
+from __future__ import annotations
+
+import asyncio
+import tarfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nicegui import ui
+from nicegui.testing import User, UserInteraction, user_simulation
+
+from mygym.dashboard.pages import add_pages
+from mygym.dashboard.service import Service
+from tests.reporting.runs import make_run
+
+Scenario = Callable[[User], Awaitable[None]]
+
+
+@pytest.fixture
+def visit(service: Service) -> Callable[[Scenario], None]:
+    """Return a function that executes a scenario against the pages of the log directory."""
+
+    async def simulate(scenario: Scenario) -> None:
+        async with user_simulation() as user:
+            add_pages(service)
+            await scenario(user)
+
+    return lambda scenario: asyncio.run(simulate(scenario))
+
+
+def shown(user: User) -> list[str]:
+    """Return the runs in the table, as it names them."""
+    (table,) = user.find(ui.table).elements
+    return [row["run"] for row in table.rows]
+
+
+def control(user: User, label: str) -> Any:
+    """Return the input or selection with a label."""
+    elements = [*user.find(ui.select).elements, *user.find(ui.input).elements]
+    (element,) = [each for each in elements if each.props.get("label") == label]
+    return element
+
+
+def select(user: User, word: str) -> None:
+    """Select the run whose name contains a word."""
+    (table,) = user.find(ui.table).elements
+    rows = [row for row in table.rows if word in row["run"]]
+    table.selected = []
+    user.find(ui.table).trigger("selection", {"added": True, "rows": rows, "keys": [row["id"] for row in rows]})
+
+
+def confirm(user: User, label: str) -> None:
+    """Click a button of the open dialog."""
+    (dialog,) = [each for each in user.find(ui.dialog).elements if each.value]
+    (button,) = [each for each in dialog.descendants() if isinstance(each, ui.button) and each.text == label]
+    UserInteraction(user, {button}, None).click()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("nothing happened in 4 s")
+
+
+def test_an_empty_log_directory_says_how_to_begin(visit: Callable[[Scenario], None]) -> None:
+    async def scenario(user: User) -> None:
+        await user.open("/")
+        await user.should_see("No runs yet")
+
+    visit(scenario)
+
+
+def test_runs_are_filtered_ordered_archived_and_deleted(
+    visit: Callable[[Scenario], None], service: Service, tmp_path: Path
+) -> None:
+    runs = [
+        make_run(service.logdir, success, seed, algo=algo)
+        for success, seed, algo in ((0.3, 0, "sac"), (0.9, 1, "ppo"), (0.6, 2, "sac"))
+    ]
+
+    async def scenario(user: User) -> None:
+        await user.open("/")
+        assert len(shown(user)) == 3
+        user.find("Filter: algorithm, task, robot, path").type("SAC")
+        assert [" sac " in name for name in shown(user)] == [True, True]
+        control(user, "Order").value = "success"
+        assert ["seed 2" in name for name in shown(user)] == [True, False]
+        user.find("Filter: algorithm, task, robot, path").clear()
+        assert ["seed 1" in name for name in shown(user)] == [True, False, False]
+        control(user, "Status").value = "running"
+        assert shown(user) == []
+        control(user, "Status").value = "any status"
+
+        select(user, " ppo ")
+        user.find("Archive").click()
+        await user.should_see("Move into runs-")
+        confirm(user, "Archive")
+        await until(lambda: len(shown(user)) == 2)
+        (archive,) = service.logdir.glob("runs-*.tar.gz")
+        with tarfile.open(archive) as stored:
+            assert f"{runs[1].name}/config.yaml" in " ".join(stored.getnames())
+
+        select(user, "seed 2")
+        user.find("Delete").click()
+        await user.should_see("Delete for ever: 1 runs")
+        confirm(user, "Delete")
+        await until(lambda: len(shown(user)) == 1)
+
+    visit(scenario)
+    assert [run.exists() for run in runs] == [True, False, False]
+
+
+def test_the_form_follows_the_algorithm_beside_another_mistake(
+    visit: Callable[[Scenario], None], service: Service
+) -> None:
+    async def scenario(user: User) -> None:
+        await user.open("/new")
+        await user.should_see("This run can start.", retries=200)
+        control(user, "steps").value = "many"
+        await user.should_see("steps: 'many'", retries=200)
+        control(user, "algo").value = "ppo"
+        await user.should_see("algo_params.clip_range", retries=200)
+        user.find("Start").click()
+        await asyncio.sleep(0.2)
+        assert not service.jobs.queue.in_state("queued", "started")
+
+    visit(scenario)
