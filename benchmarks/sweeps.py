@@ -57,10 +57,10 @@ CONFIG: dict[str, Any] = {
 
 
 RATES = (1e-4, 4e-4, 1e-3, 2e-3, 4e-3, 1e-2)
-STEPS = 2048
+STEPS = 16_384
 SHORT = [
     word
-    for pair in ("algo=ppo", f"steps={STEPS}", "n_envs=2", "video.episodes=0", "tensorboard=false", "eval.every=1024")
+    for pair in ("algo=ppo", f"steps={STEPS}", "n_envs=2", "video.episodes=0", "tensorboard=false", "eval.every=8192")
     for word in ("--set", pair)
 ]
 MYGYM = [sys.executable, "-m", "mygym"]

@@ -25,7 +25,11 @@ def add_page(service: Service) -> None:
                 empty("No sweeps yet. `mygym sweep FILE` in a terminal searches for the values of a config.")
                 return
             names = {index: folder.name for index, folder in enumerate(folders)}
-            chosen = ui.select(names, value=number if number in names else 0, label="Sweep").props("outlined dense")
+            chosen = (
+                ui.select(names, value=number if number in names else 0, label="Sweep")
+                .props("outlined dense")
+                .classes("w-64")
+            )
             chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
             folder = folders[chosen.value]
             shown = False
@@ -39,7 +43,7 @@ def add_page(service: Service) -> None:
             for name, title in sweep_files.FIGURES.items():
                 if (folder / name).is_file():
                     heading(title)
-                    ui.image(folder / name).classes("w-full bg-white rounded")
+                    ui.image(folder / name).classes("w-full max-w-3xl bg-white rounded")
 
 
 def _show_table(path: Path, title: str) -> bool:
