@@ -4,7 +4,8 @@ start      s from the command to the first answer (median of three starts), and 
 memory     resident memory of the server alone, without runs and without the helper process, after all pages were opened
 list       s of `GET /api/runs` with 1,000 runs: the first call, which reads all of them, and later calls
 watching   a training of STEPS env steps alone, and with ten clients, which ask for all runs and for progress every
-           2 s, as pages do: ratios of wall time and of processor time, medians of three pairs in turn
+           2 s, as pages do: ratios of wall time and of processor time, medians of pairs in turn; and the share of a
+           core that the server uses for the clients
 browser    heap of JavaScript in a browser that watches a run, over WATCH s, in MB per hour (extrapolated)
 kill       whether a run goes on after `kill -9` of the server, and is in the list of the next server
 """
@@ -33,7 +34,7 @@ from tests.reporting.runs import make_run
 STEPS = 2_500
 CLIENTS = 10
 PERIOD = 2.0
-PAIRS = 3
+PAIRS = 5
 WATCH = 240.0
 PAGES = ("/", "/new", "/compare", "/world", "/sweeps", "/api")
 
@@ -146,12 +147,14 @@ def watching() -> list[tuple[str, str, str]]:
         pairs = [(train(Path(folder), None), train(Path(folder), started)) for _ in range(PAIRS)]
         wall = statistics.median(watched[0] / alone[0] for alone, watched in pairs)
         cpu = statistics.median(watched[1] / alone[1] for alone, watched in pairs)
-    text = f"{100 * (wall - 1):+.1f} % wall time, {100 * (cpu - 1):+.1f} % processor time of the training"
+    share = statistics.median(watched[2] for _, watched in pairs)
+    text = f"{100 * (wall - 1):+.1f} % wall time, {100 * (cpu - 1):+.1f} % processor time of the training; "
+    text += f"the server uses {100 * share:.1f} % of a core"
     return [(f"{CLIENTS} clients watch a training (medians of {PAIRS} pairs)", text, "≤ 3 %")]
 
 
-def train(folder: Path, started: Server | None) -> tuple[float, float]:
-    """Return wall and processor s of a training, which clients watch if a server is given."""
+def train(folder: Path, started: Server | None) -> tuple[float, float, float]:
+    """Return wall and processor s of a training, which clients watch if a server is given, and the server's cores."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -173,7 +176,7 @@ def train(folder: Path, started: Server | None) -> tuple[float, float]:
         "--set",
         "stop_at_success=null",
     ]
-    begin = time.perf_counter()
+    begin, served = time.perf_counter(), processor_seconds(started)
     process = subprocess.Popen(
         [sys.executable, "-m", "mygym", "train", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -184,11 +187,18 @@ def train(folder: Path, started: Server | None) -> tuple[float, float]:
         cpu = max(cpu, times.user + times.system)
         time.sleep(0.1)
     wall = time.perf_counter() - begin
+    served = processor_seconds(started) - served
     ended.set()
     for client in clients:
         client.join()
     shutil.rmtree(folder / "reach")
-    return wall, cpu
+    return wall, cpu, served / wall
+
+
+def processor_seconds(started: Server | None) -> float:
+    """Return the processor time that a server has used, s; 0 without a server."""
+    times = psutil.Process(started.process.pid).cpu_times() if started else None
+    return times.user + times.system if times else 0.0
 
 
 def browser() -> list[tuple[str, str, str]]:

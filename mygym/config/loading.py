@@ -124,7 +124,7 @@ def load_file(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"config: {str(path)!r} cannot be read: {error}") from None
     try:
-        content = _read_json(text) if path.suffix == ".json" else read_yaml(text)
+        content = _read_json(text) if path.suffix == ".json" else _read_fast(text)
         if content is None:
             return {}
         if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -164,6 +164,14 @@ def read_yaml(text: str, loader: type[Any] = _Loader) -> Any:
         return yaml.load(text, Loader=loader)  # noqa: S506  (a SafeLoader)
     except (yaml.YAMLError, UnicodeError) as error:
         raise ConfigError(f"not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _read_fast(text: str) -> Any:
+    """Return the content of a YAML text, read in C; the loader in Python has the last word on a text with mistakes."""
+    try:
+        return read_yaml(text, FastLoader)
+    except ConfigError:
+        return read_yaml(text)
 
 
 def _refuse_deep_nesting(text: str, loader: type[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from mygym.dashboard.pages.runs import PERIOD
 from mygym.dashboard.run_index import Entry, stages_of
 from mygym.dashboard.service import Service
 from mygym.errors import MygymError
-from mygym.reporting.curves import read_curve, read_curves, stage_curves
+from mygym.reporting.curves import LOGGED, read_curve, read_curves, stage_curves
 from mygym.reporting.doctor.diagnosis import diagnose, has_learned
 from mygym.reporting.doctor.logs import read_logs
 from mygym.reporting.records import RUNNING
@@ -26,6 +27,9 @@ from mygym.runs import directory
 
 LOSSES = ("train/", "rollout/ep_rew_mean")
 """Beginnings of the names of figures of the training that can be drawn."""
+
+LOSSES_PERIOD = 10.0
+"""s between two drawings of these figures during a training: thousands of points for each browser."""
 
 
 def add_page(service: Service) -> None:
@@ -71,7 +75,9 @@ class RunPage:
     def __init__(self, service: Service, entry: Entry) -> None:
         self.service, self.id = service, entry.id
         self.path = service.index.path(entry.id)
-        self._drawn: object = None
+        self._evaluations: object = None
+        self._lines: int | None = None
+        self._losses_due = 0.0
         record = entry.record
         with ui.row().classes("items-center gap-3"):
             ui.label(f"{record.task} · {record.robot} · {record.algo}").classes("text-2xl")
@@ -132,17 +138,20 @@ class RunPage:
         self.steps.set_visibility(record.status == "done")
         self.evaluate.set_visibility(not is_running and (self.path / directory.POLICY).is_file())
         lines = self.service.index.progress(self.path)
-        state = (record.status, record.steps, len(lines))
-        if state != self._drawn:
-            self._drawn = state
-            self._draw(entry, lines)
+        evaluations = record.status, sum(LOGGED["success_rate"] in line for line in lines)
+        if evaluations != self._evaluations:
+            self._evaluations = evaluations
+            self._draw_evaluations(entry)
             self._show_films()
             self._diagnose()
+        if len(lines) != self._lines and (time.monotonic() > self._losses_due or not is_running):
+            self._lines, self._losses_due = len(lines), time.monotonic() + LOSSES_PERIOD
+            self._draw_losses(lines)
         job = self.service.jobs.job_of(self.path)
         log = self.service.jobs.log(job) if job else tail(self.path / directory.TRACEBACK)
         self.output.content = log or "This run was started in a terminal, which has its output."
 
-    def _draw(self, entry: Entry, lines: list[dict[str, Any]]) -> None:
+    def _draw_evaluations(self, entry: Entry) -> None:
         curve = read_curve(entry.record)
         if curve is not None:
             for chart, metric in ((self.success, "success"), (self.returns, "return")):
@@ -159,13 +168,6 @@ class RunPage:
             self.stages.update()
         else:
             self.stages.set_visibility(False)
-        names = sorted({key for line in lines[-200:] for key in line if key.startswith(LOSSES)})
-        series = [charts.curve(name.removeprefix("train/"), _points(lines, name)) for name in names]
-        options = charts.line_chart("training", series)
-        options["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
-        self.losses.options.update(options)
-        self.losses.set_visibility(bool(series))
-        self.losses.update()
         counts = stages_of(self.path)
         self.ends.clear()
         if counts:
@@ -173,6 +175,15 @@ class RunPage:
                 heading("Stage in which the final episodes ended")
                 bars = ui.echart(charts.stage_bars(counts)).classes("w-full")
                 bars.style(f"height: {40 + 34 * len(counts)}px")
+
+    def _draw_losses(self, lines: list[dict[str, Any]]) -> None:
+        names = sorted({key for line in lines[-200:] for key in line if key.startswith(LOSSES)})
+        series = [charts.curve(name.removeprefix("train/"), _points(lines, name)) for name in names]
+        options = charts.line_chart("training", series)
+        options["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
+        self.losses.options.update(options)
+        self.losses.set_visibility(bool(series))
+        self.losses.update()
 
     def _show_films(self) -> None:
         films = self.service.index.films(self.id)
