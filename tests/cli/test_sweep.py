@@ -180,7 +180,10 @@ def test_a_sweep_killed_at_ten_moments_is_the_same_sweep(tmp_path: Path) -> None
         process = start("--resume", "killed") if begun else start("space.yaml", "--out", "killed")
     assert process.wait() == 0
     assert kills == 10
-    assert rows_of(tmp_path / "killed") == rows_of(tmp_path / "whole")
+    tables = [rows_of(tmp_path / name) for name in ("killed", "whole")]
+    for row in (row for table in tables for row in table if row["state"] == "pruned"):
+        del row["runs"]  # the run of a killed sweep goes on: it may end before the next sweep stops it
+    assert tables[0] == tables[1]
     assert (tmp_path / "killed/best.yaml").read_text() == (tmp_path / "whole/best.yaml").read_text()
     complete = [row["trial"] for row in rows_of(tmp_path / "whole") if row["state"] == "complete"]
     for trial in complete:  # those that were pruned have stopped at different steps
