@@ -67,7 +67,7 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("nothing happened in 4 s")
 
 
-def test_an_empty_log_directory_says_how_to_begin(visit: Callable[[Scenario], None]) -> None:
+def test_an_empty_log_directory_names_the_first_step(visit: Callable[[Scenario], None]) -> None:
     async def scenario(user: User) -> None:
         await user.open("/")
         await user.should_see("No runs yet")

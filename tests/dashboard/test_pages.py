@@ -199,7 +199,7 @@ def test_the_goal_is_dragged_while_the_expert_plays(page: Any, served: Server) -
     assert abs(after[1] - y + 40) < 8
 
 
-def test_a_third_world_ends_the_first_and_says_so(page: Any, served: Server) -> None:
+def test_a_third_world_ends_the_first_with_a_message(page: Any, served: Server) -> None:
     context = page.context.browser.new_context(storage_state=page.context.storage_state())
     pages = [page, context.new_page(), context.new_page()]
     for each in pages:
