@@ -10,5 +10,6 @@ ppo_runner          PPO as a runner
 cem                 cross-entropy method as a runner
 imitation           behaviour cloning and DAgger
 image_networks      networks for images
+image_augmentation  random shifts of images
 imitation_policies  policy of the imitation
 """

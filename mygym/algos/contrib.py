@@ -7,10 +7,11 @@ from typing import Any
 import sb3_contrib
 from stable_baselines3.common.callbacks import BaseCallback
 
+from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.runs.checkpoints.algorithm_state import Stateful
 
 
-class TQC(Stateful, sb3_contrib.TQC):
+class TQC(ShiftedReplay, Stateful, sb3_contrib.TQC):
     """Truncated quantile critics (Kuznetsov et al., 2020)."""
 
 

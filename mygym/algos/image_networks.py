@@ -1,8 +1,10 @@
-"""Networks for images: positions of learned keypoints, and random shifts as augmentation."""
+"""Networks for images: keypoints, the encoder of DrQ and a small residual network."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+import itertools
+from collections.abc import Callable
+from typing import ClassVar, cast
 
 import torch
 from gymnasium import spaces
@@ -55,24 +57,83 @@ class Keypoints(nn.Module):
         return features.flatten(1)
 
 
-class KeypointExtractor(BaseFeaturesExtractor):
-    """Features extractor: keypoints of each image, and all numbers of a dictionary observation.
+class Encoder(nn.Sequential):
+    """Encoder of DrQ: four convolutions, the first with stride 2, then a small vector in [-1, 1] (Yarats et al., 2021).
+
+    Args:
+        shape: `(C, H, W)` of the image.
+        channels: Channels of each convolution.
+        features: Size of the vector.
+    """
+
+    def __init__(self, shape: tuple[int, ...], channels: int, features: int) -> None:
+        layers: list[nn.Module] = [nn.Conv2d(shape[0], channels, 3, STRIDE), nn.ReLU()]
+        for _ in range(3):
+            layers += [nn.Conv2d(channels, channels, 3), nn.ReLU()]
+        super().__init__(*layers, *flat(layers, shape, features), nn.LayerNorm(features), nn.Tanh())
+        self.features = features
+
+
+class Block(nn.Module):
+    """Residual block of two convolutions, for `channels` channels."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        convolutions = [nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2)]
+        self.residual = nn.Sequential(nn.ReLU(), convolutions[0], nn.ReLU(), convolutions[1])
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values `(n, C, H, W)` plus their residual."""
+        return values + cast(torch.Tensor, self.residual(values))
+
+
+class ResNet(nn.Sequential):
+    """Residual network of IMPALA: three sections that halve the image, with two blocks each (Espeholt et al., 2018).
+
+    Args:
+        shape: `(C, H, W)` of the image.
+        channels: Channels of the first section; the others have twice as many.
+        features: Size of the vector.
+    """
+
+    def __init__(self, shape: tuple[int, ...], channels: int, features: int) -> None:
+        layers: list[nn.Module] = []
+        sizes = (shape[0], channels, 2 * channels, 2 * channels)
+        for before, after in itertools.pairwise(sizes):
+            layers += [nn.Conv2d(before, after, 3, padding=1), nn.MaxPool2d(3, STRIDE, padding=1)]
+            layers += [Block(after), Block(after)]
+        layers.append(nn.ReLU())
+        super().__init__(*layers, *flat(layers, shape, features), nn.ReLU())
+        self.features = features
+
+
+def flat(layers: list[nn.Module], shape: tuple[int, ...], features: int) -> tuple[nn.Module, nn.Module]:
+    """Return the layers that map the result of `layers` for an image `(C, H, W)` to `features` numbers."""
+    with torch.no_grad():
+        size = nn.Sequential(*layers)(torch.zeros(1, *shape)).numel()
+    return nn.Flatten(), nn.Linear(size, features)
+
+
+class ImageExtractor(BaseFeaturesExtractor):
+    """Features extractor: a network for each image, and all numbers of a dictionary observation.
 
     Args:
         observation_space: Dictionary of images `(C, H, W)` and vectors.
-        keypoints: Number of keypoints in each image.
-        channels: Channels of the first convolution.
+        network: Constructs the network of an image from its shape; its attribute `features` is the size of its result.
     """
 
-    def __init__(self, observation_space: spaces.Dict, keypoints: int = 32, channels: int = 16) -> None:
+    smallest_image: ClassVar[int] = 1
+    """Pixels: smallest width and height."""
+
+    def __init__(self, observation_space: spaces.Dict, network: Callable[[tuple[int, ...]], nn.Module]) -> None:
         super().__init__(observation_space, features_dim=1)
         self.images = nn.ModuleDict()
         size = 0
         for name, space in observation_space.spaces.items():
             if is_image_space(space):
                 assert space.shape is not None
-                self.images[name] = network = Keypoints(space.shape, keypoints, channels)
-                size += network.features
+                self.images[name] = image_network = network(space.shape)
+                size += cast(int, image_network.features)
             else:
                 size += get_flattened_obs_dim(space)
         self._features_dim = size
@@ -86,19 +147,42 @@ class KeypointExtractor(BaseFeaturesExtractor):
         return torch.cat(features, dim=1)
 
 
-def random_shift(images: torch.Tensor, pixels: int) -> torch.Tensor:
-    """Return images `(n, C, H, W)`, each moved by up to `pixels`; its border is repeated (Yarats et al., 2021)."""
-    count, _, height, width = images.shape
-    shifts = torch.randint(-pixels, pixels + 1, (2, count, 1), device=images.device)
-    rows = (torch.arange(height, device=images.device) + shifts[0]).clamp(0, height - 1)
-    columns = (torch.arange(width, device=images.device) + shifts[1]).clamp(0, width - 1)
-    batch = torch.arange(count, device=images.device)
-    moved = images[batch[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-    return moved.contiguous()  # with the channels last, gradients have another layout, and resumed runs differ in bits
+class KeypointExtractor(ImageExtractor):
+    """Features extractor: keypoints of each image, and all numbers of a dictionary observation.
+
+    Args:
+        observation_space: Dictionary of images `(C, H, W)` and vectors.
+        keypoints: Number of keypoints in each image.
+        channels: Channels of the first convolution.
+    """
+
+    def __init__(self, observation_space: spaces.Dict, keypoints: int = 32, channels: int = 16) -> None:
+        super().__init__(observation_space, lambda shape: Keypoints(shape, keypoints, channels))
 
 
-def shifted(observations: Any, pixels: int) -> Any:
-    """Return a dictionary observation with randomly shifted images `(n, C, H, W)` uint8."""
-    if not pixels or not isinstance(observations, dict):
-        return observations
-    return {name: random_shift(values, pixels) if values.ndim == 4 else values for name, values in observations.items()}
+class DrQExtractor(ImageExtractor):
+    """Features extractor: the encoder of DrQ for each image, and all numbers of a dictionary observation.
+
+    Args:
+        observation_space: Dictionary of images `(C, H, W)` and vectors.
+        features_dim: Features of each image.
+        channels: Channels of each convolution.
+    """
+
+    smallest_image = 15
+
+    def __init__(self, observation_space: spaces.Dict, features_dim: int = 50, channels: int = 32) -> None:
+        super().__init__(observation_space, lambda shape: Encoder(shape, channels, features_dim))
+
+
+class ResNetExtractor(ImageExtractor):
+    """Features extractor: a small residual network for each image, and all numbers of a dictionary observation.
+
+    Args:
+        observation_space: Dictionary of images `(C, H, W)` and vectors.
+        features_dim: Features of each image.
+        channels: Channels of the first section; the second and third have twice as many.
+    """
+
+    def __init__(self, observation_space: spaces.Dict, features_dim: int = 256, channels: int = 16) -> None:
+        super().__init__(observation_space, lambda shape: ResNet(shape, channels, features_dim))

@@ -11,7 +11,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import obs_as_tensor
 from torch.nn import functional
 
-from mygym.algos.image_networks import shifted
+from mygym.algos.image_augmentation import shifted
 from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.experts import Expert, make_expert
 from mygym.runs.curves import Curves

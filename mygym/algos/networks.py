@@ -36,16 +36,28 @@ FEATURES_EXTRACTORS = {
 }
 """Name → class in `stable_baselines3.common.torch_layers`, help."""
 
+IMAGE_EXTRACTORS = {
+    "drq": (
+        "DrQExtractor",
+        "four convolutions and a small vector for each image (Yarats et al., 2021), and all numbers",
+    ),
+    "keypoints": (
+        "KeypointExtractor",
+        "positions of learned keypoints in images (Levine et al., 2016), and the numbers of a dictionary",
+    ),
+    "resnet": ("ResNetExtractor", "a small residual network for each image (Espeholt et al., 2018), and all numbers"),
+}
+"""Name → class in `mygym.algos.image_networks`, help."""
+
 for _name, (_torch, _flax, _help) in ACTIVATIONS.items():
     _targets = {"pytorch": f"torch.nn:{_torch}", "jax": f"flax.linen:{_flax}"}
     registry("activation").register(_name, _targets, _help, __name__)
 for _name, (_torch, _optax, _help) in OPTIMIZERS.items():
     registry("optimizer").register(_name, {"pytorch": _torch, "jax": _optax}, _help, __name__)
 registry("optimizer").register("rmsprop_tf", {"pytorch": RMSPROP_TF}, "RMSProp as in TensorFlow", __name__)
-KEYPOINTS = "mygym.algos.image_networks:KeypointExtractor"
-
 for _name, (_class, _help) in FEATURES_EXTRACTORS.items():
     _target = {"pytorch": f"stable_baselines3.common.torch_layers:{_class}"}
     registry("features_extractor").register(_name, _target, _help, __name__)
-_help = "positions of learned keypoints in images (Levine et al., 2016), and the numbers of a dictionary"
-registry("features_extractor").register("keypoints", {"pytorch": KEYPOINTS}, _help, __name__)
+for _name, (_class, _help) in IMAGE_EXTRACTORS.items():
+    _target = {"pytorch": f"mygym.algos.image_networks:{_class}"}
+    registry("features_extractor").register(_name, _target, _help, __name__)

@@ -8,6 +8,7 @@ import stable_baselines3 as sb3
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.type_aliases import GymEnv
 
+from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.runs.checkpoints.algorithm_state import Stateful
 from mygym.runs.exploration import gaussian_noise
 
@@ -32,11 +33,11 @@ class A2C(Stateful, sb3.A2C):
     """Advantage actor-critic, the synchronous form of A3C (Mnih et al., 2016)."""
 
 
-class SAC(Stateful, sb3.SAC):
+class SAC(ShiftedReplay, Stateful, sb3.SAC):
     """Soft actor-critic (Haarnoja et al., 2018)."""
 
 
-class TD3(GaussianExploration, Stateful, sb3.TD3):
+class TD3(ShiftedReplay, GaussianExploration, Stateful, sb3.TD3):
     """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
 
 
@@ -44,5 +45,5 @@ class DQN(Stateful, sb3.DQN):
     """Deep Q-learning (Mnih et al., 2015)."""
 
 
-class DDPG(GaussianExploration, Stateful, sb3.DDPG):
+class DDPG(ShiftedReplay, GaussianExploration, Stateful, sb3.DDPG):
     """Deep deterministic policy gradient (Lillicrap et al., 2015)."""

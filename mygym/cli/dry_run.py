@@ -57,7 +57,9 @@ def dry_run(plan: RunPlan) -> None:
             print(f"network {name}: {count:,} parameters")
         size, rows = buffer_bytes(model)
         if rows:
-            print(f"memory: {size / 1e6:,.1f} MB for {rows:,} steps in the buffer of the algorithm")
+            memory = f"memory: {size / 1e6:,.1f} MB for {rows:,} steps in the buffer of the algorithm"
+            end = getattr(model.replay_buffer, "end_bytes", 0)
+            print(memory + (f", and {end / 1e3:,.1f} kB for the last observation of each episode" if end else ""))
         env.reset()
         env.action_space.seed(plan.config.seed)
         actions = [np.array([env.action_space.sample() for _ in range(env.num_envs)]) for _ in range(STEPS)]

@@ -111,7 +111,8 @@ def config_hash(values: Mapping[str, Any]) -> str:
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
     algo_params = shaping.get("algo_params")
-    if isinstance(algo_params, Mapping) and algo_params.get("random_shift") == 2:  # as above, its default
+    default_shift = 0 if "gamma" in (algo_params or {}) else 2  # of replay, and of imitation
+    if isinstance(algo_params, Mapping) and algo_params.get("random_shift") == default_shift:  # as above
         shaping["algo_params"] = {key: value for key, value in algo_params.items() if key != "random_shift"}
     task_params = shaping.get("task_params") or {}
     later = [key for key in ("starts", "goals_on_surface") if key in task_params and not task_params[key]]

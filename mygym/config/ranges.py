@@ -69,6 +69,8 @@ RANGES: Mapping[str, Range] = {
     "lstm_hidden_size": _COUNT,
     "n_lstm_layers": _COUNT,
     "features_dim": _COUNT,
+    "channels": _COUNT,
+    "keypoints": _COUNT,
     "clip_mean": Range(0),
     "eps": Range(0),
     "weight_decay": Range(0),

@@ -46,6 +46,7 @@ routed_vec_env         observations with a route through the networks of a mixtu
 variance_floor         normalisation with a floor
 multi_task_her         hindsight replay over several tasks
 imitation_buffer       buffer of observations and teacher actions
+frame_replay           replay buffer that stores each image once
 
 Callbacks:
 

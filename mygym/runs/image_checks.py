@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from mygym.config import RunConfig
 from mygym.config.hyperparameters import Schema
+from mygym.config.named_components import name_of
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, registry
 from mygym.tasks.observations import camera_components
 
-SMALLEST = 36
-"""Pixels: smallest width and height that SB3's default network for images takes."""
+NATURE_CNN = 36
+"""Pixels: smallest width and height that NatureCNN takes, SB3's network for images."""
 
-SIZED = ("CombinedExtractor", "NatureCNN")
-"""Features extractors with this network."""
+OF_DICTIONARIES = ("combined", "drq", "keypoints", "resnet")
+"""Features extractors for images in a dictionary."""
 
 
 def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
@@ -25,18 +26,39 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
     """
     images = camera_components(config.observations or (), images=True)
     if not images:
+        _check_shift(config, entry, schema)
         return
     if not entry.dict_observations or config.framework != "pytorch":
         why = f"is an image, and {config.algo} of {config.framework} takes flat vectors"
         raise ConfigError(bad_value("observations", images[0], f"numbers, or an algo of: {_takers()}", why))
+    _check_network(config, schema)
+
+
+def _check_shift(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
+    """Refuse a shift of images that the user has set for observations without images."""
+    pixels = config.algo_params.get("random_shift", 0)
+    if pixels and pixels not in (schema.known["random_shift"].default, entry.defaults.get("random_shift")):
+        why = "shifts images, and the observations have none"
+        raise ConfigError(bad_value("algo_params.random_shift", pixels, "0, or observations with images", why))
+
+
+def _check_network(config: RunConfig, schema: Schema) -> None:
+    """Refuse images that the features extractor cannot take."""
+    from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtractor, NatureCNN  # imports torch
+
     extractor = schema.component(("policy_kwargs", "features_extractor_class"))
-    takes_any = extractor is None and hasattr(schema.component(("policy",)), "image_extractor")
-    if not takes_any and (extractor is None or extractor.__name__ in SIZED):
-        for key in ("width", "height"):
-            if (pixels := getattr(config.image_params, key)) < SMALLEST:
-                allowed = f"at least {SMALLEST}; or another policy_kwargs.features_extractor_class"
-                why = "is too small for the network of images, NatureCNN"
-                raise ConfigError(bad_value(f"image_params.{key}", pixels, allowed, why))
+    default = getattr(schema.component(("policy",)), "image_extractor", CombinedExtractor)
+    if extractor in (NatureCNN, FlattenExtractor):
+        key, why = "algo_params.policy_kwargs.features_extractor_class", "takes no dictionary with images"
+        raise ConfigError(bad_value(key, name_of(extractor), OF_DICTIONARIES, why))
+    network = extractor or default
+    smallest = NATURE_CNN if network is CombinedExtractor else getattr(network, "smallest_image", 1)
+    for key in ("width", "height"):
+        if (pixels := getattr(config.image_params, key)) < smallest:
+            name = "NatureCNN" if network is CombinedExtractor else name_of(network)
+            allowed = f"at least {smallest}; or another policy_kwargs.features_extractor_class"
+            why = f"is too small for the network of images, {name}"
+            raise ConfigError(bad_value(f"image_params.{key}", pixels, allowed, why))
 
 
 def _takers() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mygym.config import RunConfig
@@ -16,7 +16,7 @@ from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
 from mygym.runs.buffer_memory import check_memory
 from mygym.runs.evaluation import TRAINING, episode_seeds
-from mygym.runs.plan import Plannable, plan_of
+from mygym.runs.plan import Plannable, RunPlan, plan_of
 
 _REFUSALS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
@@ -52,6 +52,10 @@ def build_model(run: Plannable, env: Any) -> Any:
             from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
 
             kwargs["replay_buffer_class"] = MultiTaskHerReplayBuffer
+    if _stores_images_once(plan, kwargs, env):
+        from mygym.runs.frame_replay import FrameReplayBuffer
+
+        kwargs["replay_buffer_class"] = FrameReplayBuffer
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
@@ -78,6 +82,22 @@ def build_model(run: Plannable, env: Any) -> Any:
         model.training_params = copy.deepcopy(config.training_params)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model
+
+
+def _stores_images_once(plan: RunPlan, kwargs: Mapping[str, Any], env: Any) -> bool:
+    """Return whether the algorithm replays images from the default buffer: SB3's stores them twice."""
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+    from mygym.runs.frame_replay import images_of
+
+    cls = plan.schema.cls
+    return (
+        issubclass(cls, OffPolicyAlgorithm)
+        and "replay_buffer_class" in parameters(cls)
+        and kwargs.get("replay_buffer_class") is None
+        and kwargs.get("n_steps", 1) == 1  # SB3 refuses other values for dictionaries
+        and any(images_of(env.observation_space))
+    )
 
 
 def _policy_class(schema: Schema, policy: Any, strategies: Sequence[Any], env: Any) -> Any:

@@ -83,11 +83,15 @@ def nested(schema: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 EVERY = {name: list(nested(Schema(algorithm(name), {}, her))) for name in ALGORITHMS for her in (False, True)}
 CNN = {"policy_kwargs": {"features_extractor_class": "nature_cnn"}}
+KEYPOINTS = {"policy_kwargs": {"features_extractor_class": "keypoints"}}
 
 
 @pytest.mark.parametrize("key", RANGES)
 def test_every_range_belongs_to_a_parameter_of_an_algorithm(key: str) -> None:
-    paths = [*(path for name in ALGORITHMS for path in EVERY[name]), *nested(Schema(algorithm("ppo"), CNN))]
+    paths = [
+        *(path for name in ALGORITHMS for path in EVERY[name]),
+        *(path for kwargs in (CNN, KEYPOINTS) for path in nested(Schema(algorithm("ppo"), kwargs))),
+    ]
     classes = [algorithm(name).combo()[0] for name in ALGORITHMS]
     of_loops = [training_parameters(cls) for cls in classes if issubclass(cls, Runner)]
     assert any(key == path[-1] for path in paths) or any(key in known for known in of_loops)

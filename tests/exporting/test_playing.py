@@ -117,12 +117,15 @@ def assert_equal_episodes(evaluation: Evaluation, other: Evaluation) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algo", ["dagger", "ppo"])
-def test_images_are_inputs_as_the_environment_gives_them(algo: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("algo", "network"), [("dagger", None), ("ppo", None), ("sac", "drq"), ("ppo", "resnet"), ("td3", "keypoints")]
+)
+def test_images_are_inputs_as_the_environment_gives_them(algo: str, network: str | None, tmp_path: Path) -> None:
     from tests.exporting.test_export import save_run
 
     images = {"observations": ["image", "ee_position"], "image_params": {"width": 64, "height": 64}}
-    file = mygym.export(save_run(tmp_path, {"algo": algo, **images})).path
+    params = {} if network is None else {"policy_kwargs": {"features_extractor_class": network}}
+    file = mygym.export(save_run(tmp_path, {"algo": algo, "algo_params": params, **images})).path
     described = ExportedPolicy(file).description["observation"]["image"]
     assert (described["shape"], described["dtype"]) == ([64, 64, 3], "uint8")
     assert described["components"] == [{"name": "image", "unit": "1/255", "camera": "main"}]

@@ -9,15 +9,18 @@ import numpy as np
 import psutil
 import pytest
 import torch
+from gymnasium import spaces
 
 import mygym
 from benchmarks.kills import differences
-from mygym.algos.image_networks import KeypointExtractor, random_shift
+from mygym.algos.image_augmentation import ShiftedReplay, random_shift
+from mygym.algos.image_networks import KeypointExtractor
 from mygym.algos.imitation_policies import Standardizer
 from mygym.config import config_hash
 from mygym.errors import ConfigError
 from mygym.runs.buffer_memory import buffer_bytes
 from mygym.runs.env_factory import make_vec_env
+from mygym.runs.frame_replay import FrameReplayBuffer
 from mygym.runs.model_factory import build_model
 from mygym.runs.plan import plan_from_python
 from mygym.runs.resolve_config import resolve_config
@@ -27,6 +30,23 @@ from tests.runs.test_resuming import stopped
 __all__ = ["mygym_command"]
 
 IMAGES = ["image", "depth:wrist", "ee_position"]
+
+REPLAYED: dict[str, Any] = {
+    "normalize": True,
+    "image_params": {"width": 20, "height": 16},
+    "algo_params": {
+        "policy_kwargs": {
+            "net_arch": [16],
+            "features_extractor_class": "drq",
+            "features_extractor_kwargs": {"channels": 4},
+        },
+        "batch_size": 16,
+        "buffer_size": 60,
+        "learning_starts": 20,
+        "random_shift": 2,
+    },
+}
+"""A buffer that is full, and overwritten; shifted images."""
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
@@ -52,10 +72,16 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
     }
 
 
+def network(name: str, **kwargs: Any) -> dict[str, Any]:
+    """`algo_params` with a network for images."""
+    return {"policy_kwargs": {"features_extractor_class": name, "features_extractor_kwargs": kwargs}}
+
+
 @pytest.mark.parametrize(
     ("algo", "more"),
     [
         ("dagger", {"normalize": True}),
+        ("sac", REPLAYED),
         pytest.param("ppo", {"normalize": True}, marks=pytest.mark.slow),
         pytest.param("sac", {"image_params": {"goal": "vector", "width": 40}, "her": True}, marks=pytest.mark.slow),
     ],
@@ -116,6 +142,18 @@ def test_images_are_not_normalized(tmp_path: Path) -> None:
     [
         ({"her": True, "algo": "sac"}, ["her", "goals that only images show", "image_params: {goal: vector}"]),
         ({"image_params": {"width": 32}}, ["image_params.width: 32", "at least 36", "NatureCNN"]),
+        (
+            {"image_params": {"height": 14}, "algo_params": network("drq")},
+            ["image_params.height: 14", "at least 15", "drq"],
+        ),
+        (
+            {"algo_params": network("nature_cnn")},
+            ["features_extractor_class: 'nature_cnn'", "no dictionary with images", "combined, drq, keypoints, resnet"],
+        ),
+        (
+            {"algo_params": network("resnet", channels=0)},
+            ["features_extractor_kwargs.channels: 0", "at least 1"],
+        ),
         ({"algo": "cem"}, ["observations: 'image'", "flat vectors", "dagger"]),
         ({"framework": "jax"}, ["observations: 'image'", "jax takes flat vectors"]),
         ({"observations": ["image:wirst"]}, ["observations", "'image:wirst'", "did you mean 'image:wrist'"]),
@@ -151,7 +189,7 @@ def test_a_dry_run_names_the_memory_of_the_buffer(mygym_command: Command) -> Non
     outcome = mygym_command("train", *words, "--dry-run")
     assert outcome.code == 0
     assert "image: Box(0, 255, (3, 64, 64), uint8)" in outcome.out
-    assert "memory: 24.6 MB for 1,000 steps" in outcome.out, "each image twice: as an observation and as the next"
+    assert "memory: 12.3 MB for 1,000 steps in the buffer of the algorithm, and 12.3 kB for" in outcome.out
 
 
 def test_a_data_set_of_images_has_each_image_once_in_bytes(tmp_path: Path) -> None:
@@ -185,6 +223,33 @@ def test_a_shift_moves_each_image_and_repeats_its_border() -> None:
     up = next(each[0] for each in moved if each[0, 2, 2] == 17)
     torch.testing.assert_close(up, image[0, 0, [1, 2, 3, 4, 4]])
     assert torch.equal(random_shift(image, 0), image)
+
+
+def test_replayed_images_are_shifted_in_every_minibatch_each_by_itself() -> None:
+    image = spaces.Box(0, 255, (1, 8, 8), np.uint8)
+    space = spaces.Dict({"image": image, "observation": spaces.Box(-1, 1, (3,), np.float32)})
+    buffer = FrameReplayBuffer(50, space, spaces.Box(-1, 1, (2,)), "cpu")
+    for _ in range(50):
+        same = {name: each.sample()[None] for name, each in space.spaces.items()}
+        buffer.add(same, same, np.zeros((1, 2)), np.zeros(1), np.ones(1, bool), [{}])
+
+    class Learner:
+        replay_buffer = buffer
+
+        def train(self, gradient_steps: int, batch_size: int) -> None:
+            self.batch = self.replay_buffer.sample(batch_size)
+
+    class Shifting(ShiftedReplay, Learner):
+        pass
+
+    for pixels in (0, 2):
+        learner = Shifting(random_shift=pixels)
+        learner.train(1, 50)
+        batch = learner.batch
+        assert torch.equal(batch.observations["observation"], batch.next_observations["observation"])
+        moved = (batch.observations["image"] != batch.next_observations["image"]).flatten(1).any(1)
+        assert moved.float().mean() > 0.8 if pixels else not moved.any()
+        assert learner.replay_buffer is buffer
 
 
 def test_the_hash_of_a_config_without_images_is_as_before() -> None:

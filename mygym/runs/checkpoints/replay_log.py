@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 
 from mygym.runs.files import checksum, write_bytes
+from mygym.runs.frame_replay import FrameReplayBuffer
 from mygym.runs.imitation_buffer import ImitationBuffer
 from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
 
@@ -25,11 +27,14 @@ LARGEST = 100_000
 
 _APPENDING = (
     *(ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer),
-    *(MultiTaskHerReplayBuffer, ImitationBuffer),
+    *(MultiTaskHerReplayBuffer, ImitationBuffer, FrameReplayBuffer),
 )
 """Classes of buffers that never change a written row of `_ROWS`; other buffers are written completely every time."""
 
 _ROWS = frozenset({"observations", "next_observations", "actions", "rewards", "dones", "timeouts", "ep_start"})
+
+_ATTRIBUTES = ("_current_ep_start", "newest")
+"""Attributes without rows that are written completely."""
 
 
 class ReplayLog:
@@ -71,7 +76,8 @@ class ReplayLog:
             for first in range(start, total, rows):
                 last = min(first + rows, total)
                 numbers = np.arange(first, last) % size
-                content = save({name: array[numbers] for name, array in appended.items()})
+                separate = buffer.separate_rows(first, last) if isinstance(buffer, FrameReplayBuffer) else {}
+                content = save({**{name: array[numbers] for name, array in appended.items()}, **separate})
                 file = f"rows_{first:012d}_{last:012d}_at_{steps}.safetensors"
                 write_bytes(self.folder / FOLDER / file, content)
                 chunks.append({"file": file, "start": first, "rows": last - first, "sha256": checksum(content)})
@@ -84,7 +90,7 @@ class ReplayLog:
             "total": total,
             "whole": {name: array[:filled].copy() for name, array in _whole(buffer)},
             "infos": _infos(buffer)[:filled].tolist(),
-            "own": {name: getattr(buffer, name).copy() for name in ("_current_ep_start",) if hasattr(buffer, name)},
+            "own": {name: copy.deepcopy(getattr(buffer, name)) for name in _ATTRIBUTES if hasattr(buffer, name)},
         }
 
     def load(self, buffer: ReplayBuffer, state: Mapping[str, Any], chunks: list[dict[str, Any]], steps: int) -> None:
@@ -105,14 +111,17 @@ class ReplayLog:
         self.chunks, self.total, self.steps = list(chunks), total, steps
         rows, whole = dict(_rows(buffer)), dict(_whole(buffer))
         for chunk in chunks:
-            for name, array in load_file(self.folder / FOLDER / chunk["file"]).items():
+            arrays = load_file(self.folder / FOLDER / chunk["file"])
+            if isinstance(buffer, FrameReplayBuffer):
+                arrays = buffer.load_separate_rows(arrays, total - size)
+            for name, array in arrays.items():
                 _fill(rows, name, (chunk["start"] + np.arange(len(array))) % size, array)
         for name, array in state["whole"].items():
             _fill(whole, name, np.arange(len(array)), array)
         for index, infos in enumerate(state["infos"]):
             _infos(buffer)[index] = infos
-        for name, array in state["own"].items():
-            setattr(buffer, name, array.copy())
+        for name, value in state["own"].items():
+            setattr(buffer, name, copy.deepcopy(value))
         buffer.pos, buffer.full = total % size, total >= size
         if isinstance(buffer, HerReplayBuffer) and total:  # in a larger buffer, the next row is not row 0
             buffer._current_ep_start[buffer.dones[buffer.pos - 1] > 0] = buffer.pos
@@ -133,6 +142,8 @@ class ReplayLog:
 def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
     """Yield attribute, name and array of every array with one row per transition."""
     for attribute, value in vars(buffer).items():
+        if attribute in _ATTRIBUTES:
+            continue
         for key, array in value.items() if isinstance(value, dict) else [("", value)]:
             fits = isinstance(array, np.ndarray) and array.shape[:1] == (buffer.buffer_size,)
             if fits and array.dtype != object:
