@@ -19,8 +19,10 @@ import pytest
 import mygym
 from mygym.cli.main import main
 from mygym.config import load_file
+from mygym.sweeps import executors
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
+from tests.sweeps.executor import TrainingExecutor
 
 FILE = """
 algo: ppo
@@ -96,7 +98,10 @@ def test_past_runs_become_trials(swept: Path, mygym_command: Command, tmp_path: 
     assert not (tmp_path / "other").exists()
 
 
-def test_the_best_trial_is_trained_on(swept: Path, mygym_command: Command, tmp_path: Path) -> None:
+def test_the_best_trial_is_trained_on(
+    swept: Path, mygym_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "LocalExecutor", lambda *_: TrainingExecutor())  # the runs of `swept` are processes
     folder = tmp_path / "copy"
     shutil.copytree(swept, folder)
     code, out, err = mygym_command("sweep", "--resume", str(folder), "--train-on", "1", "--steps", "192")
