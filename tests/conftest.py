@@ -44,7 +44,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mygym")
 
 
-gc.disable()  # until the tests are collected: nothing that this creates is garbage
+gc.disable()  # tests collect it between each other: on the way, a tenth of their time went into it
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,7 +54,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -62,6 +61,13 @@ def old_objects() -> None:
     """Collections of garbage pass over what other modules have left: a second each, after what JAX has compiled."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def garbage() -> None:
+    """Collect garbage where tests have left much of it."""
+    if gc.get_count()[0] > 100_000:
+        gc.collect()
 
 
 @pytest.fixture(autouse=True, scope="session")
