@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 from mygym.registry import REGISTRIES, isolated
+from mygym.sim.bullet import bullet
 
 ROOT = Path(__file__).parent.parent
 
@@ -41,12 +44,16 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mygym")
 
 
-gc.disable()  # until the tests are collected: nothing that this creates is garbage
+gc.disable()  # tests collect it between each other: on the way, a tenth of their time went into it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a single worker begin with the tests that import and compile longest: those of JAX and of the export."""
+    items.sort(key=lambda item: not re.search(r"tests/exporting/|test_weights|jax", item.nodeid))
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -56,11 +63,44 @@ def old_objects() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def garbage() -> None:
+    """Collect garbage where tests have left much of it."""
+    if gc.get_count()[0] > 100_000:
+        gc.collect()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def unsynced() -> Iterator[None]:
     """Write files without waiting for the disk, which takes milliseconds for each; processes of tests do wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def reused_clients() -> Iterator[None]:
+    """Use closed physics clients again, empty: to open one takes as long as to build an environment in it."""
+    opened, free = bullet.connect, list[int]()
+
+    def connect(method: int, **options: Any) -> int:
+        return free.pop() if free and method == bullet.DIRECT else int(opened(method, **options))
+
+    def disconnect(physicsClientId: int) -> None:  # noqa: N803  (Bullet's)
+        if bullet.getConnectionInfo(physicsClientId)["connectionMethod"] != bullet.DIRECT or len(free) == 32:
+            closed(physicsClientId=physicsClientId)
+        else:
+            bullet.resetSimulation(physicsClientId=physicsClientId)
+            free.append(physicsClientId)
+
+    def is_connected(physicsClientId: int) -> bool:  # noqa: N803
+        return physicsClientId not in free and bool(is_open(physicsClientId))
+
+    closed, is_open = bullet.disconnect, bullet.isConnected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bullet, "connect", connect)
+        patch.setattr(bullet, "disconnect", disconnect)
+        patch.setattr(bullet, "isConnected", is_connected)
         yield
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import mygym
-from tests.components import slow_except
 
 BRIEF: dict[str, Any] = {
     "eval": {"every": 10_000_000, "final_episodes": 20},
@@ -30,7 +29,8 @@ The default run, which is off-policy, is in tests/test_api.py, and PPO on `reach
 """
 
 
-@pytest.mark.parametrize("name", slow_except(RUNS, ("imitation",).__contains__))
+@pytest.mark.slow  # tests/algos/test_imitation.py learns from the expert, and the run below from the shaped reward
+@pytest.mark.parametrize("name", RUNS)
 def test_a_short_run_learns(name: str, tmp_path: Path) -> None:
     config, floor = RUNS[name]
     result = mygym.train({**BRIEF, **config, "logdir": str(tmp_path)})

@@ -41,8 +41,8 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
     folder = Path(logdir).expanduser().joinpath(*map(_folder_name, (task, robot, algo, setting)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for suffix in ("", *(f"_{number}" for number in range(2, 10_000))):
-            path = folder / f"seed_{seed}{suffix}"
+        for number in range(1, 10_000):
+            path = folder / (f"seed_{seed}" if number == 1 else f"seed_{seed}_{number}")
             try:
                 path.mkdir()
             except FileExistsError:

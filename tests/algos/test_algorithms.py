@@ -30,7 +30,7 @@ from tests.components import COMBOS, slow_except, small
 SHORT: dict[str, Any] = {
     "steps": 150,
     "n_envs": 2,
-    "task_params": {"horizon": 20},
+    "task_params": {"horizon": 12},
     "eval": {"every": 100, "episodes": 2, "test_episodes": 1, "final_episodes": 3},
     "checkpoint": {"every": 60, "keep": 2},
     "video": {"episodes": 1, "width": 32, "height": 32},
@@ -135,7 +135,7 @@ def test_the_logs_are_complete_and_consistent(algo: str, framework: str, trained
     assert first.startswith("#")
     episodes = list(csv.DictReader(rest))
     assert episodes
-    assert all(0 < int(episode["l"]) <= 20 for episode in episodes)
+    assert all(0 < int(episode["l"]) <= 12 for episode in episodes)
     assert sum(int(episode["l"]) for episode in episodes) <= result.steps
     assert {"r", "l", "t", "is_success"} <= set(episodes[0])
 

@@ -19,8 +19,10 @@ import pytest
 import mygym
 from mygym.cli.main import main
 from mygym.config import load_file
+from mygym.sweeps import executors
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
+from tests.sweeps.executor import TrainingExecutor
 
 FILE = """
 algo: ppo
@@ -37,13 +39,29 @@ sweep: {{trials: {trials}, pruner: {pruner}, objective: {{maximize: mean_return}
 """
 
 
+class OneProcess(executors.LocalExecutor):
+    """Trains the first run in a process, and the others in this process: PyTorch takes seconds to import."""
+
+    first = True
+
+    def submit(self, job: executors.Job) -> Any:
+        handle = super().submit(job) if self.first else TrainingExecutor().submit(job)
+        self.first = False
+        return handle
+
+    def poll(self, handle: Any) -> int | None:
+        return handle if isinstance(handle, int) else super().poll(handle)
+
+
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a sweep of two runs, which all tests of this file share."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "space.yaml").write_text(FILE.format(steps=128, every=64, trials=2, pruner="none"))
-    with pytest.raises(SystemExit) as ended:
-        main(["sweep", str(folder / "space.yaml"), "--workers", "1", "--out", str(folder / "out"), "--json"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executors, "LocalExecutor", OneProcess)
+        with pytest.raises(SystemExit) as ended:
+            main(["sweep", str(folder / "space.yaml"), "--workers", "1", "--out", str(folder / "out"), "--json"])
     assert ended.value.code == 0
     return folder / "out"
 
@@ -96,7 +114,10 @@ def test_past_runs_become_trials(swept: Path, mygym_command: Command, tmp_path: 
     assert not (tmp_path / "other").exists()
 
 
-def test_the_best_trial_is_trained_on(swept: Path, mygym_command: Command, tmp_path: Path) -> None:
+def test_the_best_trial_is_trained_on(
+    swept: Path, mygym_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "LocalExecutor", lambda *_: TrainingExecutor())
     folder = tmp_path / "copy"
     shutil.copytree(swept, folder)
     code, out, err = mygym_command("sweep", "--resume", str(folder), "--train-on", "1", "--steps", "192")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -22,8 +23,10 @@ import numpy as np
 import pytest
 
 import mygym
+from mygym.cli.main import main
 from mygym.demonstrations import Demonstration, load_demonstrations
 from mygym.demonstrations.storage import storing
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
 from tests.conftest import ROOT
 
@@ -223,7 +226,6 @@ def recording(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job inherits it as ignored
     )
     file = tmp_path / ".new.part" / "data" / "main_data.hdf5"
     until = time.monotonic() + 60
@@ -250,11 +252,23 @@ def test_killed_process_leaves_no_dataset_and_the_next_process_cleans_up(
     assert len(load_demonstrations(tmp_path / "new")) == 2
 
 
-def test_ctrl_c_leaves_nothing(recording: subprocess.Popen[str], tmp_path: Path) -> None:
-    recording.send_signal(signal.SIGINT)
-    _, stderr = recording.communicate(timeout=60)
-    assert recording.returncode == 130
-    assert stderr == "\nSIGINT: stopping after this episode; again: at once\ninterrupted\n"
+def test_ctrl_c_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    steps, step = itertools.count(), RobotEnv.step
+
+    def interrupted(env: RobotEnv, action: Any) -> Any:
+        if next(steps) == 60:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(env, action)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(RobotEnv, "step", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits it as ignored
+    with pytest.raises(SystemExit) as end:
+        main(["demos", "reach", "--episodes", "20", "--out", "new"])
+    signal.signal(signal.SIGINT, before)
+    assert end.value.code == 130
+    assert 60 < next(steps) < 120, "after this episode"
+    assert capfd.readouterr().err == "\nSIGINT: stopping after this episode; again: at once\ninterrupted\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -338,23 +352,16 @@ def test_dataset_without_episodes_is_refused(copied: Path) -> None:
         load_demonstrations(copied)
 
 
-def test_missing_extra_is_reported(dataset: Path, python: Callable[..., Any], tmp_path: Path) -> None:
-    """One process for all packages and commands: most of the time is its start."""
-    code = f"""
-import sys
-sys.modules |= dict.fromkeys(["minari", "h5py"])
-from mygym.cli.main import main
-for package in ("minari", "h5py"):
-    sys.modules[package] = None
-    for words in (["demos", "reach", "--out", "new"], ["replay", {str(dataset)!r}]):
-        try:
-            main(words)
-        except SystemExit as end:
-            print(end.code)
-    del sys.modules[package]
-"""
-    done = python("-c", code)
-    assert (done.returncode, done.stdout) == (0, "2\n" * 4)
-    expected = 'error: demonstrations: needs the package {!r}: pip install "mygym[demos]"\n'
-    assert done.stderr == expected.format("minari") * 2 + expected.format("h5py") * 2
+@pytest.mark.parametrize("package", ["minari", "h5py"])
+@pytest.mark.parametrize("command", ["demos", "replay"])
+def test_missing_extra_is_reported(
+    package: str, command: str, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit) as end:
+        main(["demos", "reach", "--out", "new"] if command == "demos" else ["replay", str(dataset)])
+    assert end.value.code == 2
+    message = f'error: demonstrations: needs the package {package!r}: pip install "mygym[demos]"\n'
+    assert capsys.readouterr() == ("", message)
     assert list(tmp_path.iterdir()) == []

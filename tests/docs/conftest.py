@@ -29,6 +29,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+@pytest.fixture(scope="session")
+def exported(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The exported policy of the default run."""
+    path = tmp_path_factory.mktemp("exported") / "reach.onnx"
+    mygym.export(next(runs.rglob("seed_0")), path)
+    return path
+
+
 @pytest.fixture
 def used_project(project: Path, runs: Path) -> Path:
     """A fresh copy of the project with the default run."""

@@ -20,6 +20,7 @@ import pytest
 
 from mygym.cli import dry_run
 from mygym.cli.main import run
+from mygym.exporting import export
 from mygym.registry import registry
 from mygym.sweeps import batch, executors, population, ray_executor, slurm_executor
 from tests.short_checks import shorten
@@ -50,14 +51,30 @@ FAST = "--set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0
 FEWER = {
     "multitask": "--set n_envs=3",  # at least one for each task
     "--strategy ewc": "--set n_envs=1 --set algo_params.n_steps=50 --set algo_params.batch_size=50",
+    "--dry-run": "--set n_envs=2",
     "--algo (?!sac|td3|tqc)": "--set n_envs=2",  # the length of a rollout is that of each environment
     "^(?!.*--algo).*--task ": "--set n_envs=8",  # the default of some tasks is 32
     "": "",
 }
 """Pattern of a command that trains → its environments; the first that is found counts."""
 
-SHORTER = {"warm_start=500": "warm_start=20", "population=16": "population=8", "--seeds 5 --jobs 2": "--seed 0"}
+SHORTER = {
+    "warm_start=500": "warm_start=20",
+    "population=16": "population=8",
+    "--seeds 5 --jobs 2": "--seed 0",
+    "--trials 12": "--trials 3",
+    "--trials 16": "--trials 4",
+    "--trials 20": "--trials 5",
+    "--trials 40": "--trials 5",
+    "--train-on 10": "--train-on 2",
+}
 """Values in commands that take long → what runs instead."""
+
+FEW_TRIALS = "--set sweep.trials=4"
+"""Added to a sweep whose trials come from its file."""
+
+FEW_GENERATIONS = "--set sweep.population.members=4 --set sweep.population.generations=2"
+"""Added to a population."""
 
 SMALL_FILM = "--set video.width=96 --set video.height=72"
 
@@ -182,6 +199,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
         shorten(patch)
         patch.setattr(dry_run, "STEPS", 2)
         patch.setattr(batch, "POLL", 0.0)
+        patch.setattr(export, "TOGETHER", 2)
         for module, name in SWEEP_EXECUTORS.items():  # tests/cli/test_sweep.py and tests/sweeps train
             patch.setattr(module, name, lambda *arguments: InstantExecutor())
         patch.setattr(population, "branch", lambda run, target, values: shutil.copytree(run, target))
@@ -243,6 +261,7 @@ def follow(command: str, folder: Path, build_only: bool = False) -> str:
 
 def quick_python(text: str) -> str:
     """Python code with fewer env steps and episodes."""
+    text = re.sub(r"\btotal_timesteps=1\d\d\b", "total_timesteps=104", text)  # a few after `learning_starts`
     return re.sub(r"\bepisodes=\d+", "episodes=2", re.sub(r'"steps": [\d_]+', FAST_PYTHON, text))
 
 
@@ -256,10 +275,15 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
             return bare
         if "--framework jax" in bare:
             return f"{bare} --dry-run"  # compiles for long; tests/algos trains it
+        bare += " --dry-run" if build_only else ""
         envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
         steps = STRATEGY_STEPS if "--strategy" in words else STEPS
-        return " ".join([bare, f"--steps {steps}", FAST, envs, demos, "--dry-run" if build_only else ""]).strip()
+        return " ".join([bare, f"--steps {steps}", FAST, envs, demos]).strip()
+    if program == ("mygym", "sweep") and "population" in bare:
+        return f"{bare} {FEW_GENERATIONS}"
+    if program == ("mygym", "sweep") and "configs/" in bare:
+        return f"{bare} {FEW_TRIALS}"
     if program in {("mygym", "card"), ("mygym", "parity"), ("mygym", "run")}:
         return f"{bare} --episodes 1"
     films = "--failure-videos" in words or {"--policy", "--video"} <= set(words)

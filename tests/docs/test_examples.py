@@ -15,7 +15,7 @@ import mygym
 import mygym.errors
 from mygym.checks import check
 from mygym.cli.describe import complete_config
-from mygym.config import load_file
+from mygym.config import load_file, merged
 from mygym.config.json_schema import json_schema
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs import env_factory, model_factory
@@ -144,12 +144,11 @@ def test_config(path: Path, tmp_path: Path) -> None:
     content = load_file(path)
     settled = resolve_config(content).config
     warm = settled.algo_params.get("learning_starts", 0) // settled.n_envs + 4  # a few updates of the networks
-    n_envs = min(settled.n_envs, 8)
-    short = {"steps": warm * settled.n_envs, "n_envs": n_envs, "eval": {"episodes": 1, "final_episodes": 1}}
-    short["logdir"] = str(tmp_path)
+    short = {"steps": warm * settled.n_envs, "n_envs": min(settled.n_envs, 8), "task_params": {"horizon": 30}}
+    short |= {"eval": {"episodes": 1, "final_episodes": 1}, "logdir": str(tmp_path)}
     if settled.algo == "dagger":
         short["training_params"] = {"gradient_steps": 2}
-    result = mygym.train({**content, **QUIET, **short})
+    result = mygym.train(merged(content, {**QUIET, **short}))
     assert (result.status, result.task, result.algo) == ("done", content["task"], content["algo"])
     assert result.path.is_relative_to(tmp_path)
 
@@ -202,7 +201,9 @@ def test_a_complete_config_runs(algo: str, framework: str, tmp_path: Path) -> No
     warm = params.get("learning_starts", 0) // content["n_envs"] + 4
     short = {"steps": warm * content["n_envs"], "eval": {**content["eval"], **FEW_EPISODES}}
     quick = {**short, "video": {**content["video"], "episodes": 0}, "tensorboard": False, "logdir": str(tmp_path)}
-    fewer = {key: value for key, value in {"n_delta": 2, "n_top": 1, "n_epochs": 1}.items() if key in params}
+    few = {"n_delta": 2, "n_top": 1, "n_epochs": 1, "population": 4, "elites": 2}
+    few |= {"n_steps": 32} if "n_epochs" in params else {}
+    fewer = {key: value for key, value in few.items() if key in params}
     result = mygym.train({**content, **quick, "algo_params": {**params, **fewer}})
     assert result.status == "done"
     if framework == "pytorch" and algo in ("ppo", "sac"):  # the config is complete: weights equal those of the defaults

@@ -121,7 +121,8 @@ def in_this_process(name: str, folder: Path, patch: pytest.MonkeyPatch) -> list[
     shell = InteractiveShell.instance()
     patch.setattr(shell, "enable_gui", lambda gui=None: None)  # a terminal's and a kernel's shells have event loops
     shell.enable_matplotlib("inline")
-    select_figure_formats(shell, {"png"})  # enabled once only, in the first shell of a process
+    # Enabled once only, in the first shell of a process; without margins, for which each figure is drawn again.
+    select_figure_formats(shell, {"png"}, bbox_inches=None)
     patch.setattr(shell, "system", lambda command: run_line(shell.var_expand(command), folder))
     outputs = []
     try:

@@ -18,6 +18,7 @@ from mygym.algos.stable_baselines import SAC
 from mygym.cli.main import main
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError, RunError
+from mygym.exporting import export
 from mygym.exporting.export import TOLERANCE, Export
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.playing import play
@@ -73,7 +74,8 @@ def test_the_description_names_everything_that_a_robot_needs(exported: Export, t
     assert description["versions"]["mygym"] == mygym.__version__
 
 
-def test_the_description_of_flat_observations_covers_them(tmp_path: Path) -> None:
+def test_the_description_of_flat_observations_covers_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "TOGETHER", 2)
     tasks = {"tasks": ["reach", "push"], "identify": "one_hot"}
     config = {"algo": "ars", "n_envs": 2, "strategy": "multitask", "strategy_params": tasks}
     path = mygym.export(save_run(tmp_path, config)).path

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,23 +16,29 @@ from mygym.registry import Algorithm
 from mygym.registry.inheritance import complete
 from mygym.runs.checkpoints.algorithm_state import unsaved
 from mygym.runs.curves import Curves
-from mygym.runs.jax_runner import JaxRunner
 from mygym.runs.loop import Loop
 
 
-class Shaker(JaxRunner):
-    """Scales the weights of the actor by random factors."""
+@cache
+def shaker_class() -> Any:
+    """Return a runner that scales the weights of the actor by random factors; JAX is imported when it is used."""
+    import jax
 
-    def training(self, loop: Loop, *, noise: float = 0.1) -> Curves:
-        import jax
+    from mygym.runs.jax_runner import JaxRunner
 
-        policy = self.policy
-        while loop.next_iteration():
-            loop.step(np.zeros((1, 3)))
-            factor = jax.numpy.exp(noise * jax.random.normal(self.next_key()))
-            params = jax.tree.map(factor.__mul__, policy.actor_state.params)
-            policy.actor_state = policy.actor_state.replace(params=params)
-        return loop.curves()
+    class Shaker(JaxRunner):
+        """Scales the weights of the actor."""
+
+        def training(self, loop: Loop, *, noise: float = 0.1) -> Curves:
+            policy = self.policy
+            while loop.next_iteration():
+                loop.step(np.zeros((1, 3)))
+                factor = jax.numpy.exp(noise * jax.random.normal(self.next_key()))
+                params = jax.tree.map(factor.__mul__, policy.actor_state.params)
+                policy.actor_state = policy.actor_state.replace(params=params)
+            return loop.curves()
+
+    return Shaker
 
 
 @pytest.fixture
@@ -40,8 +48,8 @@ def env() -> Iterator[DummyVecEnv]:
     envs.close()
 
 
-def shaker(env: DummyVecEnv, seed: int = 0) -> Shaker:
-    return Shaker("MlpPolicy", env, seed=seed, device="cpu", policy_kwargs={"net_arch": [4]})
+def shaker(env: DummyVecEnv, seed: int = 0) -> Any:
+    return shaker_class()("MlpPolicy", env, seed=seed, device="cpu", policy_kwargs={"net_arch": [4]})
 
 
 def test_a_state_continues_exactly_in_another_runner(env: DummyVecEnv, tmp_path: Path) -> None:
@@ -56,7 +64,7 @@ def test_a_state_continues_exactly_in_another_runner(env: DummyVecEnv, tmp_path:
     np.testing.assert_array_equal(*actions)
     np.testing.assert_array_equal(first.next_key(), second.next_key())
     first.save(tmp_path / "model.zip")
-    loaded = Shaker.load(tmp_path / "model.zip", env=env, device="cpu")
+    loaded = shaker_class().load(tmp_path / "model.zip", env=env, device="cpu")
     np.testing.assert_array_equal(loaded.predict(observations, deterministic=True)[0], actions[0])
 
 
@@ -70,6 +78,6 @@ def test_the_learning_rate_reaches_both_optimizers(env: DummyVecEnv) -> None:
 
 
 def test_it_gets_flat_observations() -> None:
-    entry = Algorithm("shaker", "jax", Shaker)
+    entry = Algorithm("shaker", "jax", shaker_class())
     assert not complete(entry, {"policy": "MlpPolicy"}).dict_observations
     assert complete(entry, {"policy": "MlpPolicy", "dict_observations": True}).dict_observations

@@ -6,18 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 import torch
-from flax.core import FrozenDict
-from flax.training.train_state import TrainState
 from safetensors.torch import load_file
 
 import mygym
-from mygym.algos import sbx
 from mygym.config import merged
 from mygym.errors import RunError
 from mygym.registry import register_algorithm
@@ -101,24 +95,27 @@ def test_policy_of_the_other_framework_is_refused(tmp_path: Path) -> None:
 
 # Trees --------------------------------------------------------------------------------------------------------------
 
-ARRAYS: dict[str, Callable[[], Any]] = {
-    "float32": lambda: jnp.asarray([1.5, np.nan, -0.0], jnp.float32),
-    "bfloat16": lambda: jnp.asarray([[1.1, -3.3]], jnp.bfloat16),
-    "float16": lambda: jnp.asarray(7.1, jnp.float16),
-    "bool": lambda: jnp.asarray([True, False]),
-    "empty": lambda: jnp.zeros((0, 3), jnp.int8),
-    "weak": lambda: jnp.asarray(0.1),
-    "weak int": lambda: jnp.asarray(3),
-    "strong": lambda: jnp.asarray(0.1, jnp.float32),
-    "old key": lambda: jax.random.PRNGKey(3),
-    "key": lambda: jax.random.key(3),
-    "keys of another generator": lambda: jax.random.split(jax.random.key(3, impl="rbg"), 2),
+ARRAYS: dict[str, Callable[[Any], Any]] = {
+    "float32": lambda jax: jax.numpy.asarray([1.5, np.nan, -0.0], jax.numpy.float32),
+    "bfloat16": lambda jax: jax.numpy.asarray([[1.1, -3.3]], jax.numpy.bfloat16),
+    "float16": lambda jax: jax.numpy.asarray(7.1, jax.numpy.float16),
+    "bool": lambda jax: jax.numpy.asarray([True, False]),
+    "empty": lambda jax: jax.numpy.zeros((0, 3), jax.numpy.int8),
+    "weak": lambda jax: jax.numpy.asarray(0.1),
+    "weak int": lambda jax: jax.numpy.asarray(3),
+    "strong": lambda jax: jax.numpy.asarray(0.1, jax.numpy.float32),
+    "old key": lambda jax: jax.random.PRNGKey(3),
+    "key": lambda jax: jax.random.key(3),
+    "keys of another generator": lambda jax: jax.random.split(jax.random.key(3, impl="rbg"), 2),
 }
+"""Name → array, made with the package; it is imported when a test runs, not when tests are collected."""
 
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_jax_arrays_are_restored_bit_by_bit(name: str) -> None:
-    array = ARRAYS[name]()
+    import jax
+
+    array = ARRAYS[name](jax)
     tree = {"list": [array, None, {"nested": (array,)}]}
     again = serialization.from_files(serialization.to_files(tree))["list"][2]["nested"][0]
     assert (again.dtype, again.shape) == (array.dtype, array.shape)
@@ -128,12 +125,20 @@ def test_jax_arrays_are_restored_bit_by_bit(name: str) -> None:
         assert jax.random.key_impl(again) == jax.random.key_impl(array)
 
 
-def train_state(width: int = 3) -> TrainState:
+def train_state(width: int = 3) -> Any:
+    """Return a `TrainState` of flax."""
+    import jax.numpy as jnp
+    import optax
+    from flax.training.train_state import TrainState
+
     params = {"dense": {"kernel": jnp.ones((2, width)), "bias": jnp.zeros(width)}}
     return TrainState.create(apply_fn=None, params=params, tx=optax.adam(1e-3))
 
 
 def test_filled_checks_names_shapes_and_types() -> None:
+    import jax
+    import jax.numpy as jnp
+
     tree = train_state()
     trained = tree.apply_gradients(grads=jax.tree_util.tree_map(jnp.ones_like, tree.params))
     filled = pytrees.filled(tree, pytrees.leaves(trained))
@@ -146,42 +151,54 @@ def test_filled_checks_names_shapes_and_types() -> None:
     keys = {"key": jax.random.key(0), "keys": jax.random.split(jax.random.key(0))}
     assert pytrees.filled(keys, dict(keys))["key"] is keys["key"]
     with pytest.raises(ValueError, match=r"keys is key<rbg>\[2\], not key<fry>\[2\]"):
-        pytrees.filled(keys, {**keys, "keys": ARRAYS["keys of another generator"]()})
+        pytrees.filled(keys, {**keys, "keys": ARRAYS["keys of another generator"](jax)})
     with pytest.raises(ValueError, match=r"missing: step; unknown: steps"):
         pytrees.filled(tree, {("steps" if key == "step" else key): leaf for key, leaf in pytrees.leaves(tree).items()})
 
 
 def test_trees_without_unique_names_are_refused() -> None:
+    import jax.numpy as jnp
+
     cyclic: list[Any] = [jnp.ones(1)]
     cyclic.append(cyclic)
     for value in ({1: jnp.ones(1), "a": jnp.ones(1)}, cyclic, {"a.b": jnp.ones(1), "a": {"b": jnp.ones(1)}}, {}, 3):
         assert not pytrees.is_tree(value)
 
 
-class Curious(sbx.SAC):
-    """Algorithm with additional state of every kind that JAX has."""
+def curious() -> type:
+    """Return an algorithm with additional state of every kind that JAX has."""
+    import jax
+    import jax.numpy as jnp
+    from flax.core import FrozenDict
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.extra_key = jax.random.key(1)
-        self.curiosity = train_state()
-        self.ensemble = [train_state(), train_state()]
-        self.frozen = FrozenDict({"mean": jnp.zeros(3)})
-        self.history: list[Any] = []
+    from mygym.algos import sbx
 
-    def train(self, *args: Any, **kwargs: Any) -> None:
-        super().train(*args, **kwargs)
-        self.extra_key, key = jax.random.split(self.extra_key)
-        grads = jax.tree_util.tree_map(lambda x: jax.random.normal(key, x.shape), self.curiosity.params)
-        self.curiosity = self.curiosity.apply_gradients(grads=grads)
-        self.ensemble[0] = self.ensemble[0].apply_gradients(grads=grads)
-        self.frozen = self.frozen.copy({"mean": self.frozen["mean"] + self.ensemble[0].params["dense"]["bias"]})
-        self.history.append(self.frozen["mean"].sum())
-        self.logger.record_mean("train/curiosity", float(self.history[-1]))
+    class Curious(sbx.SAC):
+        """Soft actor-critic with such state."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.extra_key = jax.random.key(1)
+            self.curiosity = train_state()
+            self.ensemble = [train_state(), train_state()]
+            self.frozen = FrozenDict({"mean": jnp.zeros(3)})
+            self.history: list[Any] = []
+
+        def train(self, *args: Any, **kwargs: Any) -> None:
+            super().train(*args, **kwargs)
+            self.extra_key, key = jax.random.split(self.extra_key)
+            grads = jax.tree_util.tree_map(lambda x: jax.random.normal(key, x.shape), self.curiosity.params)
+            self.curiosity = self.curiosity.apply_gradients(grads=grads)
+            self.ensemble[0] = self.ensemble[0].apply_gradients(grads=grads)
+            self.frozen = self.frozen.copy({"mean": self.frozen["mean"] + self.ensemble[0].params["dense"]["bias"]})
+            self.history.append(self.frozen["mean"].sum())
+            self.logger.record_mean("train/curiosity", float(self.history[-1]))
+
+    return Curious
 
 
 def test_custom_jax_algorithm_resumes(tmp_path: Path, capsys: Any) -> None:
-    register_algorithm("curious", framework="jax")(Curious)
+    register_algorithm("curious", framework="jax")(curious())
     reference = mygym.train(config("sac", tmp_path / "whole", "jax", steps=160) | {"algo": "curious"})
     run = stopped(config("sac", tmp_path / "stopped", "jax", steps=160) | {"algo": "curious"}, step=130)
     mygym.train(resume=run)
@@ -190,6 +207,9 @@ def test_custom_jax_algorithm_resumes(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_random_keys_and_counters_of_jax_are_restored() -> None:
+    import jax
+    import jax.numpy as jnp
+
     model, other = build("sac", "jax"), build("sac", "jax")
     model.policy.noise_key, model.reset_idx = jax.random.split(model.policy.noise_key)[1], 3
     load_algorithm_state(other, algorithm_state(model))
@@ -198,6 +218,8 @@ def test_random_keys_and_counters_of_jax_are_restored() -> None:
 
 
 def test_state_of_other_networks_is_refused() -> None:
+    import jax.numpy as jnp
+
     model, saved = build("td3", "jax"), build("td3", "jax").state_dict()
     for content, words in (
         (merged(saved, {"policy": {"actor_state": {"step": jnp.zeros(2)}}}), r"actor_state of .*step is float32\[2\]"),

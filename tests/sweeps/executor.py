@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -34,7 +35,8 @@ class TrainingExecutor:
         if len(self.started) == self.dies_at:
             raise KeyboardInterrupt
         self.started.append(job.words())
-        train.main(self.started[-1])
+        with job.log.open("a", encoding="utf-8") as log, contextlib.redirect_stderr(log):
+            train.main(self.started[-1])
         return 0
 
     def poll(self, handle: int) -> int:

@@ -113,7 +113,7 @@ def config(algo: str, logdir: Path, **params: Any) -> dict[str, Any]:
         "strategy": "mixture",
         "strategy_params": {"candidates": 4, "tries": 1, **params},
         "task_params": {"horizon": 10},
-        "steps": 240,
+        "steps": 120,
         "n_envs": 2,
         "stop_at_success": None,
         "eval": {"every": 1_000, "episodes": 1, "final_episodes": 1},
