@@ -156,14 +156,14 @@ class FrameReplayBuffer(DictReplayBuffer):
 
     def load_separate_rows(self, arrays: Mapping[str, NDArray[Any]], oldest: int) -> Arrays:
         """Add the arrays of `separate_rows` for the rows from `oldest`; return the other arrays."""
-        others = dict(arrays)
-        numbers = others.pop(NUMBERS, ())
-        columns = {name: others.pop(SEPARATE + name) for name in self.observations if SEPARATE + name in others}
+        rest = dict(arrays)
+        numbers = rest.pop(NUMBERS, ())
+        columns = {name: rest.pop(SEPARATE + name) for name in self.observations if SEPARATE + name in rest}
         for index, (row, env) in enumerate(numbers):
             if row >= oldest:
                 slot = int(row) % self.buffer_size, int(env)
                 self.separate[slot] = {name: column[index].copy() for name, column in columns.items()}
-        return others
+        return rest
 
 
 def images_of(space: spaces.Space[Any]) -> Iterator[str]:
