@@ -21,6 +21,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from docs.notebooks import as_shown, joined, without_folders
+from mygym.checks import stages, teaching
 from tests.docs.documents import BIN, ROOT, STEPS, STRATEGY_STEPS, in_process
 from tests.docs.documents import shell as run_in_shell
 
@@ -224,8 +225,8 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
 
 
 def test_learning(execute: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mygym.checks.teaching.EPISODES", 1)
-    monkeypatch.setattr("mygym.checks.stages.EPISODES", 2)
+    monkeypatch.setattr(teaching, "EPISODES", 1)
+    monkeypatch.setattr(stages, "EPISODES", 2)
     outputs = execute("05_learning.ipynb")
     text = printed(outputs)
     assert re.search(r"sparse +changes in +0\.0% of", text)
