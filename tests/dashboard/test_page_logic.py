@@ -130,3 +130,27 @@ def test_the_form_follows_the_algorithm_beside_another_mistake(
         assert not service.jobs.queue.in_state("queued", "started")
 
     visit(scenario)
+
+
+@pytest.mark.parametrize(("theme", "dark"), [("dark", True), ("light", False), ("system", None), ("purple", None)])
+def test_the_browser_keeps_the_theme(
+    visit: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch, theme: str, dark: bool | None
+) -> None:
+    scripts: list[str] = []
+    monkeypatch.setattr(ui, "run_javascript", scripts.append)
+
+    async def scenario(user: User) -> None:
+        await user.open("/")
+        (selection,) = [each for each in user.find(ui.select).elements if each.props.get("aria-label") == "Theme"]
+        assert selection.value == "system"
+        if theme in selection.options:
+            selection.value = "light" if theme != "light" else "dark"
+            selection.value = theme
+            (cookie,) = [script for script in scripts[-1:] if f"mygym_theme={theme};" in script]
+            assert "SameSite=Strict" in cookie
+        user.http_client.cookies.set("mygym_theme", theme)
+        await user.open("/compare")
+        (dark_mode,) = user.find(ui.dark_mode).elements
+        assert dark_mode.value is dark
+
+    visit(scenario)

@@ -25,6 +25,12 @@ COLORS: Mapping[str, str] = {
 }
 """Status of a run → colour of its badge."""
 
+THEMES = {"system": None, "light": False, "dark": True}
+"""Theme → value of the dark mode; None: as the browser prefers."""
+
+THEME_COOKIE = "mygym_theme"
+"""Name of the cookie that keeps the theme of a browser."""
+
 STYLE = """
 <style>
 .nicegui-content { padding: 0 }
@@ -50,8 +56,25 @@ def frame(title: str) -> Iterator[None]:
             link = ui.link(name, address).classes("text-white no-underline")
             if name == title:
                 link.classes("font-bold").style("border-bottom: 2px solid #f59e0b").props('aria-current="page"')
+        _theme_switch()
     with ui.column().classes("w-full max-w-screen-xl mx-auto p-4 gap-4").props("role=main"):
         yield
+
+
+def _theme_switch() -> None:
+    """Show the selection of the theme, which the browser keeps in a cookie."""
+    request = ui.context.client.request
+    kept = request.cookies.get(THEME_COOKIE) if request else None
+    theme = kept if kept in THEMES else "system"
+    dark_mode = ui.dark_mode(THEMES[theme])
+
+    def apply(selected: str) -> None:
+        dark_mode.value = THEMES[selected]
+        cookie = f"{THEME_COOKIE}={selected}; path=/; max-age=31536000; SameSite=Strict"
+        ui.run_javascript(f"document.cookie = '{cookie}'")
+
+    selection = ui.select(list(THEMES), value=theme, on_change=lambda event: apply(event.value))
+    selection.props("dark dense borderless options-dense prefix=Theme: aria-label=Theme").classes("ml-auto")
 
 
 def heading(text: str) -> None:
