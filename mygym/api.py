@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.demonstrations.collection import demonstrate
 from mygym.demonstrations.episodes import Demonstrations
+from mygym.demonstrations.images import record_images
 from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.replays import replay
@@ -45,6 +46,7 @@ __all__ = [
     "load",
     "load_demonstrations",
     "make_env",
+    "record_images",
     "replay",
     "results",
     "search",

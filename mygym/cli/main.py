@@ -34,6 +34,7 @@ COMMANDS = {
     "sweep": "search for the values of a config whose runs are the best",
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
+    "dataset": "record images with masks, boxes and depth, in COCO's format",
     "replay": "replay and film demonstrations",
     "export": "write the policy of a run as an ONNX file",
     "run": "play an exported policy, without torch",

@@ -1,4 +1,4 @@
-"""Demonstrations: recording, storage, loading, checks and replay of episodes.
+"""Demonstrations: recording, storage, loading, checks and replay of episodes; images of episodes.
 
 collection     `demonstrate`: a new dataset from the episodes of a policy
 recording      recording of an episode
@@ -6,6 +6,9 @@ keyboard       policy that is driven by the keyboard
 sliders        sliders of the window
 episodes       data classes of recorded episodes
 storage        Minari datasets
+images         `record_images`: images of episodes as a COCO data set
+coco           masks, boxes and categories in COCO's format
+folders        folders of data sets, complete or absent
 loading        loading of a dataset
 compatibility  checks that demonstrations fit a run
 replays        `replay`: comparison of repeated episodes with the stored episodes

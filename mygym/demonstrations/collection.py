@@ -78,7 +78,7 @@ def demonstrate(
     with contextlib.ExitStack() as stack:
         rendering = {"render_mode": "human"} if policy == KEYBOARD else {}
         env = stack.enter_context(contextlib.closing(env_factory.make_env(plan, **rendering)))
-        bar = stack.enter_context(_bar(episodes))
+        bar = stack.enter_context(progress_bar(episodes, "episode"))
         recorded: Predicts
         if from_run:
             recorded = load(policy, trust=trust)
@@ -125,8 +125,8 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
     return [float(level) for level in numbers]
 
 
-def _bar(episodes: int) -> Any:
-    """Return a progress bar, hidden if stderr is not a terminal."""
+def progress_bar(total: int, unit: str) -> Any:
+    """Return a progress bar of `total` units, hidden if stderr is not a terminal."""
     from tqdm import tqdm
 
-    return tqdm(total=episodes, unit="episode", dynamic_ncols=True, disable=not sys.stderr.isatty())
+    return tqdm(total=total, unit=unit, dynamic_ncols=True, disable=not sys.stderr.isatty())

@@ -6,21 +6,18 @@ import contextlib
 import copy
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-from filelock import FileLock, Timeout
 from gymnasium import spaces
 
 from mygym.demonstrations.episodes import Demonstration
+from mygym.demonstrations.folders import new_folder, writing
 from mygym.envs.ids import ANY_TASK
-from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import resolve
-from mygym.runs import directory, files
 
 DATA = "data"
 """Subfolder in which `minari.load_dataset` expects the files of a dataset."""
@@ -74,9 +71,8 @@ def storing(
     if arguments is not None:
         spec = copy.deepcopy(gymnasium.spec(ANY_TASK))
         spec.kwargs = dict(arguments)
-    temporary = path.absolute().with_name(f".{path.name}.part")  # Minari cannot measure files under a relative path
-    with _exclusive_folder(temporary):
-        with _writing(path):
+    with new_folder(path) as temporary:
+        with writing(path):
             storage = resolve("minari.dataset.minari_storage:MinariStorage").new(
                 temporary / DATA,
                 observation_space,
@@ -89,53 +85,10 @@ def storing(
             lambda demonstration: _store_episode(path, storage, demonstration),
             lambda about: _store_metadata(path, storage, about),
         )
-        with _writing(path):
+        with writing(path):
             for file in (temporary / DATA).iterdir():
                 with file.open("rb+") as written:
                     os.fsync(written.fileno())
-            (temporary / directory.LOCK).unlink(missing_ok=True)
-            temporary.rename(path)
-
-
-@contextlib.contextmanager
-def _exclusive_folder(temporary: Path) -> Iterator[None]:
-    """Create an empty folder, locked against other processes; remove it when the block ends.
-
-    Raises:
-        ConfigError: Another process holds the lock, or the folder contains foreign files.
-        RunError: The folder cannot be written.
-    """
-    with _writing(temporary):
-        temporary.mkdir(parents=True, exist_ok=True)
-        removable = (temporary / directory.LOCK).exists() or not any(temporary.iterdir())
-    if not removable:
-        why = "exists and was not written by mygym demos"
-        raise ConfigError(bad_value("out", str(temporary), "another folder", why))
-    lock = FileLock(temporary / directory.LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        why = "is being written by another process"
-        raise ConfigError(bad_value("out", str(temporary), "another folder", why)) from None
-    try:
-        with _writing(temporary):
-            for remains in temporary.iterdir():
-                if remains.name != directory.LOCK:
-                    files.remove(remains)
-        yield
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        lock.release()
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Convert system errors as `files.writing` does, with messages in one line, because HDF5's have several lines."""
-    try:
-        with files.writing(path):
-            yield
-    except RunError as error:
-        raise RunError(" ".join(str(error).split())) from error
 
 
 def _store_episode(path: Path, storage: Any, demonstration: Demonstration) -> None:
@@ -151,7 +104,7 @@ def _store_episode(path: Path, storage: Any, demonstration: Demonstration) -> No
         truncations=demonstration.truncated,
         infos=infos,
     )
-    with _writing(path):
+    with writing(path):
         _check_space_left(storage.data_path / HDF5, demonstration)
         number = storage.total_episodes
         storage.update_episodes([buffer])
@@ -178,7 +131,7 @@ def _check_space_left(file: Path, demonstration: Demonstration) -> None:
 
 def _store_metadata(path: Path, storage: Any, about: Mapping[str, Any]) -> None:
     name = re.sub(r"[^-\w]", "_", path.name)
-    with _writing(path):
+    with writing(path):
         storage.update_metadata(
             {
                 "dataset_id": name if re.search(r"[-_\w]-v\d+$", name) else f"{name}-v0",

@@ -53,8 +53,12 @@ def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def checked_episodes(count: Any) -> int:
-    """Return a number of episodes.
+def checked_episodes(count: Any, key: str = "episodes") -> int:
+    """Return a number of episodes or images.
+
+    Args:
+        count: The number.
+        key: Name of the argument, for the message.
 
     Raises:
         ConfigError: It is not a whole number, less than 1, or more than `MOST_EPISODES`.
@@ -63,7 +67,7 @@ def checked_episodes(count: Any) -> int:
         number = operator.index(count)
     except TypeError:
         number = 0
-    _check("episodes", count, 1 <= number <= MOST_EPISODES, f"a whole number from 1 to {MOST_EPISODES}")
+    _check(key, count, 1 <= number <= MOST_EPISODES, f"a whole number from 1 to {MOST_EPISODES}")
     return number
 
 

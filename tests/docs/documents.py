@@ -291,6 +291,8 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if films else "")
     if "--record-latency" in words:
         return f"{bare} --seconds 0.2"
+    if program == ("mygym", "dataset"):
+        return f"{bare} --images 4"
     if program == ("mygym", "view") and "camera" in words:
         return bare
     if program == ("mygym", "view"):
