@@ -34,6 +34,12 @@ PARSER = command(
     ),
     argument("--partial", default="1", metavar="SHARE", help="keep this share of each episode, from a random start"),
     argument("--keep-failures", action="store_true", help="also keep episodes that end without success"),
+    argument(
+        "--format",
+        default="minari",
+        metavar="F",
+        help="minari (default), which mygym reads; or lerobot: LeRobotDataset v3.0, with the cameras of `observations`",
+    ),
     TRUST,
     config_flags=CONFIG_FLAGS.keys() - UNUSED_FLAGS,
     examples="""
@@ -43,10 +49,11 @@ mygym demos AGMDW --episodes 50 --partial 0.5 --out demos/partial
 mygym demos --policy runs/reach/panda/sac/1a2b3c4d/seed_0 --out demos/reach
 mygym demos push --policy keyboard --episodes 10 --set task_params.horizon=300 --out demos/keyboard
 mygym demos push --policy random --keep-failures --out demos/random
+mygym demos push --format lerobot --set observations='[image, image:wrist, joint_position]' --out demos/lerobot
 mygym replay demos/pick --episode 3 --camera top --video pick.mp4
 """,
     notes="""
-The dataset has Minari's format. `actions` are the executed actions, noise included; `infos["expert_action"]` are the
+In Minari's format `actions` are the executed actions, noise included; `infos["expert_action"]` are the
 actions of the scripted expert in the same states, for every acting policy. Seed and actions repeat an episode exactly.
 The last line printed is `dataset: PATH`.
 """,
@@ -89,6 +96,7 @@ def main(arguments: Sequence[str]) -> None:
         keep_failures=options.keep_failures,
         seed=seed,
         trust=options.trust,
+        format=options.format,
     )
     solved, attempts = dataset.about["solved"], dataset.about["attempts"]
     rate = f"{solved / attempts:.1%} of {attempts} attempts solved"

@@ -6,6 +6,7 @@ keyboard       policy that is driven by the keyboard
 sliders        sliders of the window
 episodes       data classes of recorded episodes
 storage        Minari datasets
+lerobot        data sets in the format of LeRobotDataset v3.0
 images         `record_images`: images of episodes as a COCO data set
 coco           masks, boxes and categories in COCO's format
 folders        folders of data sets, complete or absent

@@ -5,25 +5,37 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mygym.demonstrations import storage
-from mygym.demonstrations.episodes import Demonstrations
+import numpy as np
+
+from mygym.demonstrations import lerobot, storage
+from mygym.demonstrations.episodes import Demonstration, Demonstrations, Observations
 from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.recording import attempts
 from mygym.envs.arguments import checked_episodes, checked_seed
+from mygym.envs.multi_task_env import AnyEnv
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import directory, env_factory, files
 from mygym.runs.engines import env_arguments
 from mygym.runs.evaluation import Predicts
 from mygym.runs.loading import find_plan, is_run, load
-from mygym.runs.plan import Config
+from mygym.runs.plan import Config, RunPlan
 from mygym.runs.result import versions
 from mygym.runs.stop_request import StopRequest
+
+MINARI, LEROBOT = FORMATS = ("minari", "lerobot")
+"""Formats of data sets."""
+
+Storing = AbstractContextManager[tuple[Callable[[Demonstration], None], Callable[[Mapping[str, Any]], None]]]
+"""Writes a data set: functions that store an episode and the properties of the recording."""
 
 
 def demonstrate(
@@ -37,8 +49,9 @@ def demonstrate(
     keep_failures: bool = False,
     seed: int = 0,
     trust: bool = False,
+    format: str = MINARI,
 ) -> Demonstrations:
-    """Record episodes as a Minari dataset; training and evaluations never use their seeds.
+    """Record episodes as a data set; training and evaluations never use their seeds.
 
     Args:
         config: Robot, task and other values that differ from the defaults; None if `policy` is the path of a run.
@@ -52,9 +65,12 @@ def demonstrate(
         keep_failures: Also keep episodes that do not end in success.
         seed: Seed of the episodes.
         trust: See `mygym.load`.
+        format: `minari`; or `lerobot`, LeRobotDataset v3.0: `observation.state` is the observation vector,
+            `observation.environment_state` the desired goal, and `observation.images.CAMERA` the images of
+            `observations`.
 
     Returns:
-        The recorded episodes, as `load_demonstrations` returns them.
+        The recorded episodes: as `load_demonstrations` returns them, or with format `lerobot` without images.
 
     Raises:
         ConfigError: A value is wrong, or `out` exists.
@@ -67,7 +83,9 @@ def demonstrate(
     if not 0 < partial <= 1:
         raise ConfigError(bad_value("partial", partial, "above 0, at most 1"))
     episodes, seed = checked_episodes(episodes), checked_seed(seed)
-    storage.require_minari()
+    if format not in FORMATS:
+        raise ConfigError(bad_value("format", format, FORMATS))
+    (storage.require_minari if format == MINARI else lerobot.require_pyarrow)()
     files.check_new(path, "out", "a folder")
     from_run = is_run(policy)
     if from_run and config:
@@ -86,30 +104,63 @@ def demonstrate(
             recorded = Keyboard(env)
         else:
             recorded = registry("policy").get(str(policy)).load()([env], seed)
-        arguments = env_arguments(plan.config) if len(plan.judged) == 1 else None
-        with storage.storing(path, env.observation_space, env.action_space, arguments) as (store, describe):
-            kept, solved, played = 0, 0, 0
+        solved, played, kept = 0, 0, []
+        with _storing(format, path, env, plan) as (store, describe):
             stop = stack.enter_context(StopRequest("after this episode"))  # libraries may swallow KeyboardInterrupt
             for episode in attempts(recorded, env, seed, episodes, levels, str(policy), keep_failures):
                 played, solved = played + 1, solved + episode.success
                 if episode.success or keep_failures:
-                    store(episode.segment(partial))
-                    kept += 1
+                    segment = episode.segment(partial)
+                    store(segment)
+                    kept.append(replace(segment, observations=_numbers(segment.observations)))
                     bar.update()
                 if stop.received:
                     raise KeyboardInterrupt
-                if kept == episodes:
+                if len(kept) == episodes:
                     break
-            if kept < (1 if policy == KEYBOARD else episodes):  # a person may stop early
+            if len(kept) < (1 if policy == KEYBOARD else episodes):  # a person may stop early
                 raise RunError(
                     f"{policy}: {solved} of {played} episodes ended in success, which is too few to keep {episodes}; "
                     f"allowed: less noise, fewer episodes, or --keep-failures"
                 )
-            source = {"config": plan.config.model_dump(mode="json"), "policy": str(policy), "seed": seed}
-            options = {"noise": levels, "partial": partial, "keep_failures": keep_failures}
-            counts = {"attempts": played, "solved": solved}
-            describe({**source, **options, **counts, "versions": dict(versions())})
-    return load_demonstrations(path)
+            about = {
+                "policy": str(policy),
+                "seed": seed,
+                "noise": levels,
+                "partial": partial,
+                "keep_failures": keep_failures,
+                "attempts": played,
+                "solved": solved,
+                "versions": dict(versions()),
+            }
+            values = plan.config.model_dump(mode="json")
+            describe({"config": values, **about})
+        if format == MINARI:
+            return load_demonstrations(path)
+        return Demonstrations(path, tuple(kept), env.observation_space, env.action_space, values, about)
+
+
+def _storing(format: str, path: Path, env: AnyEnv, plan: RunPlan) -> Storing:
+    """Return the context manager that writes a data set in a format.
+
+    Raises:
+        ConfigError: The format is `lerobot`, and there are several tasks.
+    """
+    arguments = env_arguments(plan.config) if len(plan.judged) == 1 else None
+    if format == MINARI:
+        return storage.storing(path, env.observation_space, env.action_space, arguments)
+    if not isinstance(env, RobotEnv):
+        raise ConfigError(
+            bad_value("format", format, "minari; or a single task", "holds the episodes of a single task")
+        )
+    return lerobot.storing(path, env)
+
+
+def _numbers(observations: Observations) -> Observations:
+    """Return observations without images, which would fill the memory."""
+    if not isinstance(observations, dict):
+        return observations
+    return {key: values for key, values in observations.items() if values.dtype != np.uint8}
 
 
 def _levels(noise: float | Sequence[float]) -> list[float]:

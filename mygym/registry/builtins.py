@@ -57,6 +57,7 @@ OTHER_ROBOT_FILES: Mapping[str, str] = {
 EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
     **dict.fromkeys(("minari", "h5py"), "demos"),
+    "pyarrow": "lerobot",
     "wandb": "wandb",
     "mlflow": "mlflow",
     "matplotlib": "results",
