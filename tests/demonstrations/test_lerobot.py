@@ -190,10 +190,11 @@ def test_unknown_formats_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the library
 def test_the_library_reads_the_data_set(folder: Path, same: Demonstrations) -> None:
     """Needs `pip install lerobot`, which is too large for the extra `dev`."""
     datasets = pytest.importorskip("lerobot.datasets.lerobot_dataset")
-    dataset = datasets.LeRobotDataset("local/push", root=folder)
+    dataset = datasets.LeRobotDataset("local/push", root=folder, video_backend="pyav")
     transitions = same.transitions()
     assert (dataset.num_episodes, len(dataset)) == (EPISODES, len(transitions.actions))
     assert isinstance(transitions.observations, dict)
