@@ -118,6 +118,9 @@ def config_hash(values: Mapping[str, Any]) -> str:
     later = [key for key in ("starts", "goals_on_surface") if key in task_params and not task_params[key]]
     if later:
         shaping["task_params"] = {key: value for key, value in task_params.items() if key not in later}
+    images = shaping.get("image_params")
+    if isinstance(images, Mapping) and images.get("frames") == ImageParams().frames:  # as above
+        shaping["image_params"] = {key: value for key, value in images.items() if key != "frames"}
     unset = {
         "pretrained": PretrainedParams(),
         "robot_params": RobotParams(),
@@ -125,7 +128,7 @@ def config_hash(values: Mapping[str, Any]) -> str:
         "image_params": ImageParams(),
     }
     for key, section in unset.items():
-        if shaping.get(key) == section.model_dump(mode="json"):
+        if shaping.get(key) == section.model_dump(mode="json", exclude={"frames"}):
             del shaping[key]
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -196,6 +196,9 @@ class ImageParams(Section):
         description="m: distances with the depths 0 and 255; others get the nearer of the two (default: 1 m to either "
         "side of the point that a camera of the workspace looks at; [0, 0.5] for a camera on the robot)",
     )
+    frames: Annotated[int, Field(ge=1, le=16)] = Field(
+        1, description="last images of a camera in each image of the observation, as channels, the newest last"
+    )
     goal: Literal["image", "vector"] = Field(
         "image",
         description="image: a green marker shows the goal, and observations have no goal vectors; vector: observations "

@@ -28,11 +28,21 @@ class CameraViews:
     def __init__(self, world: World, episode: Episode, renderer: EnvRenderer) -> None:
         self._world, self._episode, self._renderer = world, episode, renderer
         self._frames: dict[tuple[str, int, int, str], Frame] = {}
+        self._episodes = 0
 
     @property
     def cameras(self) -> list[str]:
         """Names of the cameras."""
         return sorted(self._world.cameras)
+
+    @property
+    def moment(self) -> tuple[int, float]:
+        """Number of the episode, and simulated seconds since its reset."""
+        return self._episodes, float(self._world.state.time[0])
+
+    def begin_episode(self) -> None:
+        """Count an episode."""
+        self._episodes += 1
 
     def targets(self, images: ImageParams) -> tuple[int, ...]:
         """Return `CameraView.targets`."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
 from mygym.envs.camera_views import CameraViews
+from mygym.envs.image_history import ImageHistory
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.tasks import goals
@@ -70,6 +71,9 @@ class ObservationBuilder:
         self.has_goals = not (uses_camera and spec.images.goal == "image")
         """Whether observations have goal vectors; else a marker shows the goal in images."""
         self._images = {name: component for name, component in by_name.items() if component.channels}
+        _check_frames(self._images, spec.images)
+        self.history = ImageHistory()
+        """Last images of each component."""
         names = [name for name in by_name if name not in self._images]
         components = [by_name[name] for name in names]
         self._functions = tuple(self._function(name, by_name[name]) for name in names)
@@ -112,7 +116,8 @@ class ObservationBuilder:
             key: gymnasium.spaces.Box(-bound, bound, dtype=np.float32) for key, bound in bounds.items()
         }
         for name, component in self._images.items():
-            shape = (self.spec.images.height, self.spec.images.width, component.channels)
+            images = self.spec.images
+            shape = (images.height, images.width, component.channels * images.frames)
             spaces[name] = gymnasium.spaces.Box(0, 255, shape, np.uint8)
         return gymnasium.spaces.Dict(spaces)
 
@@ -172,8 +177,13 @@ class ObservationBuilder:
         arranged = self._arranged(observation, achieved, desired)
         if self._images:
             assert isinstance(arranged, dict)
-            for name, component in self._images.items():
-                arranged[name] = component.function(self._views.view(camera_of(name), self.spec.images)).copy()
+            images, frames = self.spec.images, self.spec.images.frames
+            views = {name: self._views.view(camera_of(name), images) for name in self._images}
+            newest = {name: component.function(views[name]).copy() for name, component in self._images.items()}
+            if frames > 1:
+                self.history = self.history.with_images(self._views.moment, newest, frames)
+                newest = {name: self.history.stack(name, frames) for name in newest}
+            arranged |= newest
         return arranged
 
     def _arranged(self, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
@@ -227,6 +237,19 @@ def _check_cameras(components: Mapping[str, Component], cameras: Sequence[str]) 
         if component.uses_camera and camera_of(name) not in cameras:
             allowed = [f"{name.partition(':')[0]}:{camera}" for camera in cameras]
             raise ConfigError(bad_value("observations", name, allowed, "has a camera that workspace and robot lack"))
+
+
+def _check_frames(components: Mapping[str, Component], images: ImageParams) -> None:
+    """Check that images have fewer channels than rows and columns: SB3 would take their rows for channels.
+
+    Raises:
+        ConfigError: There are too many frames.
+    """
+    smallest = min(images.width, images.height)
+    for name, component in components.items():
+        if images.frames > 1 and component.channels * images.frames >= smallest:
+            allowed = f"fewer than {-(-smallest // component.channels)} for {name}, or larger images"
+            raise ConfigError(bad_value("image_params.frames", images.frames, allowed))
 
 
 def _check_present(widths: dict[str, int], context: EpisodeContext) -> None:

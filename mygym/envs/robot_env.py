@@ -81,8 +81,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             all components), see `DiscreteActions`.
         goal_env: False for flat observations.
         observations: Names of the components; by default those that the task needs.
-        image_params: `width`, `height` (pixels), `depth_range` (m) and `goal` of images: `image` (a marker in images
-            shows the goal) or `vector` (goal vectors, no marker).
+        image_params: `width`, `height` (pixels), `depth_range` (m), `frames` (last images, as channels) and `goal` of
+            images: `image` (a marker in images shows the goal) or `vector` (goal vectors, no marker).
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
             episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of
@@ -519,7 +519,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         and play the episode again.
         """
         self._check_open("snapshot")
-        return Snapshot(self._episode, self._randomizer)
+        return Snapshot(self._episode, self._randomizer, self._builder.history)
 
     def restore(self, snapshot: Snapshot) -> Observation:
         """Restore a snapshot of this episode, any number of times, and return the observation.
@@ -535,6 +535,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """
         self._check_open("restore")
         snapshot.restore(self._episode)
+        self._builder.history = snapshot.images
         self._desired = self._builder.desired_goal(self._episode.goals)
         return self._observe()
 
@@ -577,6 +578,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
         self._episode.begin(rng)
+        self._views.begin_episode()
         self._desired = self._builder.desired_goal(self._episode.goals)
 
     def _observe(self) -> Observation:

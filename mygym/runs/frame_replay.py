@@ -36,6 +36,8 @@ class FrameReplayBuffer(DictReplayBuffer):
         n_envs: Number of environments.
         optimize_memory_usage: False; present because SB3 passes it.
         handle_timeout_termination: Whether an episode that ends by its time limit counts as not terminated.
+        frames: Number of images that each image of an observation stacks as channels, the newest last. A stack begins
+            with copies of the first image of its episode. Only the newest image is stored.
 
     Raises:
         ValueError: `optimize_memory_usage` is true.
@@ -50,6 +52,7 @@ class FrameReplayBuffer(DictReplayBuffer):
         n_envs: int = 1,
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
+        frames: int = 1,
     ) -> None:
         if optimize_memory_usage:
             raise ValueError("optimize_memory_usage: this buffer stores observations once in any case")
@@ -57,20 +60,28 @@ class FrameReplayBuffer(DictReplayBuffer):
         super(ReplayBuffer, self).__init__(rows, observation_space, action_space, device, n_envs=n_envs)
         self.optimize_memory_usage, self.handle_timeout_termination = False, handle_timeout_termination
         types = {name: observation_space[name].dtype for name in self.obs_shape}
-        self.observations = {
-            name: np.zeros((rows, n_envs, *shape), types[name]) for name, shape in self.obs_shape.items()
+        self.frames = frames
+        self.stacked = set(images_of(observation_space)) if frames > 1 else set()
+        """Keys of images that are stacks."""
+        shapes = {
+            name: (shape[0] // frames, *shape[1:]) if name in self.stacked else shape
+            for name, shape in self.obs_shape.items()
         }
+        self.observations = {name: np.zeros((rows, n_envs, *shape), types[name]) for name, shape in shapes.items()}
         self.actions = np.zeros((rows, n_envs, self.action_dim), self._maybe_cast_dtype(action_space.dtype))
         self.rewards, self.dones, self.timeouts = (np.zeros((rows, n_envs), np.float32) for _ in range(3))
-        self.newest: Arrays = {name: np.zeros_like(array[0]) for name, array in self.observations.items()}
+        self.newest: Arrays = {name: np.zeros((n_envs, *shape), types[name]) for name, shape in self.obs_shape.items()}
         """Next observations of the newest row."""
+        if self.stacked:
+            self.earlier = np.zeros((rows, n_envs), np.uint8)
+            """Number of earlier images in the stack of a row."""
         self.separate: Separate = {}
         """Next observations that are not the observation of the next row."""
 
     @property
     def end_bytes(self) -> int:
         """Bytes of a next observation that is stored separately."""
-        return sum(array[0, 0].nbytes for array in self.observations.values())
+        return sum(array[0].nbytes for array in self.newest.values())
 
     def add(  # type: ignore[override]
         self,
@@ -86,7 +97,8 @@ class FrameReplayBuffer(DictReplayBuffer):
         for env in range(self.n_envs):
             self._connect(env, {name: array[env] for name, array in observations.items()})
         for name, array in observations.items():
-            self.observations[name][self.pos] = array
+            kept = self.observations[name]
+            kept[self.pos] = array[:, -kept.shape[2] :] if name in self.stacked else array
         self.newest = self._shaped(next_obs)
         self.actions[self.pos] = action.reshape(self.n_envs, self.action_dim)
         self.rewards[self.pos], self.dones[self.pos] = reward, done
@@ -102,14 +114,19 @@ class FrameReplayBuffer(DictReplayBuffer):
     def _connect(self, env: int, observation: Arrays) -> None:
         """Store the next observation of the previous row separately unless it is the observation of the new row."""
         follows = all(np.array_equal(self.newest[name][env], observation[name]) for name in observation)
+        previous = (self.pos - 1) % self.buffer_size, env
         if self.size() and not follows:
-            previous = (self.pos - 1) % self.buffer_size, env
             self.separate[previous] = {name: array[env].copy() for name, array in self.newest.items()}
+        if self.stacked:
+            known = min(int(self.earlier[previous]) + 1, self.frames - 1)
+            self.earlier[self.pos, env] = known if self.size() and follows else 0
         self.separate.pop((self.pos, env), None)
 
     def _get_samples(self, batch_inds: NDArray[np.int64], env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override]
         envs = np.random.randint(self.n_envs, size=len(batch_inds))  # noqa: NPY002  (the draw of SB3's buffer)
-        observations = {name: array[batch_inds, envs] for name, array in self.observations.items()}
+        if self.stacked:
+            batch_inds = self._complete(batch_inds, envs)
+        observations = self._observed(batch_inds, envs)
         following = self._next_observations(batch_inds, envs)
         normalized: list[Any] = [self._normalize_obs(values, env) for values in (observations, following)]
         tensors = [{name: self.to_torch(array) for name, array in values.items()} for values in normalized]
@@ -123,9 +140,26 @@ class FrameReplayBuffer(DictReplayBuffer):
             rewards=self.to_torch(rewards),
         )
 
+    def _complete(self, rows: NDArray[np.int64], envs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return rows `(n,)`; in place of a row whose earlier images are overwritten, a later row."""
+        age = (rows - self.pos) % self.buffer_size
+        lacks = self.full & (age < self.earlier[rows, envs])
+        return np.where(lacks, (rows + self.frames - 1) % self.buffer_size, rows)
+
+    def _observed(self, rows: NDArray[np.int64], envs: NDArray[np.int64]) -> Arrays:
+        """Return the observations `(n, …)` of rows."""
+        result = {name: array[rows, envs] for name, array in self.observations.items() if name not in self.stacked}
+        if self.stacked:
+            back = np.minimum(np.arange(self.frames)[::-1], self.earlier[rows, envs][:, None])
+            numbers = (rows[:, None] - back) % self.buffer_size
+        for name in self.stacked:
+            images = self.observations[name][numbers, envs[:, None]]  # (n, frames, C, H, W)
+            result[name] = images.reshape(len(rows), -1, *images.shape[3:])
+        return {name: result[name] for name in self.observations}
+
     def _next_observations(self, rows: NDArray[np.int64], envs: NDArray[np.int64]) -> Arrays:
         """Return the next observations `(n, …)` of rows."""
-        result = {name: array[(rows + 1) % self.buffer_size, envs] for name, array in self.observations.items()}
+        result = self._observed((rows + 1) % self.buffer_size, envs)
         is_newest = rows == (self.pos - 1) % self.buffer_size
         separate = [self.separate.get(key) for key in zip(rows, envs, strict=True)]
         for name, values in result.items():

@@ -56,6 +56,9 @@ def build_model(run: Plannable, env: Any) -> Any:
         from mygym.runs.frame_replay import FrameReplayBuffer
 
         kwargs["replay_buffer_class"] = FrameReplayBuffer
+        if config.image_params.frames > 1:
+            given = kwargs.get("replay_buffer_kwargs") or {}
+            kwargs["replay_buffer_kwargs"] = {**given, "frames": config.image_params.frames}
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}

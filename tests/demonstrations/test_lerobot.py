@@ -129,12 +129,14 @@ def test_statistics_are_those_of_the_rows(folder: Path) -> None:
 def test_the_wrapper_observes_what_the_data_set_holds(folder: Path, same: Demonstrations) -> None:
     """A policy that was trained on the data set sees the same numbers and pictures."""
     episode, values = same.episodes[1], rows(folder)
-    mine = values["episode_index"] == 1
+    is_second = values["episode_index"] == 1
     with mygym.make_env(CONFIG) as robot_env:
         env = LeRobot(robot_env)
         assert env.task_description == "approach the cube, push it to the goal"
         observation, _ = env.reset(seed=episode.seed)
-        for step, (state, action) in enumerate(zip(values["observation.state"][mine], episode.actions, strict=True)):
+        for step, (state, action) in enumerate(
+            zip(values["observation.state"][is_second], episode.actions, strict=True)
+        ):
             assert env.observation_space.contains(observation)
             np.testing.assert_array_equal(observation["agent_pos"], state)
             for camera in ("close", "wrist"):

@@ -182,3 +182,34 @@ def test_mistakes(arguments: dict[str, Any], words: list[str]) -> None:
 def test_the_fused_engine_refuses_images_by_name() -> None:
     with pytest.raises(ConfigError, match="observations: 'image:wrist' needs images"):
         FusedEnvs({"task": "reach", "observations": ["image:wrist", "ee_position"]}, 2)
+
+
+def test_frames_are_the_last_images_of_the_episode() -> None:
+    """Before the first image of an episode, the first repeats; other uses of the environment change nothing."""
+    names, size = ["image", "depth:wrist", "ee_position"], {"width": 24, "height": 16}
+    with (
+        closing(pushing(names, image_params=size)) as single,
+        closing(pushing(names, image_params={**size, "frames": 3})) as stacked,
+    ):
+        for _ in range(2):
+            images, stacks = played(single), played(stacked)
+            for name in ("image", "depth:wrist"):
+                for step, stack in enumerate(stacks):
+                    assert stacked.observation_space[name].contains(stack[name])
+                    last = [images[max(0, earlier)][name] for earlier in (step - 2, step - 1, step)]
+                    np.testing.assert_array_equal(stack[name], np.dstack(last))
+        snapshot, twin = stacked.snapshot(), copy.deepcopy(stacked)
+        expected = stacked.step(stacked.expert_action())[0]
+        with closing(twin):
+            np.testing.assert_array_equal(twin.step(twin.expert_action())[0]["image"], expected["image"])
+        stacked.step(stacked.expert_action())
+        restored = stacked.restore(snapshot)
+        np.testing.assert_array_equal(restored["image"], stacks[-1]["image"])
+        stacked.observe_as(stacked.observation_spec)
+        again = stacked.step(stacked.expert_action())[0]
+        np.testing.assert_array_equal(again["image"][..., :6], expected["image"][..., :6])
+
+
+def test_too_many_frames_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"image_params.frames: 3 .*fewer than 3 for rgbd"):
+        pushing(["depth", "rgbd"], image_params={"width": 24, "height": 12, "frames": 3})

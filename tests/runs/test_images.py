@@ -81,7 +81,7 @@ def network(name: str, **kwargs: Any) -> dict[str, Any]:
     ("algo", "more"),
     [
         ("dagger", {"normalize": True}),
-        ("sac", REPLAYED),
+        ("sac", {**REPLAYED, "image_params": {"width": 20, "height": 16, "frames": 3}}),
         pytest.param("ppo", {"normalize": True}, marks=pytest.mark.slow),
         pytest.param("sac", {"image_params": {"goal": "vector", "width": 40}, "her": True}, marks=pytest.mark.slow),
     ],
@@ -192,6 +192,13 @@ def test_a_dry_run_names_the_memory_of_the_buffer(mygym_command: Command) -> Non
     assert "memory: 12.3 MB for 1,000 steps in the buffer of the algorithm, and 12.3 kB for" in outcome.out
 
 
+def test_stacks_of_images_take_the_memory_of_single_images(mygym_command: Command) -> None:
+    words = ["--algo", "sac", "--steps", "1000", "--set", "observations=[image, ee_position]", "--set", "n_envs=1"]
+    outcome = mygym_command("train", *words, "--set", "image_params.frames=3", "--dry-run")
+    assert "image: Box(0, 255, (9, 64, 64), uint8)" in outcome.out
+    assert "memory: 12.4 MB for 1,000 steps in the buffer of the algorithm, and 36.9 kB for" in outcome.out
+
+
 def test_a_data_set_of_images_has_each_image_once_in_bytes(tmp_path: Path) -> None:
     plan = plan_from_python({"algo": "dagger", "observations": ["image"], "steps": 100_000})
     env = make_vec_env(plan, only_spaces=True)
@@ -256,7 +263,11 @@ def test_the_hash_of_a_config_without_images_is_as_before() -> None:
     values = resolve_config({}).values()
     before = {key: value for key, value in values.items() if key != "image_params"}
     assert config_hash(before) == config_hash(values)
-    assert config_hash(resolve_config({"image_params": {"width": 80}}).values()) != config_hash(values)
+    wide = resolve_config({"image_params": {"width": 80}}).values()
+    assert config_hash(wide) != config_hash(values)
+    before = {key: value for key, value in wide["image_params"].items() if key != "frames"}
+    assert config_hash({**wide, "image_params": before}) == config_hash(wide)
+    assert config_hash(resolve_config({"image_params": {"frames": 2}}).values()) != config_hash(values)
     values = resolve_config({"algo": "dagger"}).values()
     before = {key: value for key, value in values["algo_params"].items() if key != "random_shift"}
     assert config_hash({**values, "algo_params": before}) == config_hash(values)

@@ -31,7 +31,9 @@ _APPENDING = (
 )
 """Classes of buffers that never change a written row of `_ROWS`; other buffers are written completely every time."""
 
-_ROWS = frozenset({"observations", "next_observations", "actions", "rewards", "dones", "timeouts", "ep_start"})
+_ROWS = frozenset(
+    {"observations", "next_observations", "actions", "rewards", "dones", "timeouts", "ep_start", "earlier"}
+)
 
 _ATTRIBUTES = ("_current_ep_start", "newest")
 """Attributes without rows that are written completely."""
