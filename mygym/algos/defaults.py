@@ -49,10 +49,11 @@ _PPO_SEVERAL_STAGES = {
 }
 """Short rollouts of many environments, large batches and little noise (`benchmarks/results/learning.md`)."""
 
+_FALLING_RATE = {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}}
 _ALONG_EXPERT = {
     "task_params": {"starts": {"along_expert": 0.3}},
     "eval": {"every": 50_000},
-    "algo_params": {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}},
+    "algo_params": _FALLING_RATE,
 }
 """Starts at a random point of the expert's episode, and a learning rate that falls to a tenth."""
 
@@ -65,6 +66,13 @@ _PPO_OF_TASKS = {
         **_ALONG_EXPERT,
         "steps": 1_000_000,
         "task_params": {"starts": {"along_expert": 0.3, "in_hand": 0.2}},
+    },
+    "insert": {
+        "steps": 1_500_000,
+        "control": {"name": "ee_delta", "step": 0.01},
+        "eval": {"every": 50_000},
+        "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.1}},
+        "algo_params": {**_FALLING_RATE, "ent_coef": 0.003},
     },
     "open_drawer": _SMALL_STEPS,
     "pick_and_place": _SMALL_STEPS,
