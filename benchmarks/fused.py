@@ -1,17 +1,22 @@
 """Env steps per second of the fused engine and of one PyBullet environment, in turns, and their ratio.
 
     python benchmarks/fused.py
+    python benchmarks/fused.py --trainers
 
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
+
+With `--trainers`, env steps per second of `ppo` in each framework with 2,048 environments and the defaults of the
+engine: rollouts and updates, without evaluations, and without the first rollout, in which JAX compiles.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,9 @@ import numpy as np
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
+from mygym.runs.resolve_config import from_python
 
 TIMES = 5
 SECONDS = 1.0
@@ -27,19 +35,45 @@ SECONDS = 1.0
 TASKS = {"reach": "dense", "push": "shaped", "pick_and_place": "shaped"}
 """Task → reward."""
 
+TRAINED_ENVS = 2048
+"""Environments with which the trainers are measured."""
+
 
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", type=int, default=4096, help="environments of the fused engine")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement")
+    parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
     options = parser.parse_args()
+    if options.trainers:
+        print("| task | framework of `ppo` | env steps/s | ratio |\n|---|---|---|---|")
+        for task in TASKS:
+            print_ratios(task, measure_trainers(task, options.seconds))
+        return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
     for task, reward in TASKS.items():
-        medians = measure({"task": task, "reward": reward}, options.envs, options.seconds)
-        base = next(iter(medians.values()))
-        for name, speed in medians.items():
-            print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.0f} |")
+        print_ratios(task, measure({"task": task, "reward": reward}, options.envs, options.seconds), digits=0)
+
+
+def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
+    """Print the rows of a task: speeds, and their ratios to the first."""
+    base = next(iter(medians.values()))
+    for name, speed in medians.items():
+        print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.{digits}f} |", flush=True)
+
+
+def measure_trainers(task: str, seconds: float) -> dict[str, float]:
+    """Return the median env steps per second of `ppo` in each framework, that of Stable-Baselines3 first."""
+    with ExitStack() as stack:
+        models: dict[str, Any] = {}
+        for framework in ("pytorch", "jax"):
+            choice = {"task": task, "algo": "ppo", "framework": framework, "engine": "fused", "n_envs": TRAINED_ENVS}
+            config = from_python(choice).config
+            models[framework] = build_model(config, make_vec_env(config, stack))
+        steps = {name: model.n_steps * TRAINED_ENVS for name, model in models.items()}
+        kinds = {name: (partial(model.learn, steps[name]), steps[name]) for name, model in models.items()}
+        return median_speeds(kinds, seconds)
 
 
 def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, float]:
@@ -63,10 +97,20 @@ def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, 
             f"fused, arrays of numpy, {count} environments": (lambda: arrays.step(actions), count),
             f"fused, SB3 vector environment, {count} environments": (lambda: vec_env.step(actions), count),
         }
-        speeds: dict[str, list[float]] = {name: [] for name in kinds}
-        for _ in range(TIMES):
-            for name, (step, number) in kinds.items():
-                speeds[name].append(number * steps_per_second(step, seconds))
+        return median_speeds(kinds, seconds)
+
+
+def median_speeds(kinds: Mapping[str, tuple[Callable[[], object], int]], seconds: float) -> dict[str, float]:
+    """Return the median env steps per second of functions, measured in turns.
+
+    Args:
+        kinds: Name → function, and its number of env steps.
+        seconds: Least duration of a measurement.
+    """
+    speeds: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(TIMES):
+        for name, (step, number) in kinds.items():
+            speeds[name].append(number * steps_per_second(step, seconds))
     return {name: float(np.median(values)) for name, values in speeds.items()}
 
 
