@@ -15,7 +15,7 @@ from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.sliders import SLIDERS, Sliders
-from mygym.envs.arguments import checked_episodes, checked_seed
+from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
@@ -154,7 +154,7 @@ def evaluate(
     gui = gui or policy in (KEYBOARD, SLIDERS)
     if gui and (video or failure_videos):
         raise ConfigError(bad_value("gui", gui, "no video, no failure_videos", "cannot be combined with videos"))
-    episodes, seed = checked_episodes(episodes), checked_seed(seed)
+    episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:

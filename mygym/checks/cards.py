@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mygym import api
-from mygym.envs.arguments import checked_episodes
+from mygym.envs.arguments import checked_count
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
@@ -110,7 +110,7 @@ def make_card(
     Raises:
         ConfigError: The config or the number of episodes is wrong.
     """
-    episodes = checked_episodes(episodes)
+    episodes = checked_count(episodes, "episodes")
     complete = {**with_robot(config), "reward": "shaped"}  # `goal_reward` gives the other rewards
     with contextlib.ExitStack() as stack:
         envs = []

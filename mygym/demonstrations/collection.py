@@ -18,7 +18,7 @@ from mygym.demonstrations.episodes import Demonstration, Demonstrations, Observa
 from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.recording import attempts
-from mygym.envs.arguments import checked_episodes, checked_seed
+from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
@@ -82,7 +82,7 @@ def demonstrate(
     levels = _levels(noise)
     if not 0 < partial <= 1:
         raise ConfigError(bad_value("partial", partial, "above 0, at most 1"))
-    episodes, seed = checked_episodes(episodes), checked_seed(seed)
+    episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
     if format not in FORMATS:
         raise ConfigError(bad_value("format", format, FORMATS))
     (storage.require_minari if format == MINARI else lerobot.require_pyarrow)()

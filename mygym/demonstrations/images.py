@@ -18,7 +18,7 @@ from mygym.config import RunConfig
 from mygym.demonstrations.coco import body_annotations, millimetres
 from mygym.demonstrations.collection import progress_bar
 from mygym.demonstrations.folders import new_folder, writing
-from mygym.envs.arguments import checked_episodes, checked_seed
+from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.randomizers import ranges
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
@@ -81,7 +81,7 @@ def record_images(
         KeyboardInterrupt: A signal stops the recording; nothing remains.
     """
     path = Path(out).expanduser()
-    images, seed = checked_episodes(images, "images"), checked_seed(seed)
+    images, seed = checked_count(images, "images"), checked_seed(seed)
     _check_splits(splits)
     files.check_new(path, "out", "a folder")
     arguments = _env_arguments(find_plan(config or {}).config)

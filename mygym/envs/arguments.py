@@ -53,7 +53,7 @@ def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def checked_episodes(count: Any, key: str = "episodes") -> int:
+def checked_count(count: Any, key: str) -> int:
     """Return a number of episodes or images.
 
     Args:

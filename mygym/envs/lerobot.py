@@ -53,13 +53,14 @@ class LeRobot(gymnasium.Wrapper[dict[str, Any], Any, Any, Any]):
         env: A `RobotEnv`, also in the wrappers of `gymnasium.make`.
 
     Raises:
-        ConfigError: An image is no `image`.
+        ConfigError: The environment has several tasks, or an image is no `image`.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
         robot_env = env.unwrapped
-        assert isinstance(robot_env, RobotEnv)
+        if not isinstance(robot_env, RobotEnv):
+            raise ConfigError(bad_value("env", type(robot_env).__name__, "an environment of a single task of mygym"))
         check_images(robot_env)
         self._task = robot_env.task
         self.observation_space = spaces.Dict(

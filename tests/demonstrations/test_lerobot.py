@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import pytest
@@ -80,10 +82,12 @@ def test_episodes_name_their_rows_and_the_times_of_their_videos(folder: Path, sa
 
 @pytest.mark.parametrize("key", CAMERAS)
 def test_videos_show_the_images(folder: Path, same: Demonstrations, key: str) -> None:
-    reader = imageio_ffmpeg.read_frames(folder / f"videos/{CAMERAS[key]}/chunk-000/file-000.mp4")
-    about = next(reader)
-    frames = np.array([np.frombuffer(frame, dtype=np.uint8).reshape(40, 48, 3) for frame in reader], dtype=float)
-    assert (about["fps"], about["codec"]) == (25, "h264")
+    video = folder / f"videos/{CAMERAS[key]}/chunk-000/file-000.mp4"
+    raw = ["-loglevel", "error", "-i", video, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    decoded = subprocess.run([imageio_ffmpeg.get_ffmpeg_exe(), *raw], capture_output=True, check=True).stdout
+    frames = np.frombuffer(decoded, dtype=np.uint8).reshape(-1, 40, 48, 3).astype(float)
+    count, seconds = imageio_ffmpeg.count_frames_and_secs(video)
+    assert (count, count / seconds) == (len(frames), 25)
     observations = same.transitions().observations
     assert isinstance(observations, dict)
     assert len(frames) == len(observations[key])
@@ -155,6 +159,11 @@ def test_the_wrapper_is_an_environment_with_goals_as_state_of_the_environment(go
         env = LeRobot(robot_env)
         check_env(env, skip_render_check=True)
         assert ("environment_state" in env.observation_space.spaces) == (goal == "vector")
+
+
+def test_the_wrapper_refuses_other_environments() -> None:
+    with gymnasium.make("CartPole-v1") as env, pytest.raises(ConfigError, match=r"env: 'CartPoleEnv' .* a single task"):
+        LeRobot(env)
 
 
 def test_numbers_alone_are_a_data_set_without_videos(tmp_path: Path) -> None:

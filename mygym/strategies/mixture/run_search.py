@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.envs.arguments import checked_episodes, checked_seed
+from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.directory import find_policy
 from mygym.runs.env_factory import make_eval_envs
@@ -50,7 +50,7 @@ def search(
     from mygym.runs.policy import save_policy
     from mygym.strategies.mixture.path_search import check_budget, search_paths
 
-    episodes, seed = checked_episodes(episodes), checked_seed(seed)
+    episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
     folder, _ = find_policy(run)
     plan = plan_of_run(folder)
     if out is not None:
