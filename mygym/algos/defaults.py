@@ -85,6 +85,12 @@ _PPO_OF_TASKS = {
         "control": {"name": "ee_delta", "step": 0.03},
     },
     "stack": _SMALL_STEPS,
+    "throw": {
+        **_ALONG_EXPERT,
+        "steps": 2_000_000,
+        "task_params": {"starts": {"along_expert": 0.4, "in_hand": 0.2}},
+        "algo_params": {**_ALONG_EXPERT["algo_params"], "ent_coef": 0.003},  # else it throws to a single side
+    },
     "vertical_maze": {**_SMALL_STEPS, "steps": 800_000},
 }
 """Values for tasks that `ppo` does not learn, or learns slowly, with those for several stages

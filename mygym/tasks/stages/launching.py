@@ -5,8 +5,10 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import at_rest, distance, length, touched
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
+from mygym.tasks.stages.handling import CARRYING
 from mygym.tasks.stages.motions import (
     behind_object,
+    closeness,
     horizontal,
     lifted,
     limited,
@@ -117,6 +119,21 @@ SHORT = 0.25
 """Share of the tolerance by which a throw is aimed short: the object rolls on, or meets a wall before the goal."""
 
 
+WALLS = 0.16
+"""m above the floor at which an object flies over the goal: the height of the walls of a basket."""
+
+FLIGHT = 26
+"""Points of a predicted flight, a control step apart: 1 s."""
+
+FLIGHT_SLACK = 1.25
+"""Tolerances from the goal within which a flight meets it."""
+
+HELD, LYING, APART, FLYING = 0.5, 0.4, 0.2, 0.03
+"""Shares of the progress that count while the object is in the hand, and lies on the table; share of the second that
+depends on the hand's distance; m above its start beyond which an object does not lie. A throw that misses costs little
+more than holding the object, else a policy never lets go."""
+
+
 def _swing_start(context: StageContext) -> Array:
     """`(N, 3)` m: start of the swing, beyond the origin (the middle of the work area) as seen from the goal."""
     xp = namespace(context.goal)
@@ -140,14 +157,35 @@ def _height_at_goal(context: StageContext) -> Array:
     return release[:, 2] - context.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
 
 
-def _throw_potential(context: StageContext) -> Array:
-    """`(N,)`: progress to the goal of the point where the object lands if it flies from now on."""
+def _miss(context: StageContext) -> Array:
+    """`(N,)` m: nearest approach of the object, if it flies freely from now on, to the goal or to a point over it."""
     xp = namespace(context.goal)
-    position, velocity = context.object_position, context.object_velocity
-    above = xp.maximum(position[:, 2] - context.goal[:, 2], 0.0)
-    time = (velocity[:, 2] + (velocity[:, 2] ** 2 + 2.0 * GRAVITY * above) ** 0.5) / GRAVITY
-    landing = position + velocity * xp.maximum(time, 0.0)[:, None]
-    return progress_to_goal(context, planar_distance(landing, context.goal))
+    aim = with_height(context.goal, xp.where(context.goal[:, 2] < WALLS, WALLS, context.goal[:, 2]))
+    time = (xp.arange(FLIGHT) * TIME_STEP)[:, None]
+    fall = xp.concat([0.0 * time, 0.0 * time, 0.5 * GRAVITY * time**2], axis=-1)
+    away = (aim - context.object_position)[:, None] - time * context.object_velocity[:, None] + fall
+    start, along = away[:, :-1], away[:, :-1] - away[:, 1:]
+    share = xp.clip((start * along).sum(-1) / xp.maximum((along * along).sum(-1), 1e-9), 0.0, 1.0)
+    return xp.min(length(start - share[..., None] * along), axis=1)
+
+
+def _flies_to_goal(context: StageContext) -> Array:
+    """Return whether the object, if it flies freely from now on, meets the goal."""
+    return _miss(context) < FLIGHT_SLACK * context.thresholds.tolerance
+
+
+def _throw_potential(context: StageContext) -> Array:
+    """`(N,)`: progress to the goal of the nearest point of the object's flight.
+
+    In flight it counts whole and in the hand half, so that the hand lets go. On the table it counts less than in the
+    hand, and more if the hand is close.
+    """
+    xp = namespace(context.goal)
+    progress = progress_to_goal(context, _miss(context))
+    close = closeness(distance(context.ee_position, context.target), 0.1)
+    lying = LYING * progress**2 * (1.0 - APART + APART * close)
+    is_low = context.object_position[:, 2] < context.start_object_position[:, 2] + FLYING
+    return xp.where(context.finger_contact.any(-1), HELD * progress, xp.where(is_low, lying, progress))
 
 
 def _throw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -191,7 +229,8 @@ def _follow_through(context: StageContext, start_pose: StartPose) -> ArmCommand:
 SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", _slide_potential,
               _slide_expert, ends=("near", "placed"), start_pose=_push_start)  # fmt: skip
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
-              ends=("near", "placed"), count=_steps_of_swing, needs_gripper=True)  # fmt: skip
+              ends=("near", "placed"), complete=_flies_to_goal, count=_steps_of_swing, weight=CARRYING,
+              needs_gripper=True)  # fmt: skip
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", _rest_potential,
                _follow_through, complete=_lies_untouched)  # fmt: skip
 STRIKE = Stage("strike", "", ("launched",), ("struck", "hit"), "let {object} hit it", _rest_potential, _follow_through,
