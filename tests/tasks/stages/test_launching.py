@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import pybullet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.sim.object_bodies import position_at_hit
 from mygym.tasks.context import StageContext
 from mygym.tasks.lookup import find_task
 from mygym.tasks.progress import Progress
+from mygym.tasks.stages.launching import THROW, _miss
 from mygym.tasks.state import State
 from tests.tasks.states import PREDICATES
 
@@ -148,3 +151,58 @@ def test_an_object_on_the_table_hits_it_unless_the_robot_touches_it() -> None:
         env.reset(seed=1)
         assert not env.world.state.hit.any()
         np.testing.assert_array_equal(env.world.state.hit_position, env.world.state.object_position)
+
+
+def thrown(
+    at: Any, velocity: Any = (0.0, 0.0, 0.0), finger: bool = False, hand: Any = (0.0, 0.0, 0.3), goal: Any = None
+) -> StageContext:
+    """The context of the stage `throw`, with a ball that was grasped on the table, 3 cm up."""
+    task = find_task("throw")
+    (number,) = [index for index, stage in enumerate(task.sequence.stages) if stage.name == "throw"]
+    state = State.zeros(1, 7, 2, 1)
+    state.object_position[0, 0] = (0.0, 0.0, 0.03)
+    progress = Progress.at_reset(state)
+    state.object_position[0, 0], state.object_velocity[0, 0], state.ee_position[0] = at, velocity, hand
+    state.finger_contact[0, 0] = finger
+    goals = np.zeros((1, task.goal_count, 3))
+    goals[0, task.stage_bindings[number].goal_slot] = (0.0, 0.62, 0.01) if goal is None else goal
+    return StageContext(state, progress, goals, task.stage_bindings[number])
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@given(
+    height=st.floats(0.3, 0.6), away=st.floats(0.1, 0.5), time=st.floats(0.1, 0.5),
+    beside=st.floats(-0.3, 0.3),
+)  # fmt: skip
+def test_the_miss_is_the_distance_at_which_the_flight_passes_the_goal(
+    side: float, height: float, away: float, time: float, beside: float
+) -> None:
+    """A flight that meets a point over the basket after `time`, moved aside, misses it by that much."""
+    velocity = np.array([0.0, side * away / time, (0.16 - height) / time + 0.5 * 9.81 * time])
+    goal = (beside, side * away, 0.01)
+    assert _miss(thrown((0.0, 0.0, height), velocity, goal=goal))[0] == pytest.approx(abs(beside), abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("velocity", "completes"),
+    [((0.0, 1.2, 0.0), True), ((0.0, -1.2, 0.0), False), ((1.2, 0.0, 0.0), False), ((0.0, 0.3, 0.0), False)],
+    ids=("to the basket", "away", "aside", "short"),
+)
+def test_a_throw_is_complete_only_if_the_object_flies_to_the_goal(velocity: Any, completes: bool) -> None:
+    assert THROW.complete is not None
+    assert THROW.complete(thrown((0.0, 0.28, 0.47), velocity)).tolist() == [completes]
+
+
+def test_a_throw_pays_most_in_flight_then_in_the_hand_then_on_the_table() -> None:
+    """A hand that never lets go, or that lets the object roll, earns less than a hand that throws."""
+    swing = {"at": (0.0, 0.28, 0.47), "velocity": (0.0, 1.2, 0.0)}
+    contexts = [
+        thrown(**swing),
+        thrown(**swing, finger=True),
+        thrown((0.0, 0.28, 0.47), finger=True),
+        thrown((0.0, 0.28, 0.03), hand=(0.0, 0.28, 0.05)),
+        thrown((0.0, 0.28, 0.03), hand=(0.0, -0.28, 0.3)),
+    ]
+    potentials = [float(THROW.potential(context)[0]) for context in contexts]
+    assert potentials == sorted(potentials, reverse=True)
+    assert len({round(value, 3) for value in potentials}) == len(potentials)
