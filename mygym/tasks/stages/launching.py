@@ -15,6 +15,7 @@ from mygym.tasks.stages.motions import (
     over_then_down,
     planar_distance,
     progress_to_goal,
+    travel_progress,
     with_height,
     with_stand,
 )
@@ -125,10 +126,10 @@ WALLS = 0.16
 FLIGHT = 26
 """Points of a predicted flight, a control step apart: 1 s."""
 
-FLIGHT_SLACK = 1.25
-"""Tolerances from the goal within which a flight meets it."""
+WIDE = 3.0
+"""Tolerances from the goal within which the flight of a thrown object must pass: a first throw need not be precise."""
 
-HELD, LYING, APART, FLYING = 0.5, 0.4, 0.2, 0.03
+HELD, LYING, APART, FLYING = 0.5, 0.4, 0.5, 0.03
 """Shares of the progress that count while the object is in the hand, and lies on the table; share of the second that
 depends on the hand's distance; m above its start beyond which an object does not lie. A throw that misses costs little
 more than holding the object, else a policy never lets go."""
@@ -170,8 +171,8 @@ def _miss(context: StageContext) -> Array:
 
 
 def _flies_to_goal(context: StageContext) -> Array:
-    """Return whether the object, if it flies freely from now on, meets the goal."""
-    return _miss(context) < FLIGHT_SLACK * context.thresholds.tolerance
+    """Return whether the object is high enough to fly over walls, and will pass near the goal."""
+    return (context.object_position[:, 2] > WALLS) & (_miss(context) < WIDE * context.thresholds.tolerance)
 
 
 def _throw_potential(context: StageContext) -> Array:
@@ -181,9 +182,9 @@ def _throw_potential(context: StageContext) -> Array:
     hand, and more if the hand is close.
     """
     xp = namespace(context.goal)
-    progress = progress_to_goal(context, _miss(context))
+    progress = travel_progress(_miss(context), context.thresholds.tolerance)
     close = closeness(distance(context.ee_position, context.target), 0.1)
-    lying = LYING * progress**2 * (1.0 - APART + APART * close)
+    lying = LYING * progress * (1.0 - APART + APART * close)
     is_low = context.object_position[:, 2] < context.start_object_position[:, 2] + FLYING
     return xp.where(context.finger_contact.any(-1), HELD * progress, xp.where(is_low, lying, progress))
 

@@ -184,13 +184,21 @@ def test_the_miss_is_the_distance_at_which_the_flight_passes_the_goal(
 
 
 @pytest.mark.parametrize(
-    ("velocity", "completes"),
-    [((0.0, 1.2, 0.0), True), ((0.0, -1.2, 0.0), False), ((1.2, 0.0, 0.0), False), ((0.0, 0.3, 0.0), False)],
-    ids=("to the basket", "away", "aside", "short"),
+    ("height", "velocity", "completes"),
+    [
+        (0.47, (0.0, 1.2, 0.0), True),
+        (0.47, (0.0, 0.3, 0.0), True),
+        (0.47, (0.0, -1.2, 0.0), False),
+        (0.47, (3.0, 0.0, 0.0), False),
+        (0.03, (0.0, 1.2, 0.0), False),
+    ],
+    ids=("to the basket", "a little short", "away", "aside", "along the table"),
 )
-def test_a_throw_is_complete_only_if_the_object_flies_to_the_goal(velocity: Any, completes: bool) -> None:
+def test_a_throw_is_complete_only_if_the_object_flies_to_the_goal(
+    height: float, velocity: Any, completes: bool
+) -> None:
     assert THROW.complete is not None
-    assert THROW.complete(thrown((0.0, 0.28, 0.47), velocity)).tolist() == [completes]
+    assert THROW.complete(thrown((0.0, 0.1, height), velocity)).tolist() == [completes]
 
 
 def test_a_throw_pays_most_in_flight_then_in_the_hand_then_on_the_table() -> None:
