@@ -88,7 +88,7 @@ _PPO_OF_TASKS = {
     "throw": {
         **_ALONG_EXPERT,
         "steps": 2_000_000,
-        "task_params": {"starts": {"along_expert": 0.4, "in_hand": 0.2}},
+        "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.1}},
         "algo_params": {**_ALONG_EXPERT["algo_params"], "ent_coef": 0.003},  # else it throws to a single side
     },
     "vertical_maze": {**_SMALL_STEPS, "steps": 800_000},
