@@ -1,11 +1,14 @@
-"""Time of a rendering, steps per second with images, and policies from pixels: `--algo dagger` on pixels.
+"""Time of a rendering, steps per second with images, policies from pixels, and a detector of objects.
 
     python benchmarks/vision.py speed > benchmarks/results/vision.md
     python benchmarks/vision.py learn reach --seeds 1
+    python benchmarks/vision.py detect --seeds 3
 
 `speed` measures the Panda scene at 64 x 64: colours, depth and segmentation of one rendering, and env steps/s of
 `reach` with images, medians over rounds. `learn` trains `--algo dagger` and prints the success of 100 fresh episodes,
-env steps and wall time of each seed.
+env steps and wall time of each seed. `detect` trains detectors of the cube of `pick_and_place` on randomized views, and
+a policy of the config `pick_and_place_on_detections.yaml`; it prints the detectors' errors on views of other episodes,
+and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector.
 """
 
 from __future__ import annotations
@@ -20,9 +23,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mygym.config.loading import load_file
 
 OBSERVATIONS: dict[str, list[str]] = {
     "`image`": ["image"],
@@ -40,6 +46,7 @@ SEEN = {
 """Observations from which `learn` learns each task."""
 
 LEARNING = {"batch_size": 64, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-5}}
+CONFIG = Path(__file__).parents[1] / "configs" / "pick_and_place_on_detections.yaml"
 STEPS = {"reach": 12_000, "push": 28_000, "pick_and_place": 26_000}
 
 
@@ -100,6 +107,32 @@ def learn(task: str, seeds: int) -> None:
         print(f"| `{task}` | {seed} | {success} | {result.steps:,} | {result.wall_time_s:.0f} |", flush=True)
 
 
+def detect(seeds: int, images: int, steps: int) -> None:
+    """Train detectors, and print their errors and the success of a policy that acts on their positions."""
+    import mygym
+
+    size = {"width": 96, "height": 96}
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        data, begin = Path(folder, "data"), time.perf_counter()
+        cameras = ["close", "wrist"]
+        mygym.record_images({"task": "pick_and_place", "image_params": size}, out=data, images=images, cameras=cameras)
+        print(f"{images:,} images of 96 x 96 pixels: {time.perf_counter() - begin:.0f} s", flush=True)
+        run = mygym.train({**load_file(CONFIG), "logdir": folder, "video": {"episodes": 0}})
+        print(f"policy: {100 * (run.success_rate or 0.0):.0f} % with the simulator's positions\n", flush=True)
+        print("| seed | training, s | camera | found | mean error, cm | 95th percentile, cm | overlap | success |")
+        print("|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
+        for seed in range(seeds):
+            file, begin = Path(folder, f"{seed}.safetensors"), time.perf_counter()
+            errors = mygym.train_detector(data, out=file, steps=steps, seed=seed)
+            duration = time.perf_counter() - begin
+            success = mygym.evaluate(run.path, detector=file).success_rate
+            for row in errors:
+                numbers = [100 * (value or np.nan) for value in (row.mean, row.worst)]
+                error = " | ".join(f"{number:.2f}" for number in numbers)
+                print(f"| {seed} | {duration:.0f} | `{row.camera}` | {100 * row.found:.1f} % | {error} | ", end="")
+                print(f"{row.overlap or 0.0:.2f} | {100 * success:.0f} % |", flush=True)
+
+
 def main() -> None:
     """Measure speed, or train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -110,9 +143,15 @@ def main() -> None:
     of_learning = kinds.add_parser("learn", help="policies from pixels")
     of_learning.add_argument("task", choices=sorted(SEEN))
     of_learning.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds (default 1)")
+    of_detector = kinds.add_parser("detect", help="a detector of objects")
+    of_detector.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds of the detector (default 3)")
+    of_detector.add_argument("--images", type=int, default=4000, metavar="N", help="images (default 4000)")
+    of_detector.add_argument("--steps", type=int, default=1500, metavar="N", help="minibatches (default 1500)")
     arguments = parser.parse_args()
     if arguments.kind == "speed":
         speed(arguments.count, arguments.rounds)
+    elif arguments.kind == "detect":
+        detect(arguments.seeds, arguments.images, arguments.steps)
     else:
         learn(arguments.task, arguments.seeds)
 

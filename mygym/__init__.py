@@ -24,8 +24,8 @@ with interruptible_import():
 __version__ = "0.1.0"
 
 __all__ = [
-    *("demonstrate", "evaluate", "export", "load", "load_demonstrations", "make_env", "record_images", "replay"),
-    *("results", "search", "train"),
+    *("demonstrate", "evaluate", "export", "load", "load_demonstrations", "make_env", "measure_detector"),
+    *("record_images", "replay", "results", "search", "train", "train_detector"),
 ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mygym.demonstrations.collection import demonstrate
+from mygym.demonstrations.detectors import measure_detector, train_detector
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.demonstrations.images import record_images
 from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
@@ -17,6 +18,7 @@ from mygym.demonstrations.replays import replay
 from mygym.demonstrations.sliders import SLIDERS, Sliders
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
+from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.export import export
@@ -25,7 +27,7 @@ from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
 from mygym.runs.loading import find_plan, load
-from mygym.runs.plan import Config, RunPlan
+from mygym.runs.plan import Config, RunPlan, plan_of
 from mygym.runs.result import Result
 from mygym.runs.rollouts import rollout_steps
 from mygym.runs.starting import open_result, start_run
@@ -46,11 +48,13 @@ __all__ = [
     "load",
     "load_demonstrations",
     "make_env",
+    "measure_detector",
     "record_images",
     "replay",
     "results",
     "search",
     "train",
+    "train_detector",
 ]
 
 
@@ -125,6 +129,7 @@ def evaluate(
     failure_videos: str | Path | None = None,
     trust: bool = False,
     gui: bool = False,
+    detector: str | Path | None = None,
 ) -> Evaluation:
     """Evaluate a run's policy, or a built-in policy (`oracle`, `random`, `zero`, `hover`) on a config's task.
 
@@ -138,6 +143,8 @@ def evaluate(
         failure_videos: Folder for a video of the first failed episode of each stage with failures.
         trust: See `load`.
         gui: Play one episode after another in a window, whose sliders move the goal; its key `q` ends the evaluation.
+        detector: A file of `train_detector`: the policy acts on the positions of objects that it sees, in place of the
+            simulator's.
 
     Returns:
         Each episode with its outcome; `success_rate` and `summary()` of all of them.
@@ -156,6 +163,8 @@ def evaluate(
         raise ConfigError(bad_value("gui", gui, "no video, no failure_videos", "cannot be combined with videos"))
     episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
+    if detector is not None:
+        plan = _with_detector(plan, str(detector))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
         if run is not None:
@@ -179,6 +188,20 @@ def evaluate(
         if failure_videos is not None:
             record_failure_videos(evaluation, envs[0], Path(failure_videos))
     return evaluation
+
+
+def _with_detector(plan: RunPlan, detector: str) -> RunPlan:
+    """Return the plan with a detector, and with the observations that it has without.
+
+    Raises:
+        ConfigError: The run has several tasks.
+    """
+    with contextlib.closing(env_factory.make_env(plan)) as env:
+        if not isinstance(env, RobotEnv):
+            raise ConfigError(bad_value("detector", detector, "null, or a run of a single task"))
+        observations = list(env.observation_spec.components)
+    images = plan.config.image_params.model_copy(update={"detector": detector})
+    return plan_of(plan.config.model_copy(update={"image_params": images, "observations": observations}))
 
 
 def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:

@@ -30,6 +30,7 @@ PARSER = command(
     argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
     argument("--video", metavar="FILE", help="write an MP4 video of the first episodes, or a GIF"),
+    argument("--detector", metavar="FILE", help="act on the objects that a detector sees, see mygym detector --help"),
     argument("--failure-videos", metavar="DIR", help="write an MP4 video of the first failed episode of each stage"),
     FORCE,
     TRUST,
@@ -45,6 +46,7 @@ python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --gui
 python evaluate.py --policy keyboard --task push --set task_params.horizon=300
 python evaluate.py --policy sliders --control joint_position
 python evaluate.py --policy random --task pick_and_place --failure-videos failures
+python evaluate.py runs/pick_and_place/panda/dagger/1a2b3c4d/seed_0 --detector cube.safetensors
 """,
     notes="""
 `mygym evaluate` is the same program. Config flags other than --seed need --policy. --json also prints every episode.
@@ -78,6 +80,7 @@ def main(arguments: Sequence[str]) -> None:
         failure_videos=options.failure_videos,
         trust=options.trust,
         gui=options.gui,
+        detector=options.detector,
     )
     if options.json:
         content = {"failures": _failures(evaluation), "episodes": [asdict(episode) for episode in evaluation.episodes]}

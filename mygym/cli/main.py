@@ -35,6 +35,7 @@ COMMANDS = {
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
     "dataset": "record images with masks, boxes and depth, in COCO's format",
+    "detector": "train a network that finds objects in images",
     "replay": "replay and film demonstrations",
     "export": "write the policy of a run as an ONNX file",
     "run": "play an exported policy, without torch",

@@ -119,8 +119,9 @@ def config_hash(values: Mapping[str, Any]) -> str:
     if later:
         shaping["task_params"] = {key: value for key, value in task_params.items() if key not in later}
     images = shaping.get("image_params")
-    if isinstance(images, Mapping) and images.get("frames") == ImageParams().frames:  # as above
-        shaping["image_params"] = {key: value for key, value in images.items() if key != "frames"}
+    if isinstance(images, Mapping):  # as above
+        later = [key for key in ("frames", "detector") if images.get(key) == getattr(ImageParams(), key)]
+        shaping["image_params"] = {key: value for key, value in images.items() if key not in later}
     unset = {
         "pretrained": PretrainedParams(),
         "robot_params": RobotParams(),
@@ -128,7 +129,7 @@ def config_hash(values: Mapping[str, Any]) -> str:
         "image_params": ImageParams(),
     }
     for key, section in unset.items():
-        if shaping.get(key) == section.model_dump(mode="json", exclude={"frames"}):
+        if shaping.get(key) == section.model_dump(mode="json", exclude={"frames", "detector"}):
             del shaping[key]
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -199,6 +199,11 @@ class ImageParams(Section):
     frames: Annotated[int, Field(ge=1, le=16)] = Field(
         1, description="last images of a camera in each image of the observation, as channels, the newest last"
     )
+    detector: str | None = Field(
+        None,
+        description="a file of `mygym detector train`: objects in the observation are where the detector sees them, "
+        "and boxes, centroids and segmentation are its output, instead of the simulator's",
+    )
     goal: Literal["image", "vector"] = Field(
         "image",
         description="image: a green marker shows the goal, and observations have no goal vectors; vector: observations "

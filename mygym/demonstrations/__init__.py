@@ -9,6 +9,7 @@ storage        Minari datasets
 lerobot        data sets in the format of LeRobotDataset v3.0
 images         `record_images`: images of episodes as a COCO data set
 coco           masks, boxes and categories in COCO's format
+detectors      `train_detector`: detectors of objects, trained on recorded images
 folders        folders of data sets, complete or absent
 loading        loading of a dataset
 compatibility  checks that demonstrations fit a run

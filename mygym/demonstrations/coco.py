@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mygym.tasks.camera_view import Frame
+from mygym.types import FloatArray
 
 MILLIMETRES = 1000.0
 """Depth images hold millimetres."""
@@ -30,8 +31,16 @@ def run_lengths(mask: NDArray[np.bool_]) -> dict[str, Any]:
     return {"size": list(mask.shape), "counts": counts.tolist()}
 
 
-def body_annotations(frame: Frame, categories: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Yield an annotation for each visible body whose name is in `categories`, without `id` and `image_id`."""
+def body_annotations(
+    frame: Frame, categories: Collection[str], positions: Mapping[int, FloatArray]
+) -> Iterator[dict[str, Any]]:
+    """Yield an annotation for each visible body whose name is in `categories`, without `id` and `image_id`.
+
+    Args:
+        frame: The frame.
+        categories: Names of the bodies to annotate.
+        positions: Index in `frame.labels` → centre of mass of an object, `(3,)` m, world frame.
+    """
     numbers = {name: number for number, name in enumerate(categories, 1)}
     for index, name in enumerate(frame.labels):
         mask = frame.segmentation == index
@@ -39,12 +48,14 @@ def body_annotations(frame: Frame, categories: Collection[str]) -> Iterator[dict
             continue
         rows, columns = np.nonzero(mask)
         left, top = int(columns.min()), int(rows.min())
+        position = {"position": positions[index].tolist()} if index in positions else {}
         yield {
             "category_id": numbers[name],
             "segmentation": run_lengths(mask),
             "area": int(mask.sum()),
             "bbox": [left, top, int(columns.max()) - left + 1, int(rows.max()) - top + 1],
             "iscrowd": 0,
+            **position,
         }
 
 
@@ -52,3 +63,10 @@ def millimetres(frame: Frame) -> NDArray[np.uint16]:
     """Return the depth of a frame, `(H, W)` mm; 0 where nothing is."""
     depth = np.where(np.isfinite(frame.depth), frame.depth, 0.0)
     return np.minimum(np.rint(MILLIMETRES * depth), FARTHEST).astype(np.uint16)
+
+
+def mask_of(encoded: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return the mask `(H, W)` of a run-length encoding, see `run_lengths`."""
+    counts = np.asarray(encoded["counts"])
+    height, width = encoded["size"]
+    return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape((height, width), order="F")

@@ -31,6 +31,7 @@ from mygym.runs.result import versions
 from mygym.runs.stop_request import StopRequest
 from mygym.tasks.camera_view import Frame
 from mygym.tasks.observations import MAIN_CAMERA
+from mygym.types import FloatArray
 
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 """Split → share of the images."""
@@ -59,7 +60,8 @@ def record_images(
 
     The folder contains, for each split: `SPLIT/` with RGB images, `depth/SPLIT/` with 16-bit images in millimetres (0
     where nothing is), both PNG, and `annotations/instances_SPLIT.json`. Each image entry has the keys of COCO, and
-    `depth_file_name`, `camera`, `episode_seed` and `step`. The marker of the goal is not visible.
+    `depth_file_name`, `camera`, `camera_pose` (4 × 4) and `focal` (see `Frame`), `episode_seed` and `step`; each
+    annotation of an object has its `position` (m, world frame). The marker of the goal is not visible.
 
     Args:
         config: Task, robot, size of the images (`image_params`), and other values that differ from the defaults. If
@@ -96,11 +98,13 @@ def record_images(
         writers = {split: _Split(folder, split, names, info) for split in splits}
         recorded, split = None, ""
         for frame, camera, episode_seed, step in itertools.islice(_frames(env, seed, cameras, size), images):
+            first = len(frame.labels) - len(env.world.objects)
+            positions = dict(enumerate(env.world.state.object_position[0], first))
             if episode_seed != recorded:
                 counts = {name: len(writer.images) for name, writer in writers.items()}
                 recorded, split = episode_seed, _neediest(splits, counts)
             with writing(path):
-                writers[split].add(frame, camera, episode_seed, step)
+                writers[split].add(frame, positions, camera, episode_seed, step)
             bar.update()
             if stop.received:
                 raise KeyboardInterrupt
@@ -125,8 +129,8 @@ class _Split:
         self.images: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
 
-    def add(self, frame: Frame, camera: str, episode_seed: int, step: int) -> None:
-        """Write the image and the depth of a frame, and annotate it."""
+    def add(self, frame: Frame, positions: Mapping[int, FloatArray], camera: str, episode_seed: int, step: int) -> None:
+        """Write the image and the depth of a frame, and annotate it; for `positions` see `body_annotations`."""
         number = len(self.images) + 1
         file = f"{number:06d}.png"
         _save(self._folder / self._name / file, frame.rgb)
@@ -140,11 +144,13 @@ class _Split:
                 "height": height,
                 "depth_file_name": f"depth/{self._name}/{file}",
                 "camera": camera,
+                "camera_pose": frame.pose.tolist(),
+                "focal": frame.focal,
                 "episode_seed": episode_seed,
                 "step": step,
             }
         )
-        for annotation in body_annotations(frame, self._categories):
+        for annotation in body_annotations(frame, self._categories, positions):
             self._annotations.append({"id": len(self._annotations) + 1, "image_id": number, **annotation})
 
     def finish(self) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from mygym.config.schema import ImageParams
+from mygym.envs.detected_objects import open_detector
 from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
 from mygym.models.robot_spec import MountedCameraSpec
 from mygym.sim.world import World
 from mygym.tasks.camera_view import CameraView, Frame
+
+if TYPE_CHECKING:
+    from mygym.perception.detector import Detection, Detector
 
 DEPTH_ON_ROBOT = (0.0, 0.5)
 """m: default range of depths of cameras on the robot."""
@@ -28,12 +37,19 @@ class CameraViews:
     def __init__(self, world: World, episode: Episode, renderer: EnvRenderer) -> None:
         self._world, self._episode, self._renderer = world, episode, renderer
         self._frames: dict[tuple[str, int, int, str], Frame] = {}
+        self._detectors: dict[str, Detector] = {}
+        self._detections: dict[tuple[str, str], Detection] = {}
         self._episodes = 0
 
     @property
     def cameras(self) -> list[str]:
         """Names of the cameras."""
         return sorted(self._world.cameras)
+
+    @property
+    def objects(self) -> list[str]:
+        """Names of the objects, in the order of `State.object_position`."""
+        return [spec.name for spec in self._world.objects]
 
     @property
     def moment(self) -> tuple[int, float]:
@@ -66,8 +82,44 @@ class CameraViews:
         if key not in self._frames:
             goal = self._episode.visible_goal() if images.goal == "image" else None
             self._frames[key] = self._renderer.camera.capture(images.width, images.height, camera, goal)
-        return CameraView(self._frames[key], self.depth_range(camera, images), self.targets(images))
+        frame = self._frames[key]
+        if images.detector is not None:
+            frame = self._as_detected(frame, camera, images)
+        return CameraView(frame, self.depth_range(camera, images), self.targets(images))
+
+    def detector(self, images: ImageParams) -> Detector:
+        """Return the detector of `image_params`.
+
+        Raises:
+            ConfigError: See `open_detector`.
+        """
+        path = str(images.detector)
+        if path not in self._detectors:
+            self._detectors[path] = open_detector(images, self._world)
+        return self._detectors[path]
+
+    def detections(self, images: ImageParams) -> list[Detection]:
+        """Return the bodies that the detector sees through each of its cameras."""
+        return [self._detection(camera, images) for camera in self.detector(images).cameras]
+
+    def _detection(self, camera: str, images: ImageParams) -> Detection:
+        detector, key = self.detector(images), (camera, str(images.detector))
+        if key not in self._detections:
+            params = ImageParams(width=detector.width, height=detector.height, goal="vector")
+            self._detections[key] = detector.detect(self.view(camera, params).frame)
+        return self._detections[key]
+
+    def _as_detected(self, frame: Frame, camera: str, images: ImageParams) -> Frame:
+        """Return a frame with the segmentation of the detector, of which each pixel takes the nearest."""
+        classes = self._detection(camera, images).classes
+        index = [frame.labels.index(name) if name in frame.labels else -1 for name in self.detector(images).categories]
+        height, width = frame.depth.shape
+        rows, columns = (
+            (np.arange(size) * count // size) for size, count in zip((height, width), classes.shape, strict=True)
+        )
+        return replace(frame, segmentation=np.array([-1, *index], dtype=np.int32)[classes[np.ix_(rows, columns)]])
 
     def clear(self) -> None:
         """Forget all frames, because the world or the goal has changed."""
         self._frames.clear()
+        self._detections.clear()

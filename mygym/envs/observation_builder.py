@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
 from mygym.envs.camera_views import CameraViews
+from mygym.envs.detected_objects import DetectedObjects, check_detectable
 from mygym.envs.image_history import ImageHistory
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import Component, camera_of, find_component
+from mygym.tasks.observations import ROBOTS, Component, camera_of, find_component
 from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
 from mygym.tasks.state import namespace
 from mygym.types import Array, FloatArray
@@ -44,6 +45,16 @@ class ObservationSpec:
     """Whether observations are goal dictionaries; otherwise flat vectors."""
     images: ImageParams = IMAGES
     """Size and content of images."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of earlier steps of an episode."""
+
+    history: ImageHistory = field(default_factory=ImageHistory)
+    """Last images of each component."""
+    objects: DetectedObjects = field(default_factory=DetectedObjects)
+    """Positions of objects."""
 
 
 class ObservationBuilder:
@@ -72,8 +83,10 @@ class ObservationBuilder:
         """Whether observations have goal vectors; else a marker shows the goal in images."""
         self._images = {name: component for name, component in by_name.items() if component.channels}
         _check_frames(self._images, spec.images)
-        self.history = ImageHistory()
-        """Last images of each component."""
+        if spec.images.detector is not None:
+            check_detectable(by_name, spec.images, views.detector(spec.images), self.goal_space)
+        self.memory = Memory()
+        """What the observation keeps of earlier steps."""
         names = [name for name in by_name if name not in self._images]
         components = [by_name[name] for name in names]
         self._functions = tuple(self._function(name, by_name[name]) for name in names)
@@ -123,7 +136,17 @@ class ObservationBuilder:
 
     def build(self, context: EpisodeContext) -> Observation:
         """Return the observation of a context without noise, in new arrays."""
+        context = self.detected(context)
         return self.arrange(self.vector(context), self.achieved_goal(context), self.desired_goal(context.goals))
+
+    def detected(self, context: EpisodeContext) -> EpisodeContext:
+        """Return the context with objects where the detector sees them now; without a detector, the context itself."""
+        if self.spec.images.detector is None:
+            return context
+        episode, _ = self._views.moment
+        objects = self.memory.objects.with_detections(episode, self._views.detections(self.spec.images))
+        self.memory = replace(self.memory, objects=objects)
+        return objects.in_place_of(context, self._views.objects)
 
     def vector(self, context: EpisodeContext, noise: Vector | None = None) -> Vector:
         """Return the components `(d,)` of the first episode in a new array.
@@ -181,8 +204,9 @@ class ObservationBuilder:
             views = {name: self._views.view(camera_of(name), images) for name in self._images}
             newest = {name: component.function(views[name]).copy() for name, component in self._images.items()}
             if frames > 1:
-                self.history = self.history.with_images(self._views.moment, newest, frames)
-                newest = {name: self.history.stack(name, frames) for name in newest}
+                history = self.memory.history.with_images(self._views.moment, newest, frames)
+                self.memory = replace(self.memory, history=history)
+                newest = {name: history.stack(name, frames) for name in newest}
             arranged |= newest
         return arranged
 
@@ -213,7 +237,7 @@ def _rooms(
 
 
 def _room(name: str, component: Component, width: int, task: str) -> int:
-    if component.of in ("robot", "other arms"):
+    if component.of in ROBOTS:
         return width
     if component.uses_camera:
         raise ConfigError(

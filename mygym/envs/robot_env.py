@@ -26,7 +26,7 @@ from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import MAIN_CAMERA, default_components
+from mygym.tasks.observations import MAIN_CAMERA, default_components, find_component
 from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.shared import shared_components
@@ -82,7 +82,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         goal_env: False for flat observations.
         observations: Names of the components; by default those that the task needs.
         image_params: `width`, `height` (pixels), `depth_range` (m), `frames` (last images, as channels) and `goal` of
-            images: `image` (a marker in images shows the goal) or `vector` (goal vectors, no marker).
+            images: `image` (a marker in images shows the goal) or `vector` (goal vectors, no marker). `detector`: a
+            file of `mygym detector train`, whose positions of objects replace the simulator's in observations.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
             episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of
@@ -166,11 +167,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._episode = Episode(task_world, self._randomizer, lead_in_steps)
         self._seeds = EpisodeSeeds()
         spaces = self._arguments["spaces"]
-        components = self._arguments["observations"] or self._default_components(spaces == "shared")
+        images = ImageParams.model_validate(self._arguments["image_params"] or {})
+        components = self._arguments["observations"] or self._default_components(spaces == "shared", images)
         size = self._arguments["render_width"], self._arguments["render_height"]
         self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
         self._views = CameraViews(self.world, self._episode, self._renderer)
-        images = ImageParams.model_validate(self._arguments["image_params"] or {})
         spec = ObservationSpec(tuple(components), spaces, self._arguments["goal_env"], images)
         self._builder = ObservationBuilder(spec, self._episode.context, self._views)
         self._builders = {spec: self._builder}
@@ -519,7 +520,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         and play the episode again.
         """
         self._check_open("snapshot")
-        return Snapshot(self._episode, self._randomizer, self._builder.history)
+        return Snapshot(self._episode, self._randomizer, self._builder.memory)
 
     def restore(self, snapshot: Snapshot) -> Observation:
         """Restore a snapshot of this episode, any number of times, and return the observation.
@@ -535,7 +536,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """
         self._check_open("restore")
         snapshot.restore(self._episode)
-        self._builder.history = snapshot.images
+        self._builder.memory = snapshot.memory
         self._desired = self._builder.desired_goal(self._episode.goals)
         return self._observe()
 
@@ -585,20 +586,23 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Return the observation in new arrays, and update the achieved goal."""
         self._views.clear()
         context = self._episode.context
-        observation = self._builder.vector(context, self._randomizer.noise)
         self._achieved = self._builder.achieved_goal(context)
-        return self._builder.arrange(observation, self._achieved.copy(), self._desired.copy())
+        seen = self._builder.detected(context)
+        achieved = self._achieved.copy() if seen is context else self._builder.achieved_goal(seen)
+        observation = self._builder.vector(seen, self._randomizer.noise)
+        return self._builder.arrange(observation, achieved, self._desired.copy())
 
     def _builder_of(self, spec: ObservationSpec) -> ObservationBuilder:
         if spec not in self._builders:
             self._builders[spec] = ObservationBuilder(spec, self._episode.context, self._views)
         return self._builders[spec]
 
-    def _default_components(self, shared: bool) -> tuple[str, ...]:
+    def _default_components(self, shared: bool, images: ImageParams) -> tuple[str, ...]:
         controller, arms = self.world.controller, len(self.robot.arms)
         cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
         if not shared:
-            return default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
+            names = default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
+            return tuple(name for name in names if images.detector is None or find_component(name).detectable)
         gripper = self.robot.gripper is not None
         return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
 

@@ -6,7 +6,7 @@ import copy
 
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.episode import Episode
-from mygym.envs.image_history import ImageHistory
+from mygym.envs.observation_builder import Memory
 from mygym.errors import RunError
 from mygym.sim.saved_world import SavedWorld
 
@@ -19,11 +19,11 @@ class Snapshot:
     Args:
         episode: The episode.
         randomizer: Its domain randomization.
-        images: Its last images.
+        memory: Memory of its observations.
     """
 
-    def __init__(self, episode: Episode, randomizer: DomainRandomizer, images: ImageHistory) -> None:
-        self.images = images
+    def __init__(self, episode: Episode, randomizer: DomainRandomizer, memory: Memory) -> None:
+        self.memory = memory
         self._episode, self._randomizer = episode, randomizer
         self._world = SavedWorld(episode.world)
         self._values = copy.deepcopy({name: getattr(episode, name) for name in EPISODE_STATE})

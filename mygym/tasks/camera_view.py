@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.types import FloatArray
+
 Image = NDArray[np.uint8]
 
 
@@ -22,6 +24,22 @@ class Frame:
     """`(height, width)`: index in `labels`, -1 for the background."""
     labels: tuple[str, ...]
     """Names of the robot, of each visible fixture, and of each object; then `goal`, if a marker shows the goal."""
+    pose: FloatArray
+    """`(4, 4)`: pose of the camera in the world frame, m; its x axis points to the right in the image, y downwards, z
+    along the optical axis."""
+    focal: float
+    """Pixels: focal length; pixels are square, and the optical axis passes through the middle of the image."""
+
+    def points(self) -> FloatArray:
+        """Return `(height, width, 3)` m, world frame: the point that each pixel shows; NaN where nothing is."""
+        height, width = self.depth.shape
+        right = (np.arange(width) - width / 2) / self.focal  # the renderer samples a pixel at its lower left corner
+        down = (np.arange(height) + 1 - height / 2) / self.focal
+        rays = np.stack([*np.meshgrid(right, down), np.ones((height, width))], axis=-1)
+        distance = np.where(np.isfinite(self.depth), self.depth, 0.0)
+        points: FloatArray = (rays * distance[..., None]) @ self.pose[:3, :3].T + self.pose[:3, 3]
+        points[~np.isfinite(self.depth)] = np.nan
+        return points
 
 
 @dataclass(frozen=True)

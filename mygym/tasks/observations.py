@@ -22,6 +22,9 @@ from mygym.types import Array
 ComponentFunction = Callable[[EpisodeContext], Array]
 CameraFunction = Callable[[CameraView], Array]
 
+ROBOTS = ("robot", "other arms")
+"""Subjects of components that sensors of the robot measure."""
+
 MAIN_CAMERA = "main"
 """Camera of components whose name has no `:CAMERA`."""
 
@@ -52,6 +55,9 @@ class Component:
     """Whether the component is a function of a camera's view."""
     channels: int = 0
     """Channels of its image; 0: numbers."""
+    detectable: bool = True
+    """Whether the component follows from sensors of the robot, the goal, and positions of objects, so that a detector
+    can stand in for the simulator."""
 
 
 SYMBOLS: Mapping[str, str] = {
@@ -77,6 +83,7 @@ def register_observation(
     depends_on_goal: bool = False,
     *,
     measured: bool = True,
+    detectable: bool | None = None,
     unit: str = "",
     frame: str = "",
     help: str = "",
@@ -91,6 +98,7 @@ def register_observation(
         size: Numbers for each subject; 0 for the robot.
         depends_on_goal: Whether the component depends on the goal.
         measured: Whether observation noise applies to the component.
+        detectable: See `Component.detectable`; None: components of robots and arms are.
         unit: Unit of its numbers.
         frame: Frame or axes.
         help: One line; by default the first line of the docstring.
@@ -102,7 +110,8 @@ def register_observation(
 
     def build(function: ComponentFunction) -> Component:
         shape = _shape(function)
-        return Component(function, bound, of, size, depends_on_goal, measured, shape, unit, frame)
+        seen = of in ROBOTS if detectable is None else detectable
+        return Component(function, bound, of, size, depends_on_goal, measured, shape, unit, frame, detectable=seen)
 
     return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from mygym.types import FloatArray
 
 NEAR, NEAR_ON_ROBOT, FAR = 0.05, 0.01, 10.0
 """m: nearest distance that a camera of the workspace and of the robot sees, and farthest distance of both."""
+
+OPENGL_AXES = np.diag([1.0, -1.0, -1.0, 1.0])
+"""Axes of OpenGL's cameras (y upwards, z backwards) in those of `Frame.pose`."""
 
 
 class Camera:
@@ -79,7 +83,7 @@ class Camera:
         """
         _check_size(width, height)
         self._scene.mirror(goal)
-        image, segments, buffer = self._capture(width, height, camera, shadow)
+        image, segments, buffer, view = self._capture(width, height, camera, shadow)
         near = self._near(camera)
         depth = (FAR * near / (FAR - (FAR - near) * buffer)).astype(np.float32)
         depth[segments < 0] = np.inf
@@ -87,7 +91,9 @@ class Camera:
         labels, bodies = zip(*self._scene.bodies(), *marker, strict=True)
         index = np.full(max(bodies) + 2, -1, dtype=np.int32)  # the last is for the background, which is body -1
         index[list(bodies)] = range(len(bodies))
-        return Frame(np.ascontiguousarray(image), depth, index[segments], labels)
+        pose = np.linalg.inv(np.asarray(view, dtype=np.float64).reshape(4, 4).T) @ OPENGL_AXES
+        focal = 0.5 * height / math.tan(0.5 * math.radians(self._world.cameras[camera].fov))
+        return Frame(np.ascontiguousarray(image), depth, index[segments], labels, pose.astype(np.float64), focal)
 
     def robot_share(self, width: int, height: int, camera: str = "main") -> float:
         """Return the share of an image that shows the robot, in [0, 1]."""
@@ -96,14 +102,14 @@ class Camera:
     def robot_mask(self, width: int, height: int, camera: str = "main") -> NDArray[np.bool_]:
         """Return `(height, width)`: whether each pixel shows the robot."""
         self._scene.mirror()
-        _, segments, _ = self._capture(width, height, camera, shadow=False)
+        _, segments, *_ = self._capture(width, height, camera, shadow=False)
         mask: NDArray[np.bool_] = segments == self._scene.robot
         return mask
 
     def _capture(
         self, width: int, height: int, camera: str, shadow: bool
-    ) -> tuple[Image, NDArray[np.int_], FloatArray]:
-        """Return colours `(height, width, 3)`; the body of each pixel, -1 for the background; and its depth in [0, 1].
+    ) -> tuple[Image, NDArray[np.int_], FloatArray, FloatArray]:
+        """Return colours `(height, width, 3)`, body (-1: background) and depth in [0, 1] of pixels, and view matrix.
 
         Raises:
             ConfigError: Unknown camera.
@@ -128,7 +134,7 @@ class Camera:
         segments = np.asarray(segments).reshape(height, width)
         background = background_of(self._world.workspace.background, randomization)
         image[segments < 0] = (255 * np.array(background)).astype(np.uint8)
-        return image, segments, np.asarray(depth, dtype=float).reshape(height, width)
+        return image, segments, np.asarray(depth, dtype=float).reshape(height, width), np.asarray(view)
 
     def _view_on_robot(self, camera: MountedCameraSpec) -> Any:
         """Return the view matrix of a camera on the robot."""

@@ -34,6 +34,7 @@ def goal_from_ee(context: EpisodeContext) -> Array:
     of="objects or parts",
     size=3,
     depends_on_goal=True,
+    detectable=True,
     unit="m, or m or rad of a part",
     frame="world axes, from the object",
 )

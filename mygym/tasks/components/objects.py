@@ -9,13 +9,21 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 
-@register_observation("object_position", 5, of="objects", size=3, unit="m", frame="world")
+@register_observation("object_position", 5, of="objects", size=3, unit="m", frame="world", detectable=True)
 def object_position(context: EpisodeContext) -> Array:
     """`(N, 3 R)` m, world frame: centres of mass of the task's `R` objects."""
     return of_roles(context, context.state.object_position)
 
 
-@register_observation("object_from_ee", 5, of="objects", size=3, unit="m", frame="world axes, from the end effector")
+@register_observation(
+    "object_from_ee",
+    5,
+    of="objects",
+    size=3,
+    detectable=True,
+    unit="m",
+    frame="world axes, from the end effector",
+)
 def object_from_ee(context: EpisodeContext) -> Array:
     """`(N, 3 R)` m, world axes: from the end effector to the task's objects."""
     return of_roles(context, context.state.object_position - context.state.ee_position[:, None])
@@ -52,7 +60,7 @@ def finger_contact(context: EpisodeContext) -> Array:
     return as_numbers(context, contact).sum(-1) / max(contact.shape[2], 1)
 
 
-@register_observation("object_present", 1, of="objects", size=1, measured=False, unit="0 or 1")
+@register_observation("object_present", 1, of="objects", size=1, measured=False, unit="0 or 1", detectable=True)
 def object_present(context: EpisodeContext) -> Array:
     """`(N, R)`: 1 for every object; in shared spaces 0 for an unused slot."""
     return as_numbers(context, namespace(context.state.touch).ones_like(context.state.touch))[
@@ -67,7 +75,7 @@ def object_active(context: EpisodeContext) -> Array:
     return by_stage(context, [[bound.object == slot for slot in roles] for bound in context.task.stage_bindings])
 
 
-@register_observation("object_size", 1, of="objects", size=3, unit="m", frame="the object's axes")
+@register_observation("object_size", 1, of="objects", size=3, unit="m", frame="the object's axes", detectable=True)
 def object_size(context: EpisodeContext) -> Array:
     """`(N, 3 R)` m: edges of the bounding boxes of the objects; observed by default if objects differ by episode."""
     return of_roles(context, context.state.object_size)

@@ -22,7 +22,7 @@ def stage(context: EpisodeContext) -> Array:
     return xp.astype(context.progress.stage[:, None] == stages, context.state.ee_position.dtype)
 
 
-@register_observation("stage_name", 1, measured=False, unit="0 or 1")
+@register_observation("stage_name", 1, measured=False, detectable=False, unit="0 or 1")
 def stage_name(context: EpisodeContext) -> Array:
     """`(N, built-in stages + 1)`: one-hot of the active stage's name, the last for user-defined; zeros at the end."""
     return by_stage(context, _rows_by_name(context.task.stage_names))

@@ -1,0 +1,135 @@
+"""`Detector`: bodies in frames of a camera, and positions of objects."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from mygym.errors import ConfigError, bad_value
+from mygym.perception.network import INPUTS, DetectorNetwork
+from mygym.tasks.camera_view import Frame, Image
+from mygym.types import FloatArray
+
+KIND = "mygym detector"
+"""Value of `kind` in the metadata of a file."""
+
+FARTHEST = 1.5
+"""m: coordinates of points are clipped to ± this; pixels that show nothing have the largest."""
+
+DECIMETRES = 10.0
+"""The network's offsets are in decimetres, so that they are of the order of 1."""
+
+FEWEST = 3
+"""Pixels: an object with fewer is not visible."""
+
+Pixels = NDArray[np.int64]
+"""`(H, W)`: number of a class for each pixel."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Bodies in a frame."""
+
+    classes: Pixels
+    """`(H, W)`: 0 for the background, else 1 + the index in `Detector.categories`."""
+    positions: dict[str, FloatArray]
+    """Visible object → estimate of its centre of mass, `(3,)` m, world frame."""
+    pixels: dict[str, int]
+    """Visible object → number of its pixels."""
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A trained network with the conditions of its training.
+
+    It needs the depth and the pose of the camera, as a calibrated depth camera gives them.
+    """
+
+    network: DetectorNetwork
+    categories: tuple[str, ...]
+    """Names of the bodies that it knows."""
+    objects: tuple[str, ...]
+    """Categories whose positions it estimates."""
+    cameras: tuple[str, ...]
+    """Cameras of its images."""
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+
+    def detect(self, frame: Frame) -> Detection:
+        """Return the bodies in a frame of the detector's size.
+
+        The position of an object is the median of the votes of its pixels.
+        """
+        points = frame.points()
+        with torch.no_grad():
+            logits, offsets = self.network(torch.from_numpy(network_input(frame.rgb, points)[None]))
+        classes: Pixels = logits[0].argmax(0).numpy()
+        votes = points + offsets[0].numpy().transpose(1, 2, 0) / DECIMETRES
+        positions, pixels = {}, {}
+        for name in self.objects:
+            own = votes[classes == 1 + self.categories.index(name)]
+            own = own[np.isfinite(own).all(-1)]
+            if len(own) >= FEWEST:
+                positions[name], pixels[name] = np.median(own, axis=0), len(own)
+        return Detection(classes, positions, pixels)
+
+    def to_bytes(self) -> bytes:
+        """Return the content of a file: safetensors, with the conditions in its metadata."""
+        conditions = {
+            "categories": self.categories,
+            "objects": self.objects,
+            "cameras": self.cameras,
+            "width": self.width,
+            "height": self.height,
+        }
+        tensors = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+        return save(tensors, {"kind": KIND, "detector": json.dumps(conditions)})
+
+
+def network_input(rgb: Image, points: FloatArray) -> NDArray[np.float32]:
+    """Return `(6, H, W)`: colours from -1 to 1, and points in m.
+
+    Args:
+        rgb: `(H, W, 3)` uint8.
+        points: `(H, W, 3)` m, world frame, see `Frame.points`.
+    """
+    values = np.empty((INPUTS, *rgb.shape[:2]), dtype=np.float32)
+    values[:3] = rgb.transpose(2, 0, 1) / 127.5 - 1.0
+    values[3:] = np.clip(np.nan_to_num(points, nan=FARTHEST), -FARTHEST, FARTHEST).transpose(2, 0, 1)
+    return values
+
+
+def load_detector(path: str | Path, key: str) -> Detector:
+    """Return the detector in a file.
+
+    Args:
+        path: A file of `Detector.to_bytes`.
+        key: Config key or flag that names the file, for messages.
+
+    Raises:
+        ConfigError: The file is missing, or does not contain a detector.
+    """
+    allowed = "a file of `mygym detector train`"
+    try:
+        with safe_open(Path(path).expanduser(), framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("kind") != KIND:
+                raise ConfigError(bad_value(key, str(path), allowed, "does not contain a detector"))
+            conditions = json.loads(metadata["detector"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
+        network = DetectorNetwork(1 + len(conditions["categories"]))
+        network.load_state_dict(tensors)
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "is damaged, or of another version"
+        raise ConfigError(bad_value(key, str(path), allowed, f"cannot be read ({reason})")) from None
+    names = {name: tuple(conditions[name]) for name in ("categories", "objects", "cameras")}
+    return Detector(network.eval(), **names, width=conditions["width"], height=conditions["height"])

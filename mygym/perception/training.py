@@ -1,0 +1,197 @@
+"""Training of detectors on recorded images, and their errors."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from mygym.perception.detector import DECIMETRES, FEWEST, Detector, network_input
+from mygym.perception.network import DetectorNetwork
+from mygym.tasks.camera_view import Frame, Image
+
+BATCH = 16
+HIGHEST_RATE, RISING = 5e-3, 0.1
+"""Highest learning rate, and share of the steps in which it rises; then it falls."""
+
+SMALL_CLASSES = 0.5
+"""Exponent of the classes' inverse shares that weight the cross-entropy: without weights, an object of a few pixels
+costs little."""
+
+OFFSET_WEIGHT = 2.0
+"""Weight of the mean error of the votes, in decimetres."""
+
+COLOR_CHANGE = 0.15
+"""Contrast and brightness of each image change by up to this share."""
+
+REPORTS = 20
+"""Number of reports during a training."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Recorded images of one size, with the bodies that they show."""
+
+    frames: Sequence[Frame]
+    """Segmentation and labels of the frames are not used."""
+    classes: NDArray[np.uint8]
+    """`(n, H, W)`: 0 for the background, else 1 + the index in the categories."""
+    positions: NDArray[np.float64]
+    """`(n, categories, 3)` m, world frame: centres of the objects; NaN for other bodies and for objects that are not
+    visible."""
+    cameras: Sequence[str]
+    """Camera of each image."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of a detector for the images of a camera that show an object."""
+
+    camera: str
+    name: str
+    images: int
+    found: float
+    """Share of the images in which the detector sees the object."""
+    mean: float | None
+    """m: mean distance between estimated and true position where the object is seen; None: it is seen nowhere."""
+    worst: float | None
+    """m: 95th percentile of this distance."""
+    overlap: float | None
+    """Mean intersection over union of the estimated and the true mask."""
+
+
+def train_network(
+    images: Images,
+    validation: Images,
+    classes: int,
+    *,
+    steps: int,
+    seed: int = 0,
+    after_step: Callable[[int, float, float | None], None],
+) -> DetectorNetwork:
+    """Return a network of the least validation loss.
+
+    Args:
+        images: Images to train on.
+        validation: Images to choose by.
+        classes: Number of classes, with the background.
+        steps: Minibatches.
+        seed: Seed of weights and minibatches.
+        after_step: Called after each step with the number of the step, its loss, and the validation loss, which is
+            measured about `REPORTS` times, else None.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    network = DetectorNetwork(classes)
+    optimizer = torch.optim.Adam(network.parameters(), HIGHEST_RATE)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, HIGHEST_RATE, total_steps=max(steps, 2), pct_start=RISING
+    )
+    weight = _class_weights(images.classes, classes)
+    every = math.ceil(steps / REPORTS)
+    best, least = copy.deepcopy(network.state_dict()), math.inf
+    for step in range(1, steps + 1):
+        rows = rng.integers(len(images.frames), size=BATCH)
+        loss = _loss(network, *_batch(images, rows, rng), weight)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        scheduler.step()
+        error = None
+        if step % every == 0 or step == steps:
+            error = _validation_loss(network, validation, weight)
+            if error < least:
+                best, least = copy.deepcopy(network.state_dict()), error
+        after_step(step, float(loss.detach()), error)
+    network.load_state_dict(best)
+    return network.eval()
+
+
+def _class_weights(classes: NDArray[np.uint8], count: int) -> torch.Tensor:
+    """Return `(count,)`: weights of the classes, with a mean of 1 for the pixels."""
+    shares = np.bincount(classes.ravel(), minlength=count) / classes.size
+    weights = np.maximum(shares, 1.0 / classes[0].size) ** -SMALL_CLASSES
+    return torch.tensor(weights / (weights * shares).sum(), dtype=torch.float32)
+
+
+def _batch(
+    images: Images, rows: NDArray[np.int64], rng: np.random.Generator | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return inputs `(n, 6, H, W)`, classes `(n, H, W)`, and offsets `(n, 3, H, W)` in decimetres, NaN without one."""
+    inputs, offsets = [], []
+    for row in rows.tolist():
+        frame = images.frames[row]
+        points = frame.points()
+        rgb = frame.rgb if rng is None else _recolored(frame.rgb, rng)
+        inputs.append(network_input(rgb, points))
+        centres = np.concatenate([np.full((1, 3), np.nan), images.positions[row]])[images.classes[row]]
+        offsets.append((DECIMETRES * (centres - points)).transpose(2, 0, 1).astype(np.float32))
+    classes = torch.from_numpy(images.classes[rows].astype(np.int64))
+    return torch.from_numpy(np.stack(inputs)), classes, torch.from_numpy(np.stack(offsets))
+
+
+def _recolored(rgb: Image, rng: np.random.Generator) -> Image:
+    """Return an image with other contrast and brightness."""
+    contrast, brightness = 1.0 + rng.uniform(-COLOR_CHANGE, COLOR_CHANGE, 2)
+    changed: Image = np.clip((rgb - 127.5) * contrast + 127.5 * brightness, 0, 255).astype(np.uint8)
+    return changed
+
+
+def _loss(
+    network: DetectorNetwork, inputs: torch.Tensor, classes: torch.Tensor, offsets: torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
+    logits, votes = network(inputs)
+    loss = functional.cross_entropy(logits, classes, weight)
+    known = torch.isfinite(offsets)
+    if known.any():
+        loss = loss + OFFSET_WEIGHT * functional.l1_loss(votes[known], offsets[known])
+    return loss
+
+
+def _validation_loss(network: DetectorNetwork, images: Images, weight: torch.Tensor) -> float:
+    network.eval()
+    with torch.no_grad():
+        losses = [
+            float(_loss(network, *_batch(images, rows, None), weight)) * len(rows)
+            for rows in np.array_split(np.arange(len(images.frames)), math.ceil(len(images.frames) / BATCH))
+        ]
+    network.train()
+    return sum(losses) / len(images.frames)
+
+
+def measure(detector: Detector, images: Images) -> list[Errors]:
+    """Return the errors of a detector, for each camera and object.
+
+    Args:
+        detector: The detector.
+        images: Images of the detector's size and categories.
+    """
+    detections = [detector.detect(frame) for frame in images.frames]
+    rows = []
+    for camera in detector.cameras:
+        for name in detector.objects:
+            number = detector.categories.index(name)
+            distances, overlaps, shown = [], [], 0
+            for row, detection in enumerate(detections):
+                mask = images.classes[row] == 1 + number
+                if images.cameras[row] != camera or mask.sum() < FEWEST:
+                    continue
+                shown += 1
+                if name in detection.positions:
+                    seen = detection.classes == 1 + number
+                    difference = detection.positions[name] - images.positions[row, number]
+                    distances.append(float(np.linalg.norm(difference)))
+                    overlaps.append(float((seen & mask).sum() / (seen | mask).sum()))
+            if distances:
+                mean, worst = float(np.mean(distances)), float(np.percentile(distances, 95))
+                found = len(distances) / shown
+                rows.append(Errors(camera, name, shown, found, mean, worst, float(np.mean(overlaps))))
+            elif shown:
+                rows.append(Errors(camera, name, shown, 0.0, None, None, None))
+    return rows
