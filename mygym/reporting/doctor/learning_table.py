@@ -36,7 +36,9 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
     "score_goal": {"ppo": 176_128},
     "vertical_maze": {"ppo": 401_408},
     "place_on_step": {"ppo": 700_416},
+    "insert": {"ppo": 700_416},
     "hit_board": {"ppo": 751_616},
+    "throw": {"ppo": 751_616},
     "stack": {"ppo": 800_768},
 }
 """Task → algorithm → env steps until 90 % success (`reach`: until the run ended), the median over the seeds.
