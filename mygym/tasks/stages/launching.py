@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array_api_compat import device
+
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import at_rest, distance, length, touched
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
@@ -185,7 +187,8 @@ def _miss(context: StageContext) -> Array:
     """`(N,)` m: nearest approach of the object, if it flies freely from now on, to the goal or to a point over it."""
     xp = namespace(context.goal)
     aim = with_height(context.goal, xp.where(context.goal[:, 2] < WALLS, WALLS, context.goal[:, 2]))
-    time = (xp.arange(FLIGHT) * TIME_STEP)[:, None]
+    steps = xp.arange(FLIGHT, dtype=context.goal.dtype, device=device(context.goal))
+    time = (TIME_STEP * steps)[:, None]
     fall = xp.concat([0.0 * time, 0.0 * time, 0.5 * GRAVITY * time**2], axis=-1)
     away = (aim - context.object_position)[:, None] - time * context.object_velocity[:, None] + fall
     start, along = away[:, :-1], away[:, :-1] - away[:, 1:]

@@ -194,9 +194,7 @@ def test_the_miss_is_the_distance_at_which_the_flight_passes_the_goal(
     ],
     ids=("to the basket", "a little short", "away", "aside", "along the table"),
 )
-def test_a_toss_is_complete_only_if_the_object_flies_to_the_goal(
-    height: float, velocity: Any, completes: bool
-) -> None:
+def test_a_toss_is_complete_only_if_the_object_flies_to_the_goal(height: float, velocity: Any, completes: bool) -> None:
     assert TOSS.complete is not None
     assert TOSS.complete(thrown((0.0, 0.1, height), velocity)).tolist() == [completes]
 
