@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def _read(folder: Path, split: str) -> _Recorded:
     }
     if not objects:
         raise ConfigError(bad_value("data", str(folder), "images of a task with objects", f"{split} shows no object"))
-    _check_single(by_image.values(), categories)
+    _check_single(folder, by_image.values(), categories)
     height, width = frames[0].depth.shape
     if width % DIVISOR or height % DIVISOR:
         allowed = f"images whose width and height are multiples of {DIVISOR}"
@@ -173,7 +173,7 @@ def _labels(annotations: Sequence[dict[str, Any]], entry: dict[str, Any], catego
     return classes, positions
 
 
-def _check_single(annotations: Any, categories: Sequence[str]) -> None:
+def _check_single(folder: Path, annotations: Iterable[list[dict[str, Any]]], categories: Sequence[str]) -> None:
     """Refuse images with two objects of a name, whose positions would be confused.
 
     Raises:
@@ -184,4 +184,4 @@ def _check_single(annotations: Any, categories: Sequence[str]) -> None:
         for number in numbers:
             if numbers.count(number) > 1:
                 why = f"shows several objects of the category {categories[number - 1]}"
-                raise ConfigError(bad_value("data", "vision", "objects of different names", why))
+                raise ConfigError(bad_value("data", str(folder), "objects of different names", why))
