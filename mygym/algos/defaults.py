@@ -89,7 +89,7 @@ _PPO_OF_TASKS = {
         **_ALONG_EXPERT,
         "steps": 2_000_000,
         "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.1}},
-        "algo_params": {**_ALONG_EXPERT["algo_params"], "ent_coef": 0.003},  # else it throws to a single side
+        "algo_params": {**_FALLING_RATE, "ent_coef": 0.003},  # else it throws to a single side
     },
     "vertical_maze": {**_SMALL_STEPS, "steps": 800_000},
 }
