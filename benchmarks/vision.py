@@ -119,7 +119,7 @@ def detect(seeds: int, images: int, steps: int) -> None:
         print(f"{images:,} images of 96 x 96 pixels: {time.perf_counter() - begin:.0f} s", flush=True)
         run = mygym.train({**load_file(CONFIG), "logdir": folder, "video": {"episodes": 0}})
         print(f"policy: {100 * (run.success_rate or 0.0):.0f} % with the simulator's positions\n", flush=True)
-        print("| seed | training, s | camera | found | mean error, cm | 95th percentile, cm | overlap | success |")
+        print("| seed | training, s | camera | seen | mean error, cm | 95th percentile, cm | overlap | success |")
         print("|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
         for seed in range(seeds):
             file, begin = Path(folder, f"{seed}.safetensors"), time.perf_counter()
@@ -129,7 +129,7 @@ def detect(seeds: int, images: int, steps: int) -> None:
             for row in errors:
                 numbers = [100 * (value or np.nan) for value in (row.mean, row.worst)]
                 error = " | ".join(f"{number:.2f}" for number in numbers)
-                print(f"| {seed} | {duration:.0f} | `{row.camera}` | {100 * row.found:.1f} % | {error} | ", end="")
+                print(f"| {seed} | {duration:.0f} | `{row.camera}` | {100 * row.seen:.1f} % | {error} | ", end="")
                 print(f"{row.overlap or 0.0:.2f} | {100 * success:.0f} % |", flush=True)
 
 

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
                 "camera": row.camera,
                 "object": row.name,
                 "images": row.images,
-                "found": f"{row.found:.1%}",
+                "seen": f"{row.seen:.1%}",
                 "mean error": _centimetres(row.mean),
                 "95th percentile": _centimetres(row.worst),
                 "overlap of masks": "" if row.overlap is None else f"{row.overlap:.2f}",

@@ -91,12 +91,12 @@ def measure_detector(detector: str | Path, data: str | Path, *, split: str = "te
     """
     loaded = load_detector(detector, "detector")
     recorded = _read(Path(data).expanduser(), split)
-    for key, own, other in (
+    for key, here, expected in (
         ("categories", recorded.categories, loaded.categories),
         ("size", (recorded.width, recorded.height), (loaded.width, loaded.height)),
     ):
-        if own != other:
-            raise ConfigError(bad_value(f"data.{key}", own, f"those of the detector: {other}"))
+        if here != expected:
+            raise ConfigError(bad_value(f"data.{key}", here, f"those of the detector: {expected}"))
     return measure(loaded, recorded.images)
 
 

@@ -76,10 +76,10 @@ class Detector:
         votes = points + offsets[0].numpy().transpose(1, 2, 0) / DECIMETRES
         positions, pixels = {}, {}
         for name in self.objects:
-            own = votes[classes == 1 + self.categories.index(name)]
-            own = own[np.isfinite(own).all(-1)]
-            if len(own) >= FEWEST:
-                positions[name], pixels[name] = np.median(own, axis=0), len(own)
+            of_object = votes[classes == 1 + self.categories.index(name)]
+            of_object = of_object[np.isfinite(of_object).all(-1)]
+            if len(of_object) >= FEWEST:
+                positions[name], pixels[name] = np.median(of_object, axis=0), len(of_object)
         return Detection(classes, positions, pixels)
 
     def to_bytes(self) -> bytes:

@@ -56,7 +56,7 @@ class Errors:
     camera: str
     name: str
     images: int
-    found: float
+    seen: float
     """Share of the images in which the detector sees the object."""
     mean: float | None
     """m: mean distance between estimated and true position where the object is seen; None: it is seen nowhere."""
@@ -184,14 +184,14 @@ def measure(detector: Detector, images: Images) -> list[Errors]:
                     continue
                 shown += 1
                 if name in detection.positions:
-                    seen = detection.classes == 1 + number
+                    estimate = detection.classes == 1 + number
                     difference = detection.positions[name] - images.positions[row, number]
                     distances.append(float(np.linalg.norm(difference)))
-                    overlaps.append(float((seen & mask).sum() / (seen | mask).sum()))
+                    overlaps.append(float((estimate & mask).sum() / (estimate | mask).sum()))
             if distances:
                 mean, worst = float(np.mean(distances)), float(np.percentile(distances, 95))
-                found = len(distances) / shown
-                rows.append(Errors(camera, name, shown, found, mean, worst, float(np.mean(overlaps))))
+                seen = len(distances) / shown
+                rows.append(Errors(camera, name, shown, seen, mean, worst, float(np.mean(overlaps))))
             elif shown:
                 rows.append(Errors(camera, name, shown, 0.0, None, None, None))
     return rows

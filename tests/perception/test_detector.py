@@ -121,9 +121,9 @@ def test_a_short_training_finds_the_object_in_views_that_it_has_not_seen(dataset
     test = _read(dataset, "test")
     before = measure(new_detector(categories=test.categories), test.images)
     after = {row.camera: row for row in measure(load_detector(file, "detector"), test.images)}
-    assert all(row.found < 0.3 for row in before)
+    assert all(row.seen < 0.3 for row in before)
     assert set(after) == set(CAMERAS)
-    assert after["wrist"].found > 0.8
+    assert after["wrist"].seen > 0.8
     assert after["wrist"].mean is not None
     assert after["wrist"].mean < 0.02
     assert after["wrist"].overlap is not None
@@ -182,7 +182,7 @@ def make(file: Path, **arguments: Any) -> RobotEnv:
 
 @pytest.mark.usefixtures("perfect")
 def test_observations_have_the_detected_positions_and_success_the_true_ones(untrained: Path) -> None:
-    """The expert acts on the state of the simulator, and reward and success are judged there."""
+    """The expert acts on the state of the simulator, and reward and success are those of the simulator."""
     with make(untrained) as env, RobotEnv(TASK, observations=OBSERVATIONS) as plain:
         assert env.observation_spec.components == tuple(OBSERVATIONS)
         assert env.observation_space == plain.observation_space
