@@ -129,7 +129,8 @@ def load_detector(path: str | Path, key: str) -> Detector:
         network = DetectorNetwork(1 + len(conditions["categories"]))
         network.load_state_dict(tensors)
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or "is damaged, or of another version"
-        raise ConfigError(bad_value(key, str(path), allowed, f"cannot be read ({reason})")) from None
+        missing = isinstance(error, FileNotFoundError)
+        why = "does not exist" if missing else "cannot be read: it is damaged, or of another version"
+        raise ConfigError(bad_value(key, str(path), allowed, why)) from None
     names = {name: tuple(conditions[name]) for name in ("categories", "objects", "cameras")}
     return Detector(network.eval(), **names, width=conditions["width"], height=conditions["height"])

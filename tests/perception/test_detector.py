@@ -211,10 +211,16 @@ def test_observations_have_the_detected_positions_and_success_the_true_ones(untr
 def test_an_unseen_object_stays_where_it_was_last_seen(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with make(untrained) as env:
         first, _ = env.reset(seed=0)
+        snapshot = env.snapshot()
+        for _ in range(20):
+            moved, *_ = env.step(env.expert_action())
+        assert np.abs(part(env, moved, "object_position") - part(env, first, "object_position")).max() > 0.01
         seen = Detector.detect
         blind = lambda detector, frame: replace(seen(detector, frame), positions={}, pixels={})  # noqa: E731
         monkeypatch.setattr(Detector, "detect", blind)
-        later, *_ = env.step(np.zeros(4))
+        hidden, *_ = env.step(np.zeros(4))
+        np.testing.assert_array_equal(part(env, hidden, "object_position"), part(env, moved, "object_position"))
+        later = env.restore(snapshot)
         np.testing.assert_array_equal(part(env, later, "object_position"), part(env, first, "object_position"))
         other, _ = env.reset(seed=1)
         assert not part(env, other, "object_position").any(), "the position of the last episode remains"
@@ -335,8 +341,13 @@ def test_files_that_are_no_detectors_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other.safetensors").write_bytes(save({"weight": np.zeros(3)}))
     damaged = bytearray(new_detector().to_bytes())
     (tmp_path / "damaged.safetensors").write_bytes(bytes(damaged[: len(damaged) // 2]))
-    for name in ("text", "other", "damaged", "missing"):
-        with pytest.raises(ConfigError, match=r"detector: .*mygym detector train"):
+    for name, why in (
+        ("text", "is damaged"),
+        ("other", "does not contain a detector"),
+        ("damaged", "is damaged"),
+        ("missing", "does not exist"),
+    ):
+        with pytest.raises(ConfigError, match=rf"detector: .*{why}.*mygym detector train"):
             load_detector(tmp_path / f"{name}.safetensors", "detector")
 
 
