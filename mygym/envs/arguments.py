@@ -54,7 +54,7 @@ def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked_count(count: Any, key: str) -> int:
-    """Return a number of episodes or images.
+    """Return a number of episodes, images or steps.
 
     Args:
         count: The number.

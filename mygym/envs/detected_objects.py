@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 KEY = "image_params.detector"
 
+UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+"""Quaternion of an object whose orientation is not known."""
+
 GOAL_TERMS = {OBJECT, END_EFFECTOR, END_EFFECTOR_FROM_OBJECT}
 """Terms of goals that follow from the end effector and positions of objects."""
 
@@ -52,13 +55,24 @@ class DetectedObjects:
     def in_place_of(self, context: EpisodeContext, names: Sequence[str]) -> EpisodeContext:
         """Return a context with these positions; an object that was not seen yet is at the origin.
 
+        Nothing else of the objects is known: they are upright and at rest, and no contact presses them down.
+
         Args:
             context: The context of the simulator.
             names: Name of each object in the state.
         """
         origin = np.zeros(3)
         positions = np.stack([self.positions.get(name, origin) for name in names])[None]
-        return replace(context, state=replace(context.state, object_position=positions))
+        state, at_rest = context.state, np.zeros_like(positions)
+        state = replace(
+            state,
+            object_position=positions,
+            object_orientation=np.zeros_like(state.object_orientation) + UPRIGHT,
+            object_velocity=at_rest,
+            object_angular_velocity=at_rest,
+            object_depth=np.zeros_like(state.object_depth),
+        )
+        return replace(context, state=state)
 
 
 def open_detector(images: ImageParams, world: World) -> Detector:

@@ -86,7 +86,7 @@ class ObservationBuilder:
         if spec.images.detector is not None:
             check_detectable(by_name, spec.images, views.detector(spec.images), self.goal_space)
         self.memory = Memory()
-        """What the observation keeps of earlier steps."""
+        """Last images, and last positions of objects, for the next observation."""
         names = [name for name in by_name if name not in self._images]
         components = [by_name[name] for name in names]
         self._functions = tuple(self._function(name, by_name[name]) for name in names)

@@ -207,6 +207,20 @@ def test_observations_have_the_detected_positions_and_success_the_true_ones(untr
         assert plain_info["is_success"]
 
 
+def test_nothing_but_positions_of_objects_is_known() -> None:
+    """Goals and components may use orientations, velocities and contacts, which a detector does not give."""
+    with RobotEnv(TASK, task_params={"rotation": [1.0, 1.0]}) as env:
+        env.reset(seed=0)
+        true = env._episode.context
+        detected = DetectedObjects(0, {"cube": np.array([0.1, 0.2, 0.3])}).in_place_of(true, ["cube"]).state
+        assert abs(true.state.object_orientation[0, 0, 2]) > 0.1
+        assert detected.object_position.tolist() == [[[0.1, 0.2, 0.3]]]
+        assert detected.object_orientation.tolist() == [[[0.0, 0.0, 0.0, 1.0]]]
+        assert not detected.object_velocity.any()
+        assert not detected.object_angular_velocity.any()
+        assert not detected.object_depth.any()
+
+
 @pytest.mark.usefixtures("perfect")
 def test_an_unseen_object_stays_where_it_was_last_seen(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with make(untrained) as env:
