@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import sb3_contrib
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.policies import BasePolicy
 
+from mygym.algos.asymmetric import TQCPolicy
 from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.runs.checkpoints.algorithm_state import Stateful
 
 
 class TQC(ShiftedReplay, Stateful, sb3_contrib.TQC):
     """Truncated quantile critics (Kuznetsov et al., 2020)."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
+        **sb3_contrib.TQC.policy_aliases,
+        "MultiInputPolicy": TQCPolicy,
+    }
 
 
 class TRPO(Stateful, sb3_contrib.TRPO):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import stable_baselines3 as sb3
 from stable_baselines3.common.noise import ActionNoise
+from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv
 
+from mygym.algos.asymmetric import SACPolicy, TD3Policy
 from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.runs.checkpoints.algorithm_state import Stateful
 from mygym.runs.exploration import gaussian_noise
@@ -36,9 +38,13 @@ class A2C(Stateful, sb3.A2C):
 class SAC(ShiftedReplay, Stateful, sb3.SAC):
     """Soft actor-critic (Haarnoja et al., 2018)."""
 
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.SAC.policy_aliases, "MultiInputPolicy": SACPolicy}
+
 
 class TD3(ShiftedReplay, GaussianExploration, Stateful, sb3.TD3):
     """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.TD3.policy_aliases, "MultiInputPolicy": TD3Policy}
 
 
 class DQN(Stateful, sb3.DQN):
@@ -47,3 +53,5 @@ class DQN(Stateful, sb3.DQN):
 
 class DDPG(ShiftedReplay, GaussianExploration, Stateful, sb3.DDPG):
     """Deep deterministic policy gradient (Lillicrap et al., 2015)."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.DDPG.policy_aliases, "MultiInputPolicy": TD3Policy}

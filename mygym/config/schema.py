@@ -296,6 +296,11 @@ class RunConfig(Section):
         description="names of observation components, see mygym list observation (default: all that the task needs); "
         "image:wrist is the component image of the camera wrist",
     )
+    critic_observations: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None,
+        description="names of further components that only the critic of an actor-critic algorithm observes, exact and "
+        "in place of images",
+    )
     image_params: ImageParams = Field(ImageParams(), description="images of the components that see through a camera")
     spaces: Literal["own", "shared"] = Field("own", description="spaces for this task, or shared by all tasks")
     task_params: TaskParams = Field(TaskParams(), description="parameters of the task")
@@ -342,7 +347,7 @@ class RunConfig(Section):
     logdir: Annotated[str, Field(min_length=1)] = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
 
-    @field_validator("observations")
+    @field_validator("observations", "critic_observations")
     @classmethod
     def _unique(cls, observations: list[str] | None) -> list[str] | None:
         for name in observations or ():

@@ -19,7 +19,7 @@ from mygym.errors import ConfigError, bad_value
 
 IN_CONFIGS = (
     *("robot", "robot_params", "workspace", "control", "actions", "reward"),
-    *("observations", "image_params", "spaces", "task_params", "randomize"),
+    *("observations", "critic_observations", "image_params", "spaces", "task_params", "randomize"),
 )
 """Arguments of `RobotEnv` that are keys of configs, too."""
 

@@ -76,6 +76,8 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
     if seen := camera_components(arguments.get("observations") or ()):
         why = "needs images, which engine fused does not render"
         raise _refusal("observations", seen[0], "components without a camera", why)
+    if critic := arguments.get("critic_observations"):
+        raise _refusal("critic_observations", critic, "null")
     if detector := (arguments.get("image_params") or {}).get("detector"):
         raise _refusal("image_params.detector", detector, "null: engine fused renders no images")
     if arguments.get("spaces", "own") != "own":

@@ -20,7 +20,7 @@ from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import ROBOTS, Component, camera_of, find_component
+from mygym.tasks.observations import CRITIC, ROBOTS, Component, camera_components, camera_of, find_component
 from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
 from mygym.tasks.state import namespace
 from mygym.types import Array, FloatArray
@@ -45,6 +45,8 @@ class ObservationSpec:
     """Whether observations are goal dictionaries; otherwise flat vectors."""
     images: ImageParams = IMAGES
     """Size and content of images."""
+    critic: tuple[str, ...] = ()
+    """Names of the components that only a critic observes, in order."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class ObservationBuilder:
         _check_frames(self._images, spec.images)
         if spec.images.detector is not None:
             check_detectable(by_name, spec.images, views.detector(spec.images), self.goal_space)
+        self._critic = self._critic_builder(context)
         self.memory = Memory()
         """Last images, and last positions of objects, for the next observation."""
         names = [name for name in by_name if name not in self._images]
@@ -113,6 +116,20 @@ class ObservationBuilder:
         self.space = self._space()
         """Space of the observations."""
 
+    def _critic_builder(self, context: EpisodeContext) -> ObservationBuilder | None:
+        """Return the builder of the critic's vector, which has the goals if nothing else of the observation has them.
+
+        Raises:
+            ConfigError: A component uses a camera.
+        """
+        if not self.spec.critic:
+            return None
+        if seen := camera_components(self.spec.critic):
+            why = "uses a camera, and the critic observes the exact state"
+            raise ConfigError(bad_value("critic_observations", seen[0], "components without a camera", why))
+        spec = ObservationSpec(self.spec.critic, self.spec.spaces, self.has_goals, ImageParams(goal="vector"))
+        return ObservationBuilder(spec, context, self._views)
+
     def _function(self, name: str, component: Component) -> Callable[[EpisodeContext], Array]:
         """Return the function `(N, d)` of a context for a component that is no image."""
         if not component.uses_camera:
@@ -128,6 +145,8 @@ class ObservationBuilder:
         spaces: dict[str, gymnasium.Space[Any]] = {
             key: gymnasium.spaces.Box(-bound, bound, dtype=np.float32) for key, bound in bounds.items()
         }
+        if self._critic is not None:
+            spaces[CRITIC] = _vector_of(self._critic.space)
         for name, component in self._images.items():
             images = self.spec.images
             shape = (images.height, images.width, component.channels * images.frames)
@@ -136,8 +155,9 @@ class ObservationBuilder:
 
     def build(self, context: EpisodeContext) -> Observation:
         """Return the observation of a context without noise, in new arrays."""
-        context = self.detected(context)
-        return self.arrange(self.vector(context), self.achieved_goal(context), self.desired_goal(context.goals))
+        seen = self.detected(context)
+        vectors = self.vector(seen), self.achieved_goal(seen), self.desired_goal(context.goals)
+        return self.arrange(context, *vectors)
 
     def detected(self, context: EpisodeContext) -> EpisodeContext:
         """Return the context with objects where the detector sees them now; without a detector, the context itself."""
@@ -195,9 +215,19 @@ class ObservationBuilder:
         values: Vector = goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32)
         return values
 
-    def arrange(self, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
-        """Arrange the vectors of the current state, and its images, in a dictionary or as one flat vector."""
+    def arrange(self, context: EpisodeContext, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
+        """Arrange the vectors of a state, its images and the critic's vector in a dictionary or as one flat vector.
+
+        Args:
+            context: The current context of the simulator.
+            observation: The components `(d,)`, see `vector`.
+            achieved: The achieved goal `(size,)`.
+            desired: The desired goal `(size,)`.
+        """
         arranged = self._arranged(observation, achieved, desired)
+        if self._critic is not None:
+            assert isinstance(arranged, dict)
+            arranged[CRITIC] = _vector_of(self._critic.build(context))
         if self._images:
             assert isinstance(arranged, dict)
             images, frames = self.spec.images, self.spec.images.frames
@@ -214,12 +244,17 @@ class ObservationBuilder:
         """Arrange three vectors without copies: in a dictionary, or as one flat vector."""
         if self.has_goals and not self.spec.goal_env:
             observation = np.concatenate([observation, achieved, desired])
-        if not self.spec.goal_env and not self._images:
+        if not self.spec.goal_env and not self._images and self._critic is None:
             return observation
         arranged = {"observation": observation} if len(observation) else {}
         if self.has_goals and self.spec.goal_env:
             arranged |= {"achieved_goal": achieved, "desired_goal": desired}
         return arranged
+
+
+def _vector_of(observation: Any) -> Any:
+    """Return `observation` of a goal dictionary, or the flat vector; the same of their spaces."""
+    return observation["observation"] if isinstance(observation, dict | gymnasium.spaces.Dict) else observation
 
 
 def _rooms(

@@ -81,6 +81,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             all components), see `DiscreteActions`.
         goal_env: False for flat observations.
         observations: Names of the components; by default those that the task needs.
+        critic_observations: Names of components without a camera for the critic of an asymmetric actor-critic
+            algorithm. They are exact, in a vector `critic` of the observation, which then is a dictionary.
         image_params: `width`, `height` (pixels), `depth_range` (m), `frames` (last images, as channels) and `goal` of
             images: `image` (a marker in images shows the goal) or `vector` (goal vectors, no marker). `detector`: a
             file of `mygym detector train`, whose positions of objects replace the simulator's in observations.
@@ -119,6 +121,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         actions: Mapping[str, Any] | None = None,
         goal_env: bool = True,
         observations: Sequence[str] | None = None,
+        critic_observations: Sequence[str] | None = None,
         image_params: Mapping[str, Any] | None = None,
         spaces: str = "own",
         task_params: Mapping[str, Any] | None = None,
@@ -172,7 +175,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         size = self._arguments["render_width"], self._arguments["render_height"]
         self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
         self._views = CameraViews(self.world, self._episode, self._renderer)
-        spec = ObservationSpec(tuple(components), spaces, self._arguments["goal_env"], images)
+        critic = tuple(self._arguments["critic_observations"] or ())
+        spec = ObservationSpec(tuple(components), spaces, self._arguments["goal_env"], images, critic)
         self._builder = ObservationBuilder(spec, self._episode.context, self._views)
         self._builders = {spec: self._builder}
         self.goal_env = spec.goal_env and self._builder.has_goals
@@ -590,7 +594,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         seen = self._builder.detected(context)
         achieved = self._achieved.copy() if seen is context else self._builder.achieved_goal(seen)
         observation = self._builder.vector(seen, self._randomizer.noise)
-        return self._builder.arrange(observation, achieved, self._desired.copy())
+        return self._builder.arrange(context, observation, achieved, self._desired.copy())
 
     def _builder_of(self, spec: ObservationSpec) -> ObservationBuilder:
         if spec not in self._builders:

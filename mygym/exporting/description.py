@@ -10,12 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from gymnasium import spaces
-
 from mygym.config import config_hash
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
-from mygym.exporting.formats import FLAT, VERSION
+from mygym.exporting.formats import FLAT, VERSION, inputs_of
 from mygym.models.kinematics import Chain
 from mygym.models.robot_spec import ArmSpec
 from mygym.runs import env_factory
@@ -118,8 +116,7 @@ def describe_observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
     Returns:
         Key of the array → `shape`, `dtype`, and `components` with name, slice, unit, frame and bound.
     """
-    space = env.observation_space
-    subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
+    subspaces = inputs_of(env.observation_space)
     goals = {name: _goal_components(playing) for name in GOALS if playing.builder.has_goals}
     vector = [_component(name, columns) for name, columns in playing.components.items()]
     if FLAT in subspaces:

@@ -11,8 +11,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.exporting.formats import ACTION, FLAT, FORMATS, NEXT, START, STATES, VERSION
+from mygym.exporting.formats import ACTION, FLAT, FORMATS, NEXT, START, STATES, VERSION, inputs_of
 from mygym.exporting.sessions import Arrays, OnnxSession, Session, TorchSession
+from mygym.tasks.observations import CRITIC
 
 
 class ExportedPolicy:
@@ -60,6 +61,7 @@ class ExportedPolicy:
             deterministic: Without effect: the file has no noise.
         """
         inputs: Arrays = dict(observation) if isinstance(observation, dict) else {FLAT: observation}
+        inputs.pop(CRITIC, None)
         name = next(iter(inputs))
         is_single = inputs[name].ndim < self._ranks[name]
         if is_single:
@@ -78,8 +80,7 @@ class ExportedPolicy:
         Raises:
             ConfigError: The keys or the shapes differ: the environment has changed since the export.
         """
-        subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
-        given = {name: list(subspace.shape or ()) for name, subspace in subspaces.items()}
+        given = {name: list(subspace.shape or ()) for name, subspace in inputs_of(space).items()}
         needed = {name: entry["shape"] for name, entry in self.description["observation"].items()}
         if given != needed:
             why = f"does not fit its environment, which has changed: the observation has the shapes {given}"

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gymnasium import spaces
+
+from mygym.tasks.observations import CRITIC
+
 FORMATS = {"onnx": ".onnx", "pt2": ".pt2"}
 """Format → suffix of its files."""
 
@@ -27,3 +33,9 @@ START = "episode_start"
 
 ROWS = "rows"
 """Name of the batch axis."""
+
+
+def inputs_of(space: spaces.Space[Any]) -> dict[str, spaces.Space[Any]]:
+    """Return the space of each array of an observation that a policy takes: the critic's vector is left out."""
+    subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
+    return {name: subspace for name, subspace in subspaces.items() if name != CRITIC}

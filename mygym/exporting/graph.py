@@ -13,7 +13,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
 from torch import nn
 
-from mygym.exporting.formats import ACTION, FLAT, NEXT, START, STATES
+from mygym.exporting.formats import ACTION, FLAT, NEXT, START, STATES, inputs_of
 from mygym.exporting.jax_actor import JaxActor
 from mygym.runs.policy import CLIP, EPSILON, Policy
 from mygym.runs.routed_vec_env import without_route
@@ -57,9 +57,7 @@ class ActingGraph(nn.Module):
         self.network.set_training_mode(False)
         space = without_route(self.network.observation_space)
         self.is_flat = not isinstance(space, spaces.Dict)
-        self.spaces: dict[str, spaces.Space[Any]] = (
-            dict(space.spaces) if isinstance(space, spaces.Dict) else {FLAT: space}
-        )
+        self.spaces = inputs_of(space)
         self.images = [name for name, subspace in self.spaces.items() if is_image_space(subspace)]
         """Inputs `(rows, H, W, C)`, which the network takes as `(rows, C, H, W)`."""
         running = policy.normalizer or {}

@@ -38,6 +38,7 @@ def check_names(config: RunConfig) -> None:
         ("workspace", "workspace", config.workspace),
         ("controller", "control", config.control.name),
         *(("observation", "observations", name.partition(":")[0]) for name in config.observations or ()),
+        *(("observation", "critic_observations", name) for name in config.critic_observations or ()),
         *(("strategy", "strategy", name) for name in config.strategy.split(JOIN)),
         *(("object", f"task_params.{key}", name) for key, drawn in objects.items() for name in drawn),
     ]

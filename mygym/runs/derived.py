@@ -76,7 +76,9 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     from stable_baselines3 import HerReplayBuffer  # imports torch
 
     observed = config.observations or _default_components(config, task)
-    with_goal = [name for name in observed if find_component(name).depends_on_goal]
+    with_goal = [
+        name for name in (*observed, *(config.critic_observations or ())) if find_component(name).depends_on_goal
+    ]
     seen = camera_components(observed) if config.image_params.goal == "image" else []
     applies = entry.goal_relabelling and entry.dict_observations and not with_goal and not seen
     rewards = [variant.config.reward for variant in variants]

@@ -1,4 +1,4 @@
-"""Checks of runs whose observations have images, before anything is built."""
+"""Checks of runs whose observations have images or a critic's vector, before anything is built."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.named_components import name_of
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, registry
+from mygym.runs.strategies import JOIN
 from mygym.tasks.observations import camera_components
 
 NATURE_CNN = 36
@@ -32,6 +33,28 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
         why = f"is an image, and {config.algo} of {config.framework} takes flat vectors"
         raise ConfigError(bad_value("observations", images[0], f"numbers, or an algo of: {_takers()}", why))
     _check_network(config, schema)
+
+
+def check_critic(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
+    """Refuse observations of a critic that the algorithm or the strategy cannot separate from those of its actor.
+
+    Raises:
+        ConfigError: The message names the key and the allowed values.
+    """
+    if not (given := config.critic_observations):
+        return
+    from mygym.algos.asymmetric import AsymmetricActorCritic  # imports torch
+
+    key = "critic_observations"
+    if not issubclass(schema.component(("policy",)) or object, AsymmetricActorCritic):
+        why = f"is not available with {config.algo} of {config.framework}"
+        raise ConfigError(bad_value(key, given, "null, or an algo of: ddpg, sac, td3, tqc", why))
+    if "mixture" in config.strategy.split(JOIN):
+        raise ConfigError(bad_value(key, given, "null", "is not available with strategy mixture"))
+    if config.algo_params.get("policy_kwargs", {}).get("share_features_extractor"):
+        why = "shares the actor's network with the critic, which observes something else"
+        key = "algo_params.policy_kwargs.share_features_extractor"
+        raise ConfigError(bad_value(key, True, "false, or critic_observations: null", why))
 
 
 def _check_shift(config: RunConfig, entry: Algorithm, schema: Schema) -> None:

@@ -28,7 +28,7 @@ from mygym.runs.config_layers import (
 from mygym.runs.derived import absolute, changed, derived_values, uses_her
 from mygym.runs.engines import check_engine
 from mygym.runs.hyperparameter_checks import check_hyperparameters, registered_training_params
-from mygym.runs.image_checks import check_images
+from mygym.runs.image_checks import check_critic, check_images
 from mygym.runs.python_values import python_values
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.strategies import (
@@ -135,6 +135,7 @@ def resolve_with_strategies(
         refuse_defaults(resolved)
     check_engine(resolved.config, variants)
     check_images(resolved.config, entry, schema)
+    check_critic(resolved.config, entry, schema)
     return resolved, strategies.of(resolved.config)
 
 

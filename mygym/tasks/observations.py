@@ -28,6 +28,9 @@ ROBOTS = ("robot", "other arms")
 MAIN_CAMERA = "main"
 """Camera of components whose name has no `:CAMERA`."""
 
+CRITIC = "critic"
+"""Key of the vector of an observation that only critics observe."""
+
 
 @dataclass(frozen=True)
 class Component:
