@@ -107,7 +107,7 @@ def config_hash(values: Mapping[str, Any]) -> str:
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
     if "subprocesses" in values:
         shaping["subprocesses"] = False  # keeps the hashes of runs from before results were free of it
-    for key in ("training_params", "strategy_params", "randomize", "callbacks"):
+    for key in ("training_params", "strategy_params", "randomize", "callbacks", "critic_observations"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
     algo_params = shaping.get("algo_params")

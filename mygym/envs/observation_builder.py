@@ -20,7 +20,7 @@ from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import CRITIC, ROBOTS, Component, camera_components, camera_of, find_component
+from mygym.tasks.observations import CRITIC, CRITIC_KEY, ROBOTS, Component, camera_of, find_component
 from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
 from mygym.tasks.state import namespace
 from mygym.types import Array, FloatArray
@@ -124,9 +124,10 @@ class ObservationBuilder:
         """
         if not self.spec.critic:
             return None
-        if seen := camera_components(self.spec.critic):
-            why = "uses a camera, and the critic observes the exact state"
-            raise ConfigError(bad_value("critic_observations", seen[0], "components without a camera", why))
+        for name in self.spec.critic:
+            if find_component(name, CRITIC_KEY).uses_camera:
+                why = "uses a camera, and the critic observes the exact state"
+                raise ConfigError(bad_value(CRITIC_KEY, name, "components without a camera", why))
         spec = ObservationSpec(self.spec.critic, self.spec.spaces, self.has_goals, ImageParams(goal="vector"))
         return ObservationBuilder(spec, context, self._views)
 

@@ -14,7 +14,7 @@ from mygym.models.controllers import find_controller
 from mygym.registry import DESCRIPTION_SUFFIXES, Algorithm, registry
 from mygym.runs.variants import Variant
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import camera_components, default_components, find_component
+from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import Task
 
@@ -76,9 +76,9 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     from stable_baselines3 import HerReplayBuffer  # imports torch
 
     observed = config.observations or _default_components(config, task)
-    with_goal = [
-        name for name in (*observed, *(config.critic_observations or ())) if find_component(name).depends_on_goal
-    ]
+    components = {name: find_component(name) for name in observed}
+    components |= {name: find_component(name, CRITIC_KEY) for name in config.critic_observations or ()}
+    with_goal = [name for name, component in components.items() if component.depends_on_goal]
     seen = camera_components(observed) if config.image_params.goal == "image" else []
     applies = entry.goal_relabelling and entry.dict_observations and not with_goal and not seen
     rewards = [variant.config.reward for variant in variants]

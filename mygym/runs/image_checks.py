@@ -10,7 +10,7 @@ from mygym.config.named_components import name_of
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, registry
 from mygym.runs.strategies import JOIN
-from mygym.tasks.observations import camera_components
+from mygym.tasks.observations import CRITIC_KEY, camera_components
 
 NATURE_CNN = 36
 """Pixels: smallest width and height that NatureCNN takes, SB3's network for images."""
@@ -45,12 +45,11 @@ def check_critic(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
         return
     from mygym.algos.asymmetric import AsymmetricActorCritic  # imports torch
 
-    key = "critic_observations"
     if not issubclass(schema.component(("policy",)) or object, AsymmetricActorCritic):
         why = f"is not available with {config.algo} of {config.framework}"
-        raise ConfigError(bad_value(key, given, "null, or an algo of: ddpg, sac, td3, tqc", why))
+        raise ConfigError(bad_value(CRITIC_KEY, given, "null, or an algo of: ddpg, sac, td3, tqc", why))
     if "mixture" in config.strategy.split(JOIN):
-        raise ConfigError(bad_value(key, given, "null", "is not available with strategy mixture"))
+        raise ConfigError(bad_value(CRITIC_KEY, given, "null", "is not available with strategy mixture"))
     if config.algo_params.get("policy_kwargs", {}).get("share_features_extractor"):
         why = "shares the actor's network with the critic, which observes something else"
         key = "algo_params.policy_kwargs.share_features_extractor"

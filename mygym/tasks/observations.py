@@ -31,6 +31,9 @@ MAIN_CAMERA = "main"
 CRITIC = "critic"
 """Key of the vector of an observation that only critics observe."""
 
+CRITIC_KEY = "critic_observations"
+"""Config key of the components of this vector."""
+
 
 @dataclass(frozen=True)
 class Component:
@@ -158,19 +161,23 @@ def _shape(function: Callable[..., Any]) -> str:
     return shape[1] if shape else ""
 
 
-def find_component(name: str) -> Component:
+def find_component(name: str, key: str = "observations") -> Component:
     """Return the registered component of a name in `observations`.
+
+    Args:
+        name: Name of a component, or `NAME:CAMERA`.
+        key: Config key of the name, for messages.
 
     Raises:
         ConfigError: The name has a camera, and the component uses none.
         RegistryError: No component has this name.
     """
     registered, _, camera = name.partition(":")
-    component: Component = registry("observation").get(registered, "observations").load()
+    component: Component = registry("observation").get(registered, key).load()
     if camera and not component.uses_camera:
         cameras = [f"{entry.name}:{camera}" for entry in registry("observation") if entry.load().uses_camera]
         allowed = ", ".join([registered, *cameras])
-        raise ConfigError(bad_value("observations", name, allowed, f"names a camera, and {registered} uses no camera"))
+        raise ConfigError(bad_value(key, name, allowed, f"names a camera, and {registered} uses no camera"))
     return component
 
 

@@ -81,7 +81,14 @@ def network(name: str, **kwargs: Any) -> dict[str, Any]:
     ("algo", "more"),
     [
         ("dagger", {"normalize": True}),
-        ("sac", {**REPLAYED, "image_params": {"width": 20, "height": 16, "frames": 3}}),
+        (
+            "sac",
+            {
+                **REPLAYED,
+                "image_params": {"width": 20, "height": 16, "frames": 3},
+                "critic_observations": ["joint_position"],
+            },
+        ),
         pytest.param("ppo", {"normalize": True}, marks=pytest.mark.slow),
         pytest.param("sac", {"image_params": {"goal": "vector", "width": 40}, "her": True}, marks=pytest.mark.slow),
     ],
