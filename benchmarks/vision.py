@@ -1,11 +1,13 @@
 """Time of a rendering, steps per second with images, policies from pixels, and a detector of objects.
 
     python benchmarks/vision.py speed > benchmarks/results/vision.md
+    python benchmarks/vision.py frames
     python benchmarks/vision.py learn reach --seeds 1
     python benchmarks/vision.py detect --seeds 3
 
 `speed` measures the Panda scene at 64 x 64: colours, depth and segmentation of one rendering, and env steps/s of
-`reach` with images, medians over rounds. `learn` trains `--algo dagger` and prints the success of 100 fresh episodes,
+`reach` with images, medians over rounds. `frames` compares a rendering with that of panda-gym (`pip install panda-gym`)
+in pairs. `learn` trains `--algo dagger` and prints the success of 100 fresh episodes,
 env steps and wall time of each seed. `detect` trains detectors of the cube of `pick_and_place` on randomized views, and
 a policy of the config `pick_and_place_on_detections.yaml`; it prints the detectors' errors on views of other episodes,
 and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector.
@@ -23,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,7 @@ SEEN = {
 """Observations from which `learn` learns each task."""
 
 LEARNING = {"batch_size": 64, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-5}}
+RANDOMIZED = ["light", "colors", "camera"]
 CONFIG = Path(__file__).parents[1] / "configs" / "pick_and_place_on_detections.yaml"
 STEPS = {"reach": 12_000, "push": 28_000, "pick_and_place": 26_000}
 
@@ -83,7 +87,29 @@ def speed(count: int, rounds: int) -> None:
             print(f"| {name} | {1 / seconds(partial(env.step, action), count, rounds):.0f} |")
 
 
-def learn(task: str, seeds: int) -> None:
+def frames(count: int, rounds: int) -> None:
+    """Print the time of a frame of the scene of `pick_and_place`, and of panda-gym's frame, in alternation."""
+    import gymnasium
+    import panda_gym  # noqa: F401  (registers its ids)
+
+    import mygym
+
+    size: dict[str, Any] = {"render_width": 64, "render_height": 64}
+    other = gymnasium.make("PandaPickAndPlace-v3", render_mode="rgb_array", renderer="Tiny", **size)
+    other.reset(seed=0)
+    with mygym.make_env({"task": "pick_and_place"}) as env:
+        env.reset(seed=0)
+        pairs = [(seconds(env.capture, count, 1), seconds(other.render, count, 1)) for _ in range(rounds)]
+    other.close()
+    times, other_times = np.transpose(pairs)
+    ratios = other_times / times
+    print("| 64 x 64 | colours | depth, segmentation | ms |\n|---|---|---|---:|")
+    print(f"| mygym | yes | yes | {1e3 * np.median(times):.2f} |")
+    print(f"| panda-gym {version('panda-gym')} | yes | no | {1e3 * np.median(other_times):.2f} |")
+    print(f"\nRatio in a round: {np.median(ratios):.1f}, {ratios.min():.1f} to {ratios.max():.1f} ({rounds} rounds).")
+
+
+def learn(task: str, seeds: int, randomized: bool) -> None:
     """Train a policy from pixels for each seed, and print its success."""
     import mygym
 
@@ -95,6 +121,7 @@ def learn(task: str, seeds: int) -> None:
                     "algo": "dagger",
                     "task": task,
                     "observations": SEEN[task],
+                    "randomize": dict.fromkeys(RANDOMIZED, True) if randomized else {},
                     "algo_params": LEARNING,
                     "steps": STEPS[task],
                     "eval": {"every": STEPS[task] // 4, "episodes": 20},
@@ -137,23 +164,28 @@ def main() -> None:
     """Measure speed, or train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(dest="kind", required=True)
-    of_speed = kinds.add_parser("speed", help="time of renderings and steps")
-    of_speed.add_argument("--count", type=int, default=200, metavar="N", help="calls in a round (default 200)")
-    of_speed.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds (default 7)")
+    timers = {
+        "speed": (speed, kinds.add_parser("speed", help="time of renderings and steps")),
+        "frames": (frames, kinds.add_parser("frames", help="time of a rendering, beside panda-gym")),
+    }
+    for _, timer in timers.values():
+        timer.add_argument("--count", type=int, default=200, metavar="N", help="calls in a round (default 200)")
+        timer.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds (default 7)")
     of_learning = kinds.add_parser("learn", help="policies from pixels")
     of_learning.add_argument("task", choices=sorted(SEEN))
     of_learning.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds (default 1)")
+    of_learning.add_argument("--randomized", action="store_true", help="randomize light, colours and camera")
     of_detector = kinds.add_parser("detect", help="a detector of objects")
     of_detector.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds of the detector (default 3)")
     of_detector.add_argument("--images", type=int, default=4000, metavar="N", help="images (default 4000)")
     of_detector.add_argument("--steps", type=int, default=1500, metavar="N", help="minibatches (default 1500)")
     arguments = parser.parse_args()
-    if arguments.kind == "speed":
-        speed(arguments.count, arguments.rounds)
+    if arguments.kind in timers:
+        timers[arguments.kind][0](arguments.count, arguments.rounds)
     elif arguments.kind == "detect":
         detect(arguments.seeds, arguments.images, arguments.steps)
     else:
-        learn(arguments.task, arguments.seeds)
+        learn(arguments.task, arguments.seeds, arguments.randomized)
 
 
 if __name__ == "__main__":

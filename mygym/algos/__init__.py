@@ -9,6 +9,7 @@ ddqn                double Q-learning
 ppo_runner          PPO as a runner
 cem                 cross-entropy method as a runner
 imitation           behaviour cloning and DAgger
+asymmetric          policies whose critic sees the state and whose actor sees images
 image_networks      networks for images
 image_augmentation  random shifts of images
 imitation_policies  policy of the imitation

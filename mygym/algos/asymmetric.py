@@ -24,6 +24,8 @@ class AsymmetricActorCritic:
     changes.
     """
 
+    takes_critic_observations = True
+    """Whether runs with this policy may have `critic_observations`."""
     observation_space: spaces.Space[Any]
     features_extractor_class: type[BaseFeaturesExtractor]
     features_extractor_kwargs: dict[str, Any]

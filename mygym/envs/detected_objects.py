@@ -14,7 +14,7 @@ from mygym.sim.world import World
 from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.goal_terms import END_EFFECTOR, END_EFFECTOR_FROM_OBJECT, OBJECT
-from mygym.tasks.observations import Component
+from mygym.tasks.observations import Component, camera_of
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
@@ -105,13 +105,16 @@ def check_detectable(
 
     Raises:
         ConfigError: A component, or a goal, needs the simulator; a marker shows the goal in images; or images have
-            another shape than the detector's.
+            another shape or camera than the detector's.
     """
     same_shape = images.width * detector.height == images.height * detector.width
     for name, component in components.items():
         if component.uses_camera and images.goal == "image":
             why = "would show the marker of the goal, which the detector does not know"
             raise ConfigError(bad_value("observations", name, "image_params: {goal: vector}", why))
+        if component.uses_camera and camera_of(name) not in detector.cameras:
+            names = [f"{name.partition(':')[0]}:{camera}" for camera in detector.cameras]
+            raise ConfigError(bad_value("observations", name, names, "sees through a camera unknown to the detector"))
         if component.uses_camera and not same_shape:
             size = f"{images.width} x {images.height}"
             allowed = f"the shape of the detector's images, {detector.width} x {detector.height}"

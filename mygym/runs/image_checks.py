@@ -43,9 +43,7 @@ def check_critic(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
     """
     if not (given := config.critic_observations):
         return
-    from mygym.algos.asymmetric import AsymmetricActorCritic  # imports torch
-
-    if not issubclass(schema.component(("policy",)) or object, AsymmetricActorCritic):
+    if not getattr(schema.component(("policy",)), "takes_critic_observations", False):
         why = f"is not available with {config.algo} of {config.framework}"
         raise ConfigError(bad_value(CRITIC_KEY, given, "null, or an algo of: ddpg, sac, td3, tqc", why))
     if "mixture" in config.strategy.split(JOIN):

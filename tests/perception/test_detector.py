@@ -319,6 +319,15 @@ def test_a_policy_is_judged_on_detections(
     assert all(abs(positions[0][2] - height) > 1e-4 for height in heights), "the true position is on the table"
 
 
+def test_a_critic_observes_the_true_positions(untrained: Path) -> None:
+    with make(untrained, critic_observations=["object_position"]) as env:
+        observation, _ = env.reset(seed=0)
+        assert isinstance(observation, dict)
+        position = env.world.state.object_position[0, 0]
+        np.testing.assert_allclose(observation["critic"], position, atol=1e-6)
+        assert np.abs(part(env, observation, "object_position") - position).max() > 1e-3
+
+
 # bad input ------------------------------------------------------------------------------------------------------------
 
 
@@ -333,7 +342,11 @@ def test_a_policy_is_judged_on_detections(
         ({"observations": ["stage", "object_position"]}, ["observations", "'stage'"]),
         ({"observations": ["image"], "images": {}}, ["'image'", "goal: vector"]),
         (
-            {"observations": ["boxes"], "images": {"height": 40, "goal": "vector"}},
+            {"observations": ["boxes"], "images": {"goal": "vector"}},
+            ["observations: 'boxes'", "camera unknown to the detector", "boxes:close"],
+        ),
+        (
+            {"observations": ["boxes:close"], "images": {"height": 40, "goal": "vector"}},
             ["image_params", "40 x 40", "40 x 32"],
         ),
         ({"task": "AGMDW"}, ["image_params.detector", "a part of the task's goal vectors"]),

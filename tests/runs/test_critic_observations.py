@@ -96,10 +96,10 @@ def test_an_actor_sees_images_and_a_critic_the_state(algo: str) -> None:
 
 def test_without_a_critics_vector_the_networks_are_those_of_stable_baselines3() -> None:
     env = make_vec_env(plan := plan_from_python({"algo": "sac", "task": "reach", "n_envs": 1}))
-    ours = build_model(plan, env)
-    theirs = sb3.SAC("MultiInputPolicy", env, policy_kwargs=ours.policy_kwargs)
-    assert {name: tensor.shape for name, tensor in ours.policy.state_dict().items()} == {
-        name: tensor.shape for name, tensor in theirs.policy.state_dict().items()
+    model = build_model(plan, env)
+    reference = sb3.SAC("MultiInputPolicy", env, policy_kwargs=model.policy_kwargs)
+    assert {name: tensor.shape for name, tensor in model.policy.state_dict().items()} == {
+        name: tensor.shape for name, tensor in reference.policy.state_dict().items()
     }
     env.close()
 
