@@ -31,8 +31,14 @@ from mygym.runs.plan import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 
-CONFIGS = {"push_ppo": (2_048, 2_048), "push": (420, 40)}
-"""Name of a file in `configs/` → env steps of the first call of `learn` and of each further call."""
+CONFIGS: dict[str, tuple[dict[str, Any], int, int]] = {
+    "--config configs/push_ppo.yaml": (load_file(ROOT / "configs" / "push_ppo.yaml"), 2_048, 2_048),
+    "--config configs/push.yaml": (load_file(ROOT / "configs" / "push.yaml"), 420, 40),
+    "--algo ppo": ({"algo": "ppo"}, 1_024, 1_024),
+    "--algo sac": ({"algo": "sac"}, 400, 200),
+    "--algo tqc": ({"algo": "tqc"}, 400, 200),
+}
+"""Flags of `train.py` → config, env steps of the first call of `learn`, and of each further call."""
 
 PHASES = ("environment", "actions", "replay", "gradient steps", "rest")
 
@@ -55,18 +61,18 @@ class Training:
     """A training whose phases are measured.
 
     Args:
-        name: Name of a file in `configs/`.
+        name: A key of `CONFIGS`.
         workers: Number of worker processes.
         stack: Closes the environments.
     """
 
     def __init__(self, name: str, workers: int, stack: contextlib.ExitStack) -> None:
-        plan = make_plan(load_file(ROOT / "configs" / f"{name}.yaml"), {"subprocesses": workers})
+        config, self.first, self.further = CONFIGS[name]
+        plan = make_plan(config, {"subprocesses": workers})
         self.model = model = build_model(plan, make_vec_env(plan, stack))
         self.envs = model.get_env().unwrapped
         self.seconds: dict[str, float] = {}
         self._inside: list[float] = []
-        self.first, self.further = CONFIGS[name]
         replay = getattr(model, "replay_buffer", None)
         chooser = (model.policy, "forward") if replay is None else (model, "_sample_action")
         phases = [(self.envs, "step_async", "environment"), (self.envs, "step_wait", "environment")]
@@ -127,7 +133,7 @@ def main() -> None:
     print(f"Medians of {options.repeats} repeats, in turn; ratios are of one repeat, smallest to largest.\n")
     print("*With free cores* is the ratio that these CPU times give if each process has a core for itself.\n")
     columns = "env steps per second | ratio | CPU time, ms per env step | of the workers | with free cores"
-    print(f"| config | worker processes | {columns} |")
+    print(f"| flags | worker processes | {columns} |")
     print("|---|---|---|---|---|---|---|")
     for (name, workers), row in rows.items():
         ratios = [alone.wall / each.wall for alone, each in zip(rows[name, 0], row, strict=True)]
@@ -137,15 +143,13 @@ def main() -> None:
         worker_cpu = statistics.median(each.cpu_of_workers for each in row)
         alone_cpu = statistics.median(each.cpu for each in rows[name, 0])
         free = f"{alone_cpu / (cpu + worker_cpu / workers):.2f}" if workers else "1"
-        print(
-            f"| `{name}.yaml` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * worker_cpu:.3f} | {free} |"
-        )
+        print(f"| `{name}` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * worker_cpu:.3f} | {free} |")
     print("\nCPU time of the training process by phase:\n")
-    print(f"| config | worker processes | {' | '.join(PHASES)} |")
+    print(f"| flags | worker processes | {' | '.join(PHASES)} |")
     print("|---" * (2 + len(PHASES)) + "|")
     for (name, workers), row in rows.items():
         shares = [statistics.median(each.phases[phase] / each.cpu for each in row) for phase in PHASES]
-        print(f"| `{name}.yaml` | {workers} | {' | '.join(f'{share:.0%}' for share in shares)} |")
+        print(f"| `{name}` | {workers} | {' | '.join(f'{share:.0%}' for share in shares)} |")
     packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
     print(f"\nMade by `python benchmarks/throughput.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
