@@ -112,23 +112,24 @@ def move_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the goal; from above if a later stage puts the object down."""
     if context.bound.put_down_by is None:
         return carrying_progress(context, context.goal)
-    return _from_above(context, CLEARANCE, PRECISE, carrying_progress(context, context.goal))
+    return from_above(context, context.goal, CLEARANCE, PRECISE, carrying_progress(context, context.goal))
 
 
-def _from_above(context: StageContext, clearance: float, precise: float, travelled: Array) -> Array:
-    """`(N,)`: progress of the object to the goal, as far as it is high enough to meet nothing on its way.
+def from_above(context: StageContext, goal: Array, clearance: float, precise: float, travelled: Array) -> Array:
+    """`(N,)`: progress of the object to a goal, as far as it is high enough to meet nothing on its way.
 
     Args:
         context: Context of the stage.
+        goal: `(N, 3)` m.
         clearance: m above the goal at which the object arrives.
         precise: m beside the goal within which the object may be as low as the goal.
         travelled: `(N,)` in [0, 1]: progress of an object that is high enough.
     """
-    xp = namespace(context.goal)
-    beside = planar_distance(context.object_position, context.goal)
-    needed = context.goal[:, 2] + clearance * xp.clip((beside - precise) / DESCENT, 0.0, 1.0)
+    xp = namespace(goal)
+    beside = planar_distance(context.object_position, goal)
+    needed = goal[:, 2] + clearance * xp.clip((beside - precise) / DESCENT, 0.0, 1.0)
     missing = xp.maximum(needed - context.object_position[:, 2], 0.0)
-    lift = progress(missing, xp.maximum(0.5 * context.goal[:, 2], MISSING_HALF))
+    lift = progress(missing, xp.maximum(0.5 * goal[:, 2], MISSING_HALF))
     return LIFT_SHARE * lift + (1.0 - LIFT_SHARE) * progress(missing, MISSING_HALF) * travelled
 
 
@@ -172,7 +173,7 @@ def _insert_potential(context: StageContext) -> Array:
     above = abs(context.object_position[:, 2] - context.goal[:, 2])
     over = travel_progress(beside, PRECISE_IN_HOLE)
     into = closeness(beside, PRECISE_IN_HOLE) * progress(above, HOLE_DEPTH)
-    return _from_above(context, HOLE_DEPTH + 0.01, PRECISE_IN_HOLE, 0.5 * over + 0.5 * into)
+    return from_above(context, context.goal, HOLE_DEPTH + 0.01, PRECISE_IN_HOLE, 0.5 * over + 0.5 * into)
 
 
 def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
