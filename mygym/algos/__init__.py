@@ -9,7 +9,7 @@ ddqn                double Q-learning
 ppo_runner          PPO as a runner
 cem                 cross-entropy method as a runner
 imitation           behaviour cloning and DAgger
-image_networks      networks for images
+image_networks      networks for images, and trained encoders as such networks
 image_augmentation  random shifts of images
 imitation_policies  policy of the imitation
 """

@@ -20,6 +20,7 @@ randomizers          the built-in randomizers
 observation_builder  observations and their spaces
 camera_views         views of cameras for observations
 detected_objects     positions of objects that a detector sees
+image_encoders       encoders of the latents in observations
 image_history        last images of each component
 lerobot              observations with the names of LeRobot
 env_renderer         images and the window of an environment

@@ -112,7 +112,7 @@ def check_detectable(
         if component.uses_camera and images.goal == "image":
             why = "would show the marker of the goal, which the detector does not know"
             raise ConfigError(bad_value("observations", name, "image_params: {goal: vector}", why))
-        if component.uses_camera and not same_shape:
+        if component.uses_camera and not component.encoded and not same_shape:
             size = f"{images.width} x {images.height}"
             allowed = f"the shape of the detector's images, {detector.width} x {detector.height}"
             raise ConfigError(bad_value("image_params", size, allowed))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mygym.config.schema import ImageParams
 from mygym.envs.camera_views import CameraViews
 from mygym.envs.detected_objects import DetectedObjects, check_detectable
+from mygym.envs.image_encoders import check_encodable
 from mygym.envs.image_history import ImageHistory
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
@@ -85,17 +86,14 @@ class ObservationBuilder:
         _check_frames(self._images, spec.images)
         if spec.images.detector is not None:
             check_detectable(by_name, spec.images, views.detector(spec.images), self.goal_space)
+        if any(component.encoded for component in by_name.values()):
+            check_encodable(by_name, spec.images, views.encoder(spec.images))
         self.memory = Memory()
         """Last images, and last positions of objects, for the next observation."""
         names = [name for name in by_name if name not in self._images]
         components = [by_name[name] for name in names]
         self._functions = tuple(self._function(name, by_name[name]) for name in names)
-        widths = [
-            component.size * len(views.targets(spec.images))
-            if component.uses_camera
-            else component.function(context).shape[1]
-            for component in components
-        ]
+        widths = [self._width(component, context) for component in components]
         self.widths = dict(zip(names, widths, strict=True))
         """Number of values of each component that is no image; in shared spaces it may have more room."""
         rooms = _rooms(names, components, widths, context) if shared else widths
@@ -117,8 +115,16 @@ class ObservationBuilder:
         """Return the function `(N, d)` of a context for a component that is no image."""
         if not component.uses_camera:
             return component.function
-        camera = camera_of(name)
-        return lambda context: component.function(self._views.view(camera, self.spec.images))[None]
+        camera, view = camera_of(name), self._views.encoded if component.encoded else self._views.view
+        return lambda context: component.function(view(camera, self.spec.images))[None]
+
+    def _width(self, component: Component, context: EpisodeContext) -> int:
+        """Return the number of values of a component that is no image."""
+        if component.encoded:
+            return self._views.encoder(self.spec.images).network.latents
+        if component.uses_camera:
+            return component.size * len(self._views.targets(self.spec.images))
+        return int(component.function(context).shape[1])
 
     def _space(self) -> gymnasium.Space[Any]:
         goal = np.full(self.goal_space.size, goals.BOUND, dtype=np.float32)
