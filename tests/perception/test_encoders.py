@@ -16,6 +16,7 @@ from PIL import Image
 import mygym
 from benchmarks.kills import differences
 from mygym.algos.image_networks import FrozenExtractor
+from mygym.algos.imitation import DAgger
 from mygym.cli.main import main
 from mygym.config import config_hash
 from mygym.config.schema import ImageParams
@@ -71,7 +72,9 @@ def trained(dataset: Path) -> tuple[Path, list[EncoderErrors]]:
     errors = mygym.train_encoder(
         dataset, out=path, latents=5, steps=60, image=path.with_name("sheet.png"), report=lines.append
     )
-    assert len(lines) == 20
+    losses = [float(line.split()[-1]) for line in lines]
+    assert len(losses) == 20
+    assert min(losses) < 0.98 * losses[0]
     return path, errors
 
 
@@ -129,11 +132,11 @@ def test_a_short_training_reconstructs_views_that_it_has_not_seen(
 ) -> None:
     path, (errors,) = trained
     train, test = (pictures(read_images(dataset, split, 8).images, "rgbd") for split in ("train", "test"))
-    (before,) = measure_vae(VAE((4, 16, 24), 5).eval(), train, test, {"goal": 6})
+    (before,) = measure_vae(VAE((4, 16, 24), 5).eval(), train, test, {})
     assert (errors.camera, errors.name, errors.images) == (CAMERA, "goal", len(test.pixels))
     mean = scaled(train.pixels).mean(0)
-    assert errors.reconstruction < 0.8 * 255 * float((scaled(test.pixels) - mean).pow(2).mean().sqrt())
-    assert errors.reconstruction < before.reconstruction
+    assert errors.reconstruction < 0.5 * before.reconstruction
+    assert before.name is None
     assert errors.mean is not None
     assert errors.worst is not None
     assert 0.0 < errors.mean < errors.worst < 0.5
@@ -149,10 +152,10 @@ def test_a_short_training_reconstructs_views_that_it_has_not_seen(
 def test_all_bodies_weigh_the_same() -> None:
     classes = np.zeros((4, 10, 10), dtype=np.uint8)
     classes[:, :3] = 2
-    classes[0, 9, 9] = 1
+    classes[:, 9, 9] = 1
     weights = class_weights(classes, 4, 1.0).numpy()
-    totals = [weights[classes == number].sum() for number in range(3)]
-    np.testing.assert_allclose(totals[1:], totals[0], rtol=0.8)
+    totals = [weights[classes[classes == number]].sum() for number in range(3)]
+    np.testing.assert_allclose(totals, totals[0], rtol=1e-5)
     np.testing.assert_allclose(weights[classes].mean(), 1.0, rtol=1e-5)
     assert class_weights(classes, 4, 0.0).tolist() == [1.0] * 4
 
@@ -244,16 +247,12 @@ def frozen(file: Path, logdir: Path, algo: str = "dagger", **more: Any) -> dict[
 @pytest.mark.parametrize("algo", ["dagger", "sac"])
 def test_features_are_the_latents_and_the_numbers(algo: str, untrained: Path, tmp_path: Path) -> None:
     plan = plan_from_python(frozen(untrained, tmp_path, algo))
-    env = make_vec_env(plan, only_spaces=True)
+    env = make_vec_env(plan)
     model = build_model(plan, env)
     extractors = [module for module in model.policy.modules() if isinstance(module, FrozenExtractor)]
     assert extractors
     encoder = load_encoder(untrained, "encoder")
-    optimizers = (
-        [module.optimizer for module in (model.policy, model.actor) if hasattr(module, "optimizer")]
-        if algo == "sac"
-        else [model.policy.optimizer]
-    )
+    optimizers = [module.optimizer for module in model.policy.modules() if hasattr(module, "optimizer")]
     trained = {id(value) for each in optimizers for group in each.param_groups for value in group["params"]}
     assert trained
     for extractor in extractors:
@@ -272,8 +271,8 @@ def test_features_are_the_latents_and_the_numbers(algo: str, untrained: Path, tm
     np.testing.assert_array_equal(inputs[PICTURES[0]][:1].numpy(), scaled(image).numpy())
     features = extractor({key: value[:1] for key, value in inputs.items()})
     with torch.no_grad():
-        torch.testing.assert_close(features[:, :6], encoder.network(scaled(image)))
-    torch.testing.assert_close(features[:, 6:], inputs["observation"][:1])
+        torch.testing.assert_close(features[:, 3:], encoder.network(scaled(image)))
+    torch.testing.assert_close(features[:, :3], inputs["observation"][:1])
     env.close()
 
 
@@ -292,8 +291,8 @@ def test_a_run_on_a_frozen_encoder_is_resumed_to_the_bit_and_saved_whole(untrain
         observation, _ = env.reset(seed=0)
     action, _ = expected.predict(observation)
     file.unlink()
-    model, _ = mygym.load(whole.path / "model.zip").predict(observation)
-    np.testing.assert_array_equal(model, action)
+    model = DAgger.load(whole.path / "model.zip")
+    np.testing.assert_array_equal(model.predict(observation)[0], action)
 
 
 # bad input ------------------------------------------------------------------------------------------------------------
