@@ -10,8 +10,8 @@
 env steps and wall time of each seed. `detect` trains detectors of the cube of `pick_and_place` on randomized views, and
 a policy of the config `pick_and_place_on_detections.yaml`; it prints the detectors' errors on views of other episodes,
 and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector.
-`encode` trains an encoder on views of `reach`, and a policy on its latents with `--algo dagger`; it prints the encoder's
-errors and the success of 100 fresh episodes.
+`encode` trains an encoder on views of `reach`, and a policy on its latents with `--algo dagger`; it prints the errors
+of the encoder and the success of 100 fresh episodes.
 """
 
 from __future__ import annotations

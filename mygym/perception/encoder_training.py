@@ -25,9 +25,13 @@ SMALL_CLASSES = 1.0
 """Exponent of the classes' inverse shares that weight the errors of pixels: each body has the same weight, however few
 pixels it has. An autoencoder without weights ignores small bodies, which cost it little."""
 
-NEIGHBOURHOOD = 7
-"""Pixels: edge of the square around each pixel whose largest weight the pixel has. Without the neighbours, a body of
-large weight is painted larger than it is, and its position is vague."""
+NEIGHBOURHOOD = 5
+"""Pixels: edge of the square around each pixel whose largest weight the pixel gets in the end. At first, only the
+pixels of a body have its weight: it pays to paint the body roughly where it is, and the network learns to find it. Then
+a body that is painted too large costs, and its position becomes exact."""
+
+SHARPENING = 0.4, 0.7
+"""Shares of the steps between which the weights of the neighbours rise."""
 
 RIDGE = 1e-3
 """Weight of the squared coefficients of a probe, for standardised latents."""
@@ -95,16 +99,19 @@ def train_vae(
         vae.encoder.standardizer.update(scaled(batch))
     weights = class_weights(train.images.classes, classes, SMALL_CLASSES)
 
-    def loss_of(pictures: Pictures, rows: NDArray[np.int64]) -> torch.Tensor:
+    def loss_of(pictures: Pictures, rows: NDArray[np.int64], sharpness: float) -> torch.Tensor:
         of_pixels = weights[torch.from_numpy(pictures.images.classes[rows].astype(np.int64))]
         around = functional.max_pool2d(of_pixels, NEIGHBOURHOOD, stride=1, padding=NEIGHBOURHOOD // 2)
-        return vae.loss(scaled(pictures.pixels[rows]), around / around.mean())
+        of_pixels = torch.lerp(of_pixels, around, sharpness)
+        return vae.loss(scaled(pictures.pixels[rows]), of_pixels / of_pixels.mean())
+
+    sharpness = iter(np.interp(np.arange(steps) / steps, SHARPENING, (0.0, 1.0)))
 
     def loss() -> torch.Tensor:
-        return loss_of(train, rng.integers(len(train.pixels), size=BATCH))
+        return loss_of(train, rng.integers(len(train.pixels), size=BATCH), float(next(sharpness)))
 
     def validation_loss() -> float:
-        return mean_over_batches(len(validation.pixels), lambda rows: loss_of(validation, rows))
+        return mean_over_batches(len(validation.pixels), lambda rows: loss_of(validation, rows, 1.0))
 
     fit(vae, loss, validation_loss, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
     return vae
@@ -149,11 +156,11 @@ def _over_batches(function: Callable[[torch.Tensor], torch.Tensor], images: Pixe
         return np.concatenate([function(scaled(batch)).numpy() for batch in _batches(images)])
 
 
-def _linear(latents: NDArray[np.float32], positions: FloatArray, others: NDArray[np.float32]) -> FloatArray:
-    """Return the positions `(m, 3)` of `others` `(m, Z)` by a ridge regression on latents and positions `(n, …)`."""
+def _linear(latents: NDArray[np.float32], positions: FloatArray, of_test: NDArray[np.float32]) -> FloatArray:
+    """Return positions `(m, 3)` for latents `(m, Z)` of a test, by a ridge regression on latents and positions."""
     mean, std = latents.mean(0), np.maximum(latents.std(0), 1e-6)
     inputs, middle = (latents - mean) / std, positions.mean(0)
     penalty = RIDGE * len(inputs) * np.eye(inputs.shape[1])
     weights = np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ (positions - middle))
-    estimates: FloatArray = ((others - mean) / std) @ weights + middle
+    estimates: FloatArray = ((of_test - mean) / std) @ weights + middle
     return estimates

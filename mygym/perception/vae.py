@@ -13,7 +13,7 @@ KEYPOINTS, CHANNELS = 32, 16
 """Number of keypoints, and channels of their first convolution."""
 
 HIDDEN = 256
-"""Size of the hidden layer between latents and the decoder's first grid."""
+"""Size of the hidden layers between keypoints and latents, and between latents and the decoder's first grid."""
 
 WIDTH = 32
 """Channels of the decoder."""
@@ -29,9 +29,7 @@ LOG_VARIANCES = -10.0, 4.0
 
 
 class EncoderNetwork(nn.Module):
-    """Maps images to latents: standardised image, keypoints, and a linear layer.
-
-    The latents are linear functions of positions in the image, and of colours and depths at them.
+    """Maps images to latents: standardised image, keypoints, two layers.
 
     Args:
         shape: `(C, H, W)` of the images.
@@ -43,7 +41,7 @@ class EncoderNetwork(nn.Module):
         self.shape, self.latents = shape, latents
         self.standardizer = Standardizer(shape, image=True)
         self.keypoints = Keypoints(shape, KEYPOINTS, CHANNELS)
-        self.head = nn.Linear(self.keypoints.features, 2 * latents)
+        self.head = nn.Sequential(nn.Linear(self.keypoints.features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * latents))
 
     def posterior(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return means and log variances `(n, Z)` of the latents of images `(n, C, H, W)` in [0, 1]."""

@@ -53,9 +53,10 @@ def check_frozen(config: RunConfig, images: Sequence[str]) -> None:
             allowed = [f"{encoder.component}:{camera}" for camera in encoder.cameras]
             raise ConfigError(bad_value("observations", name, allowed, "is not an image that the encoder takes"))
     for key in IMAGE_KEYS:
-        here, there = (getattr(params, key) for params in (config.image_params, encoder.images))
-        if here != there:
-            raise ConfigError(bad_value(f"image_params.{key}", here, f"{there}, as in the data set of the encoder"))
+        value, of_encoder = (getattr(params, key) for params in (config.image_params, encoder.images))
+        if value != of_encoder:
+            allowed = f"{of_encoder}, as in the data set of the encoder"
+            raise ConfigError(bad_value(f"image_params.{key}", value, allowed))
 
 
 def with_loaded_encoder(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def test_images_with_the_marker_are_those_of_observations(dataset: Path) -> None
     recorded = read_images(dataset, "train", 8)
     assert recorded.marker
     assert recorded.objects == ("goal",)
-    pixels, goal_column, found = pictures(recorded.images, "rgbd").pixels, recorded.categories.index("goal"), 0
+    pixels, goal_column, seen = pictures(recorded.images, "rgbd").pixels, recorded.categories.index("goal"), 0
     arguments = {**info["environment"], "observations": PICTURES}
     with RobotEnv(**arguments) as env:
         frames = recording._frames(env, info["seed"], [CAMERA], (24, 16), marker=True)
@@ -112,11 +112,11 @@ def test_images_with_the_marker_are_those_of_observations(dataset: Path) -> None
             goal = frame.segmentation == frame.labels.index("goal")
             np.testing.assert_array_equal(recorded.images.classes[row] == 1 + goal_column, goal)
             if goal.any():
-                found += 1
+                seen += 1
                 position = recorded.images.positions[row, goal_column]
                 np.testing.assert_array_equal(position, env.goals[0, 0])
                 assert np.abs(frame.points()[goal] - position).max() < 0.03
-    assert found > 5
+    assert seen > 5
 
 
 def test_a_detector_refuses_the_marker(dataset: Path, tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_all_bodies_weigh_the_same() -> None:
 def test_the_error_of_positions_is_that_of_the_best_linear_function() -> None:
     rng = np.random.default_rng(0)
     latents, matrix = rng.normal(2.0, 3.0, (80, 4)), rng.normal(size=(4, 3))
-    others = rng.normal(2.0, 3.0, (7, 4))
-    estimates = _linear(latents.astype(np.float32), latents @ matrix + 5.0, others.astype(np.float32))
-    np.testing.assert_allclose(estimates, others @ matrix + 5.0, atol=0.05)
+    of_test = rng.normal(2.0, 3.0, (7, 4))
+    estimates = _linear(latents.astype(np.float32), latents @ matrix + 5.0, of_test.astype(np.float32))
+    np.testing.assert_allclose(estimates, of_test @ matrix + 5.0, atol=0.05)
 
 
 def test_the_command_prints_the_errors(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
