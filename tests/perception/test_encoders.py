@@ -24,6 +24,7 @@ from mygym.demonstrations import images as recording
 from mygym.demonstrations.recorded_images import read_images
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from mygym.exporting.playing import play
 from mygym.perception.encoder import Encoder, load_encoder, scaled
 from mygym.perception.encoder_training import EncoderErrors, _linear, measure_vae, pictures
 from mygym.perception.fitting import class_weights
@@ -231,6 +232,19 @@ def test_copies_snapshots_and_states_continue_the_episode(untrained: Path) -> No
         np.testing.assert_array_equal([env.step(action)[0]["observation"] for action in actions[3:]], expected)
 
 
+@pytest.mark.slow
+def test_worker_processes_give_the_same_latents(untrained: Path, tmp_path: Path) -> None:
+    results = []
+    for subprocesses in (False, True):
+        settings = config("ppo", tmp_path, observations=LATENTS, image_params=params(untrained))
+        env = make_vec_env(plan_from_python({**settings, "subprocesses": subprocesses}))
+        env.seed(3)
+        results.append([env.reset(), *(env.step(np.full((2, 3), 0.5, np.float32))[0] for _ in range(3))])
+        env.close()
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first["observation"], second["observation"])
+
+
 # networks -------------------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +307,19 @@ def test_a_run_on_a_frozen_encoder_is_resumed_to_the_bit_and_saved_whole(untrain
     file.unlink()
     model = DAgger.load(whole.path / "model.zip")
     np.testing.assert_array_equal(model.predict(observation)[0], action)
+
+
+@pytest.mark.slow
+def test_an_exported_policy_contains_the_encoder(untrained: Path, tmp_path: Path) -> None:
+    from tests.exporting.test_playing import assert_equal_episodes
+
+    file = tmp_path / "encoder.safetensors"
+    file.write_bytes(untrained.read_bytes())
+    run = mygym.train(frozen(file, tmp_path / "runs")).path
+    exported = mygym.export(run).path
+    expected = mygym.evaluate(run, episodes=2)
+    file.unlink()
+    assert_equal_episodes(play(exported, episodes=2).evaluation, expected)
 
 
 # bad input ------------------------------------------------------------------------------------------------------------
