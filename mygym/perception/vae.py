@@ -24,6 +24,13 @@ DIVISOR = 8
 KL_WEIGHT = 3e-4
 """Weight of the divergence from a normal distribution, in nats, relative to the mean squared error of a pixel."""
 
+WITH_DEPTH = 4
+"""Channels of images whose last channel is the depth."""
+
+DEPTH_WEIGHT = 10.0
+"""Weight of the last channel of images with depth: of a small body, the depth differs less from the mean image than the
+colours do, in deviations, and the position along the optical axis follows from it alone."""
+
 LOG_VARIANCES = -10.0, 4.0
 """Range of the logarithms of the latents' variances."""
 
@@ -61,11 +68,18 @@ class VAE(nn.Module):
         latents: Number of latents.
     """
 
+    of_channels: Tensor
+    """`(C,)`: weights of the errors of channels; their sum is 1."""
+
     def __init__(self, shape: tuple[int, int, int], latents: int) -> None:
         super().__init__()
         channels, height, width = shape
         grid = (WIDTH, height // DIVISOR, width // DIVISOR)
         self.encoder = EncoderNetwork(shape, latents)
+        of_channels = torch.ones(channels)
+        if channels == WITH_DEPTH:
+            of_channels[-1] = DEPTH_WEIGHT
+        self.register_buffer("of_channels", of_channels / of_channels.sum(), persistent=False)
         self.decoder = nn.Sequential(
             nn.Linear(latents, HIDDEN),
             nn.ReLU(),
@@ -95,7 +109,8 @@ class VAE(nn.Module):
         mean, log_variance = self.encoder.posterior(images)
         noise = torch.randn_like(mean) if self.training else torch.zeros_like(mean)
         painted = self.decoder(mean + noise * (log_variance / 2).exp())
-        errors = functional.mse_loss(painted, self.encoder.standardizer(images), reduction="none").mean(1)
+        errors = functional.mse_loss(painted, self.encoder.standardizer(images), reduction="none")
+        errors = torch.einsum("nchw,c->nhw", errors, self.of_channels)
         divergence = (mean**2 + log_variance.exp() - 1.0 - log_variance).sum(1).mean() / 2
         return (weights * errors).mean() + KL_WEIGHT * divergence
 

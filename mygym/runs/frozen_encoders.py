@@ -50,8 +50,8 @@ def check_frozen(config: RunConfig, images: Sequence[str]) -> None:
     encoder = load_encoder(path, KEY)
     for name in images:
         if name.partition(":")[0] != encoder.component or camera_of(name) not in encoder.cameras:
-            allowed = [f"{encoder.component}:{camera}" for camera in encoder.cameras]
-            raise ConfigError(bad_value("observations", name, allowed, "is not an image that the encoder takes"))
+            known = [f"{encoder.component}:{camera}" for camera in encoder.cameras]
+            raise ConfigError(bad_value("observations", name, known, "is not an image that the encoder takes"))
     for key in IMAGE_KEYS:
         value, of_encoder = (getattr(params, key) for params in (config.image_params, encoder.images))
         if value != of_encoder:
