@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from stable_baselines3.common.utils import obs_as_tensor
 
 import mygym
 from benchmarks.kills import differences
@@ -279,6 +280,8 @@ def test_features_are_the_latents_and_the_numbers(algo: str, untrained: Path, tm
     extractor = extractors[0]
     inputs: dict[str, torch.Tensor] = {}
     extractor.register_forward_pre_hook(lambda module, arguments: inputs.update(arguments[0]))
+    if algo == "dagger":
+        model.policy.standardize(obs_as_tensor(observations, "cpu"))
     model.policy.set_training_mode(True)
     model.predict(observations)
     image = observations[PICTURES[0]][:1]
