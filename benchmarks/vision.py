@@ -1,9 +1,10 @@
-"""Time of a rendering, steps per second with images, policies from pixels, and a detector of objects.
+"""Time of a rendering, steps per second with images, policies from pixels, a detector of objects, and an encoder.
 
     python benchmarks/vision.py speed > benchmarks/results/vision.md
     python benchmarks/vision.py frames
     python benchmarks/vision.py learn reach --seeds 1
     python benchmarks/vision.py detect --seeds 3
+    python benchmarks/vision.py encode
 
 `speed` measures the Panda scene at 64 x 64: colours, depth and segmentation of one rendering, and env steps/s of
 `reach` with images, medians over rounds. `frames` compares a rendering with that of panda-gym (`pip install panda-gym`)
@@ -11,6 +12,8 @@ in pairs. `learn` trains `--algo dagger` and prints the success of 100 fresh epi
 env steps and wall time of each seed. `detect` trains detectors of the cube of `pick_and_place` on randomized views, and
 a policy of the config `pick_and_place_on_detections.yaml`; it prints the detectors' errors on views of other episodes,
 and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector.
+`encode` trains an encoder on views of `reach`, and a policy on its latents with `--algo dagger`; it prints the errors
+of the encoder and the success of 100 fresh episodes.
 """
 
 from __future__ import annotations
@@ -160,6 +163,40 @@ def detect(seeds: int, images: int, steps: int) -> None:
                 print(f"{row.overlap or 0.0:.2f} | {100 * success:.0f} % |", flush=True)
 
 
+def encode(images: int, steps: int, seed: int) -> None:
+    """Train an encoder and a policy on its latents, and print the encoder's errors and the policy's success."""
+    import mygym
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        data, file, begin = Path(folder, "data"), Path(folder, "encoder.safetensors"), time.perf_counter()
+        config = {"task": "reach", "randomize": {"camera": 0.0}}  # nothing is randomized
+        mygym.record_images(config, out=data, images=images, cameras=["close"], marker=True)
+        recorded = time.perf_counter()
+        (errors,) = mygym.train_encoder(data, out=file, steps=steps, seed=seed)
+        trained = time.perf_counter()
+        print("| | s | result |\n|---|---:|---|")
+        print(f"| {images:,} images | {recorded - begin:.0f} | |")
+        figures = [f"{100 * (value or np.nan):.2f} cm" for value in (errors.mean, errors.worst)]
+        result = f"position of the goal: mean error {figures[0]}, 95th percentile {figures[1]}"
+        print(f"| encoder, {steps:,} minibatches | {trained - recorded:.0f} | {result} |", flush=True)
+        run = mygym.train(
+            {
+                "algo": "dagger",
+                "task": "reach",
+                "observations": ["latent:close", "ee_position"],
+                "image_params": {"encoder": str(file)},
+                "algo_params": LEARNING,
+                "steps": STEPS["reach"],
+                "eval": {"every": STEPS["reach"] // 4, "episodes": 20},
+                "video": {"episodes": 0},
+                "seed": seed,
+                "logdir": folder,
+            }
+        )
+        success = f"{100 * (run.success_rate or 0.0):.0f} % of 100 fresh episodes"
+        print(f"| policy, {run.steps:,} env steps | {run.wall_time_s:.0f} | {success} |", flush=True)
+
+
 def main() -> None:
     """Measure speed, or train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -179,11 +216,17 @@ def main() -> None:
     of_detector.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds of the detector (default 3)")
     of_detector.add_argument("--images", type=int, default=4000, metavar="N", help="images (default 4000)")
     of_detector.add_argument("--steps", type=int, default=1500, metavar="N", help="minibatches (default 1500)")
+    of_encoder = kinds.add_parser("encode", help="an encoder of images")
+    of_encoder.add_argument("--images", type=int, default=3000, metavar="N", help="images (default 3000)")
+    of_encoder.add_argument("--steps", type=int, default=3000, metavar="N", help="minibatches (default 3000)")
+    of_encoder.add_argument("--seed", type=int, default=0, metavar="S", help="seed (default 0)")
     arguments = parser.parse_args()
     if arguments.kind in timers:
         timers[arguments.kind][0](arguments.count, arguments.rounds)
     elif arguments.kind == "detect":
         detect(arguments.seeds, arguments.images, arguments.steps)
+    elif arguments.kind == "encode":
+        encode(arguments.images, arguments.steps, arguments.seed)
     else:
         learn(arguments.task, arguments.seeds, arguments.randomized)
 

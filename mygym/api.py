@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.demonstrations.collection import demonstrate
 from mygym.demonstrations.detectors import measure_detector, train_detector
+from mygym.demonstrations.encoders import train_encoder
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.demonstrations.images import record_images
 from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
@@ -55,6 +56,7 @@ __all__ = [
     "search",
     "train",
     "train_detector",
+    "train_encoder",
 ]
 
 

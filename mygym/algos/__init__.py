@@ -10,7 +10,7 @@ ppo_runner          PPO as a runner
 cem                 cross-entropy method as a runner
 imitation           behaviour cloning and DAgger
 asymmetric          policies whose critic sees the state and whose actor sees images
-image_networks      networks for images
+image_networks      networks for images, and trained encoders as such networks
 image_augmentation  random shifts of images
 imitation_policies  policy of the imitation
 """

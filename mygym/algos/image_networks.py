@@ -1,7 +1,8 @@
-"""Networks for images: keypoints, the encoder of DrQ and a small residual network."""
+"""Networks for images: keypoints, the encoder of DrQ, a small residual network, and frozen encoders."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable
 from typing import ClassVar, cast
@@ -13,51 +14,14 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
-FIRST_KERNEL, STRIDE = 5, 2
-"""Pixels: edge of the first kernel, and stride of the first two convolutions."""
+from mygym.perception.encoder import Encoder, load_encoder
+from mygym.perception.keypoints import Keypoints
+
+STRIDE = 2
+"""Pixels: stride of the first convolution."""
 
 
-class Keypoints(nn.Module):
-    """Learned keypoints of an image: their positions and its channels at them (Levine et al., 2016).
-
-    A keypoint is the mean of a distribution over the image, the softmax of a channel of the last convolution.
-
-    Args:
-        shape: `(C, H, W)` of the image.
-        count: Number of keypoints.
-        channels: Channels of the first convolution; the second has twice as many.
-    """
-
-    columns: torch.Tensor
-    rows: torch.Tensor
-
-    def __init__(self, shape: tuple[int, ...], count: int, channels: int) -> None:
-        super().__init__()
-        self.convolutions = nn.Sequential(
-            nn.Conv2d(shape[0], channels, FIRST_KERNEL, STRIDE, padding=FIRST_KERNEL // 2),
-            nn.ReLU(),
-            nn.Conv2d(channels, 2 * channels, 3, STRIDE, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(2 * channels, count, 3, padding=1),
-        )
-        with torch.no_grad():
-            rows, columns = self.convolutions(torch.zeros(1, *shape)).shape[2:]
-        self.pool = nn.AdaptiveAvgPool2d((rows, columns))
-        self.register_buffer("columns", torch.linspace(-1, 1, columns).repeat(rows), persistent=False)
-        self.register_buffer("rows", torch.linspace(-1, 1, rows).repeat_interleave(columns), persistent=False)
-        self.features = count * (2 + shape[0])
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        """Return the features `(n, F)` of images `(n, C, H, W)`, standardised or in [0, 1]."""
-        attention = self.convolutions(image).flatten(2).softmax(-1)  # (n, K, cells)
-        cells = self.pool(image).flatten(2)
-        count = image.shape[0]  # of `len` an exported graph would keep the value
-        positions = torch.stack([self.columns, self.rows], -1).expand(count, -1, -1)
-        features: torch.Tensor = attention @ torch.cat([positions, cells.transpose(1, 2)], -1)
-        return features.flatten(1)
-
-
-class Encoder(nn.Sequential):
+class DrQEncoder(nn.Sequential):
     """Encoder of DrQ: four convolutions, the first with stride 2, then a small vector in [-1, 1] (Yarats et al., 2021).
 
     Args:
@@ -107,6 +71,34 @@ class ResNet(nn.Sequential):
         self.features = features
 
 
+class Frozen(nn.Module):
+    """Network of a trained encoder, with buffers in place of parameters: nothing trains them, and models store them.
+
+    Args:
+        shape: `(C, H, W)` of the image.
+        encoder: The encoder.
+
+    Raises:
+        ValueError: The encoder takes images of another shape.
+    """
+
+    def __init__(self, shape: tuple[int, ...], encoder: Encoder) -> None:
+        super().__init__()
+        if shape != encoder.network.shape:
+            raise ValueError(f"the encoder takes images of the shape {encoder.network.shape}, not {shape}")
+        self.network = copy.deepcopy(encoder.network)
+        for module in self.network.modules():
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                delattr(module, name)
+                module.register_buffer(name, parameter.detach())
+        self.features = encoder.network.latents
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        """Return the latents `(n, F)` of images `(n, C, H, W)` in [0, 1]."""
+        image = image.contiguous()  # the layout of images differs after a resume, and the bits of convolutions with it
+        return cast(torch.Tensor, self.network(image))
+
+
 def flat(layers: list[nn.Module], shape: tuple[int, ...], features: int) -> tuple[nn.Module, nn.Module]:
     """Return the layers that map the result of `layers` for an image `(C, H, W)` to `features` numbers."""
     with torch.no_grad():
@@ -124,6 +116,8 @@ class ImageExtractor(BaseFeaturesExtractor):
 
     smallest_image: ClassVar[int] = 1
     """Pixels: smallest width and height."""
+    takes_encoder: ClassVar[bool] = False
+    """Whether its network is a trained encoder, its argument `encoder`, which takes images in [0, 1]."""
 
     def __init__(self, observation_space: spaces.Dict, network: Callable[[tuple[int, ...]], nn.Module]) -> None:
         super().__init__(observation_space, features_dim=1)
@@ -172,7 +166,7 @@ class DrQExtractor(ImageExtractor):
     smallest_image = 15
 
     def __init__(self, observation_space: spaces.Dict, features_dim: int = 50, channels: int = 32) -> None:
-        super().__init__(observation_space, lambda shape: Encoder(shape, channels, features_dim))
+        super().__init__(observation_space, lambda shape: DrQEncoder(shape, channels, features_dim))
 
 
 class ResNetExtractor(ImageExtractor):
@@ -186,3 +180,18 @@ class ResNetExtractor(ImageExtractor):
 
     def __init__(self, observation_space: spaces.Dict, features_dim: int = 256, channels: int = 16) -> None:
         super().__init__(observation_space, lambda shape: ResNet(shape, channels, features_dim))
+
+
+class FrozenExtractor(ImageExtractor):
+    """Features extractor: the latents of a trained encoder for each image, and all numbers of a dictionary observation.
+
+    Args:
+        observation_space: Dictionary of images `(C, H, W)` and vectors.
+        encoder: File of `mygym encoder train`, or the encoder. Its weights are not trained.
+    """
+
+    takes_encoder = True
+
+    def __init__(self, observation_space: spaces.Dict, encoder: str | Encoder) -> None:
+        loaded = load_encoder(encoder, "encoder") if isinstance(encoder, str) else encoder
+        super().__init__(observation_space, lambda shape: Frozen(shape, loaded))

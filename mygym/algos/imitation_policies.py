@@ -18,52 +18,7 @@ from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
 from mygym.algos.image_networks import KeypointExtractor
-
-MIN_STD = 0.01
-"""Lower bound of standard deviations, so that nearly constant numbers (noise) are not amplified."""
-
-NEGLIGIBLE = 1e-8
-"""Variance below which a number is masked: no data show its effect, and it may vary elsewhere, as in another engine."""
-
-CLIP = 10.0
-"""Bound of standardised numbers, in standard deviations."""
-
-
-class Standardizer(nn.Module):
-    """Standardises an array of the observation by the running mean and variance of all data so far.
-
-    Numbers that do not vary become 0. Of an image, the mean image is subtracted, and a channel has a single variance:
-    then small things that move stand out, and a network learns in hundreds of gradient steps to see them.
-
-    Args:
-        shape: Shape of the array.
-        image: Whether it is an image `(C, H, W)`.
-    """
-
-    count: torch.Tensor
-    mean: torch.Tensor
-    variance: torch.Tensor
-
-    def __init__(self, shape: tuple[int, ...], image: bool = False) -> None:
-        super().__init__()
-        self.image = image
-        self.register_buffer("count", torch.zeros(()))
-        self.register_buffer("mean", torch.zeros(shape))
-        self.register_buffer("variance", torch.ones(shape))
-
-    def update(self, values: torch.Tensor) -> None:
-        """Update mean and variance with values `(n, …)` (Chan et al., 1979)."""
-        n, variance, mean = len(values), *torch.var_mean(values, dim=0, correction=0)
-        difference, share = mean - self.mean, n / (self.count + n)
-        self.variance += share * (variance - self.variance + (1 - share) * difference**2)
-        self.mean += share * difference
-        self.count += n
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Standardise values `(n, …)`."""
-        variance = self.variance.mean((1, 2), keepdim=True) if self.image else self.variance
-        std = variance.sqrt().clamp(min=MIN_STD)
-        return ((values - self.mean) / std).clamp(-CLIP, CLIP) * (variance > NEGLIGIBLE)
+from mygym.perception.standardizer import Standardizer
 
 
 class ImitationPolicy(BasePolicy):
@@ -109,11 +64,12 @@ class ImitationPolicy(BasePolicy):
             for name, subspace in subspaces.items()
             if is_image_space(subspace, normalized_image=not normalize_images)
         }
-        extractor = self.image_extractor if is_dict and images else CombinedExtractor if is_dict else FlattenExtractor
+        default = self.image_extractor if is_dict and images else CombinedExtractor if is_dict else FlattenExtractor
+        extractor = features_extractor_class or default
         super().__init__(
             observation_space,
             action_space,
-            features_extractor_class or extractor,
+            extractor,
             features_extractor_kwargs,
             normalize_images=normalize_images,
             optimizer_class=optimizer_class,
@@ -122,11 +78,12 @@ class ImitationPolicy(BasePolicy):
         )
         self.net_arch = [128, 128, 128] if net_arch is None else net_arch
         self.activation_fn = activation_fn
+        as_they_are = getattr(extractor, "takes_encoder", False)
         self.standardizers = nn.ModuleDict(
             {
                 name: Standardizer(subspace.shape, name in images)
                 for name, subspace in subspaces.items()
-                if isinstance(subspace, spaces.Box)
+                if isinstance(subspace, spaces.Box) and not (name in images and as_they_are)
             }
         )
         self.features_extractor = self.make_features_extractor()

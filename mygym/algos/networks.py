@@ -37,6 +37,7 @@ FEATURES_EXTRACTORS = {
 """Name → class in `stable_baselines3.common.torch_layers`, help."""
 
 IMAGE_EXTRACTORS = {
+    "frozen": ("FrozenExtractor", "latents of images by a trained encoder that stays as it is, and all numbers"),
     "drq": (
         "DrQExtractor",
         "four convolutions and a small vector for each image (Yarats et al., 2021), and all numbers",

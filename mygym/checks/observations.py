@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +14,16 @@ from mygym import api
 from mygym.checks.batches import Episode, arrays_of, copied, demand_pure, expert_episode
 from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
+from mygym.config.schema import ImageParams
 from mygym.registry import registry
 from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import find_component
+from mygym.tasks.observations import camera_of, find_component
 
 ROUNDING = 1e-6
 """Share by which a value may exceed its bound: the numbers of a unit quaternion are rounded."""
+
+LATENTS = 4
+"""Latents of the encoder with which components of latents are checked."""
 
 
 def observation_checks(name: str) -> Iterator[Check]:
@@ -69,8 +76,10 @@ def _is_pure(name: str, episode: Episode) -> str:
 
 def _is_repeated(name: str) -> str:
     """Check the observations of a camera component, in an episode of `push` that is played twice."""
-    config = with_robot({"task": "push", "observations": [name]})
-    with api.make_env(config) as env:
+    with (
+        _image_params(name) as images,
+        api.make_env(with_robot({"task": "push", "observations": [name], "image_params": images})) as env,
+    ):
         space = env.observation_space
         episodes: list[list[Any]] = []
         for _ in range(2):
@@ -82,3 +91,20 @@ def _is_repeated(name: str) -> str:
     demand(np.array_equal(first, second), "the component differs when the episode is repeated")
     demand(not np.array_equal(first[0], first[-1]), "the component does not change in an episode")
     return f"{first[0].shape}, from {np.min(first):.3g} to {np.max(first):.3g}"
+
+
+@contextlib.contextmanager
+def _image_params(name: str) -> Iterator[dict[str, Any]]:
+    """Yield `image_params` for a camera component; latents need the file of an encoder, trained or not."""
+    if not find_component(name).encoded:
+        yield {}
+        return
+    from mygym.perception.encoder import Encoder
+    from mygym.perception.vae import EncoderNetwork
+
+    images = ImageParams()
+    network = EncoderNetwork((3, images.height, images.width), LATENTS).eval()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "encoder.safetensors")
+        file.write_bytes(Encoder(network, "image", (camera_of(name),), images).to_bytes())
+        yield {"encoder": str(file)}

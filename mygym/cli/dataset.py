@@ -43,6 +43,7 @@ PARSER = command(
         metavar="SHARES",
         help="share of the images of each split (default {train: 0.8, val: 0.1, test: 0.1})",
     ),
+    argument("--marker", action="store_true", help="a marker shows the goal, as in observations; for encoders"),
     config_flags=CONFIG_FLAGS.keys() - UNUSED_FLAGS,
     examples="""
 mygym dataset vision pick_and_place --images 2000 --out data/pick
@@ -84,6 +85,7 @@ def main(arguments: Sequence[str]) -> None:
         categories=options.category or None,
         splits=splits,
         seed=seed,
+        marker=options.marker,
     )
     print(", ".join(f"{split} {count}" for split, count in counts.items()))
     print(f"dataset: {options.out}")

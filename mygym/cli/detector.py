@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mygym.cli.arguments import parse_count, parse_integer
 from mygym.cli.command import JSON, argument, command
-from mygym.cli.output import print_json, print_note, print_table
+from mygym.cli.output import as_centimetres, print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
 
 TRAIN, TEST = VERBS = ("train", "test")
@@ -65,8 +65,8 @@ def main(arguments: Sequence[str]) -> None:
                 "object": row.name,
                 "images": row.images,
                 "seen": f"{row.seen:.1%}",
-                "mean error": _centimetres(row.mean),
-                "95th percentile": _centimetres(row.worst),
+                "mean error": as_centimetres(row.mean),
+                "95th percentile": as_centimetres(row.worst),
                 "overlap of masks": "" if row.overlap is None else f"{row.overlap:.2f}",
             }
             for row in errors
@@ -74,7 +74,3 @@ def main(arguments: Sequence[str]) -> None:
     )
     if options.verb == TRAIN:
         print(f"detector: {Path(options.out)}")
-
-
-def _centimetres(length: float | None) -> str:
-    return "" if length is None else f"{100 * length:.2f} cm"

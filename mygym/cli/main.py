@@ -36,6 +36,7 @@ COMMANDS = {
     "demos": "record demonstrations of an expert or a policy",
     "dataset": "record images with masks, boxes and depth, in COCO's format",
     "detector": "train a network that finds objects in images",
+    "encoder": "train a network that encodes images as a few numbers",
     "replay": "replay and film demonstrations",
     "export": "write the policy of a run as an ONNX file",
     "run": "play an exported policy, without torch",

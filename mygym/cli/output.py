@@ -41,3 +41,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     with console.capture() as printed:
         console.print(table)
     print("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+def as_centimetres(length: float | None) -> str:
+    """Return a length in m as text in cm; empty for None."""
+    return "" if length is None else f"{100 * length:.2f} cm"

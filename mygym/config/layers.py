@@ -102,6 +102,10 @@ def refuse_defaults(resolved: Resolved) -> None:
         )
 
 
+ADDED_LATER = ("frames", "detector", "encoder")
+"""Keys of `image_params` that do not change the hashes of runs from before these keys existed, unless they are set."""
+
+
 def config_hash(values: Mapping[str, Any]) -> str:
     """Return eight hex digits that identify the values that shape the result (not seed, logdir or evaluation)."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
@@ -120,7 +124,7 @@ def config_hash(values: Mapping[str, Any]) -> str:
         shaping["task_params"] = {key: value for key, value in task_params.items() if key not in later}
     images = shaping.get("image_params")
     if isinstance(images, Mapping):  # as above
-        later = [key for key in ("frames", "detector") if images.get(key) == getattr(ImageParams(), key)]
+        later = [key for key in ADDED_LATER if images.get(key) == getattr(ImageParams(), key)]
         shaping["image_params"] = {key: value for key, value in images.items() if key not in later}
     unset = {
         "pretrained": PretrainedParams(),
@@ -129,7 +133,7 @@ def config_hash(values: Mapping[str, Any]) -> str:
         "image_params": ImageParams(),
     }
     for key, section in unset.items():
-        if shaping.get(key) == section.model_dump(mode="json", exclude={"frames", "detector"}):
+        if shaping.get(key) == section.model_dump(mode="json", exclude=set(ADDED_LATER)):
             del shaping[key]
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

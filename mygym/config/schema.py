@@ -204,6 +204,11 @@ class ImageParams(Section):
         description="a file of `mygym detector train`: objects in the observation are where the detector sees them, "
         "and boxes, centroids and segmentation are its output, instead of the simulator's",
     )
+    encoder: str | None = Field(
+        None,
+        description="a file of `mygym encoder train`, whose latents the observation component latent has; it sees "
+        "images of its size, whatever width, height and frames are",
+    )
     goal: Literal["image", "vector"] = Field(
         "image",
         description="image: a green marker shows the goal, and observations have no goal vectors; vector: observations "

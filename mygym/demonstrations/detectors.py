@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from PIL import Image
-
-from mygym.demonstrations.coco import MILLIMETRES, mask_of
-from mygym.demonstrations.collection import progress_bar
+from mygym.demonstrations.network_training import checked_file, progress
+from mygym.demonstrations.recorded_images import SPLITS, Recorded, read_images
 from mygym.envs.arguments import checked_count, checked_seed
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, bad_value
 from mygym.perception.detector import Detector, load_detector
 from mygym.perception.network import DIVISOR
-from mygym.perception.training import Errors, Images, measure, train_network
+from mygym.perception.training import Errors, measure, train_network
 from mygym.runs import files
-from mygym.runs.stop_request import StopRequest
-from mygym.tasks.camera_view import Frame
-
-ALLOWED = "a folder of `mygym dataset vision`"
-
-SUFFIX = ".safetensors"
 
 
 def train_detector(
@@ -54,21 +42,9 @@ def train_detector(
         RunError: The data set is damaged, or writing failed.
         KeyboardInterrupt: A signal stops the training; no file remains.
     """
-    path = Path(out).expanduser()
-    steps, seed = checked_count(steps, "steps"), checked_seed(seed)
-    if path.suffix != SUFFIX:
-        raise ConfigError(bad_value("out", str(out), f"a new file NAME{SUFFIX}"))
-    files.check_new(path, "out", "a file")
-    train, validation, test = (_read(Path(data).expanduser(), split) for split in ("train", "val", "test"))
-    with progress_bar(steps, "step") as bar, StopRequest("after this step") as stop:
-
-        def after_step(step: int, loss: float, error: float | None) -> None:
-            bar.update()
-            if error is not None:
-                report(f"{step:7,} steps   loss {loss:.3f}   on val {error:.3f}")
-            if stop.received:
-                raise KeyboardInterrupt
-
+    path, steps, seed = checked_file(out), checked_count(steps, "steps"), checked_seed(seed)
+    train, validation, test = (_read(Path(data).expanduser(), split) for split in SPLITS)
+    with progress(steps, report) as after_step:
         network = train_network(
             train.images, validation.images, 1 + len(train.categories), steps=steps, seed=seed, after_step=after_step
         )
@@ -100,88 +76,21 @@ def measure_detector(detector: str | Path, data: str | Path, *, split: str = "te
     return measure(loaded, recorded.images)
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    """A split of a data set, with the conditions of a detector."""
-
-    images: Images
-    categories: tuple[str, ...]
-    objects: tuple[str, ...]
-    cameras: tuple[str, ...]
-    width: int
-    height: int
-
-
-def _read(folder: Path, split: str) -> _Recorded:
-    """Read a split of a data set.
+def _read(folder: Path, split: str) -> Recorded:
+    """Read a split of a data set for a detector.
 
     Raises:
-        ConfigError: There is no such split, or it shows no object, or its images are too irregular for a detector.
+        ConfigError: The split shows no object, or two objects of a name, or the marker of the goal, or its images are
+            of a wrong size.
         RunError: A file is damaged.
     """
-    file = folder / "annotations" / f"instances_{split}.json"
-    if not files.is_file(file):
-        raise ConfigError(bad_value("data", str(folder), ALLOWED, f"has no split {split}"))
-    try:
-        content = json.loads(file.read_text())
-        entries, categories = content["images"], tuple(category["name"] for category in content["categories"])
-        by_image: dict[int, list[dict[str, Any]]] = {}
-        for annotation in content["annotations"]:
-            by_image.setdefault(annotation["image_id"], []).append(annotation)
-        frames = [_frame(folder, split, entry) for entry in entries]
-        labels = [_labels(by_image.get(entry["id"], []), entry, len(categories)) for entry in entries]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{folder}: is damaged, or of an older version: {type(error).__name__}: {error}") from None
-    objects = {
-        categories[annotation["category_id"] - 1] for annotation in content["annotations"] if "position" in annotation
-    }
-    if not objects:
+    recorded = read_images(folder, split, DIVISOR)
+    if recorded.marker:
+        why = "shows the marker of the goal, which is no object"
+        raise ConfigError(bad_value("data", str(folder), "images without --marker", why))
+    if not recorded.objects:
         raise ConfigError(bad_value("data", str(folder), "images of a task with objects", f"{split} shows no object"))
-    _check_single(folder, by_image.values(), categories)
-    height, width = frames[0].depth.shape
-    if width % DIVISOR or height % DIVISOR:
-        allowed = f"images whose width and height are multiples of {DIVISOR}"
-        raise ConfigError(bad_value("data", f"{width} x {height} pixels", allowed))
-    images = Images(
-        frames,
-        np.stack([classes for classes, _ in labels]),
-        np.stack([positions for _, positions in labels]),
-        [entry["camera"] for entry in entries],
-    )
-    known = tuple(name for name in categories if name in objects)
-    return _Recorded(images, categories, known, tuple(dict.fromkeys(images.cameras)), width, height)
-
-
-def _frame(folder: Path, split: str, entry: dict[str, Any]) -> Frame:
-    """Read an image with its depth."""
-    with Image.open(folder / split / entry["file_name"]) as picture:
-        rgb = np.array(picture.convert("RGB"))
-    with Image.open(folder / entry["depth_file_name"]) as picture:
-        depth = np.array(picture).astype(np.float32) / np.float32(MILLIMETRES)
-    depth[depth == 0] = np.inf
-    nothing = np.full(depth.shape, -1, dtype=np.int32)
-    return Frame(rgb, depth, nothing, (), np.array(entry["camera_pose"]), float(entry["focal"]))
-
-
-def _labels(annotations: Sequence[dict[str, Any]], entry: dict[str, Any], categories: int) -> tuple[Any, Any]:
-    """Return an image's rows of `Images.classes` and `Images.positions`."""
-    classes = np.zeros((entry["height"], entry["width"]), dtype=np.uint8)
-    positions = np.full((categories, 3), np.nan)
-    for annotation in annotations:
-        classes[mask_of(annotation["segmentation"])] = annotation["category_id"]
-        positions[annotation["category_id"] - 1] = annotation.get("position", np.nan)
-    return classes, positions
-
-
-def _check_single(folder: Path, annotations: Iterable[list[dict[str, Any]]], categories: Sequence[str]) -> None:
-    """Refuse images with two objects of a name, whose positions would be confused.
-
-    Raises:
-        ConfigError: Two objects have the same name.
-    """
-    for of_image in annotations:
-        numbers = [annotation["category_id"] for annotation in of_image if "position" in annotation]
-        for number in numbers:
-            if numbers.count(number) > 1:
-                why = f"shows several objects of the category {categories[number - 1]}"
-                raise ConfigError(bad_value("data", str(folder), "objects of different names", why))
+    if recorded.repeated:
+        why = f"shows several objects of the category {recorded.repeated[0]}"
+        raise ConfigError(bad_value("data", str(folder), "objects of different names", why))
+    return recorded

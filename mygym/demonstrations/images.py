@@ -55,13 +55,14 @@ def record_images(
     categories: Sequence[str] | None = None,
     splits: Mapping[str, float] = SPLITS,
     seed: int = 0,
+    marker: bool = False,
 ) -> dict[str, int]:
     """Record images of the scripted expert's episodes in COCO's format; all images of an episode are in one split.
 
     The folder contains, for each split: `SPLIT/` with RGB images, `depth/SPLIT/` with 16-bit images in millimetres (0
     where nothing is), both PNG, and `annotations/instances_SPLIT.json`. Each image entry has the keys of COCO, and
-    `depth_file_name`, `camera`, `camera_pose` (4 × 4) and `focal` (see `Frame`), `episode_seed` and `step`; each
-    annotation of an object has its `position` (m, world frame). The marker of the goal is not visible.
+    `depth_file_name`, `camera`, `camera_pose` (4 × 4) and `focal` (see `Frame`), `depth_range` (m, of the observation
+    component `depth`), `episode_seed` and `step`; each annotation of an object has its `position` (m, world frame).
 
     Args:
         config: Task, robot, size of the images (`image_params`), and other values that differ from the defaults. If
@@ -72,6 +73,8 @@ def record_images(
         categories: Names of bodies to annotate: `robot`, fixtures, objects; None: all.
         splits: Split → share of the images.
         seed: Seed of the episodes.
+        marker: Whether a marker shows the goal, as in observations with `image_params.goal: image`; it is annotated as
+            an object `goal`.
 
     Returns:
         Split → number of images.
@@ -90,21 +93,22 @@ def record_images(
     size = arguments["image_params"]["width"], arguments["image_params"]["height"]
     with contextlib.ExitStack() as stack:
         env = stack.enter_context(contextlib.closing(RobotEnv(**arguments)))
-        names = _checked_categories(categories, env, cameras, size)
+        names = _checked_categories(categories, env, cameras, size, marker)
         bar = stack.enter_context(progress_bar(images, "image"))
         stop = stack.enter_context(StopRequest("after this image"))
         folder = stack.enter_context(new_folder(path))
-        info = {"environment": arguments, "seed": seed, "versions": dict(versions())}
+        info = {"environment": arguments, "seed": seed, "marker": marker, "versions": dict(versions())}
         writers = {split: _Split(folder, split, names, info) for split in splits}
         recorded, split = None, ""
-        for frame, camera, episode_seed, step in itertools.islice(_frames(env, seed, cameras, size), images):
-            first = len(frame.labels) - len(env.world.objects)
-            positions = dict(enumerate(env.world.state.object_position[0], first))
+        frames = _frames(env, seed, cameras, size, marker)
+        for frame, camera, episode_seed, step in itertools.islice(frames, images):
             if episode_seed != recorded:
                 counts = {name: len(writer.images) for name, writer in writers.items()}
                 recorded, split = episode_seed, _neediest(splits, counts)
+            origin: dict[str, Any] = {"camera": camera, "depth_range": env.depth_range(camera)}
+            origin |= {"episode_seed": episode_seed, "step": step}
             with writing(path):
-                writers[split].add(frame, positions, camera, episode_seed, step)
+                writers[split].add(frame, _positions(env, frame, marker), origin)
             bar.update()
             if stop.received:
                 raise KeyboardInterrupt
@@ -129,8 +133,14 @@ class _Split:
         self.images: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
 
-    def add(self, frame: Frame, positions: Mapping[int, FloatArray], camera: str, episode_seed: int, step: int) -> None:
-        """Write the image and the depth of a frame, and annotate it; for `positions` see `body_annotations`."""
+    def add(self, frame: Frame, positions: Mapping[int, FloatArray], origin: Mapping[str, Any]) -> None:
+        """Write the image and the depth of a frame, and annotate it.
+
+        Args:
+            frame: The frame.
+            positions: See `body_annotations`.
+            origin: Further keys of the image's entry.
+        """
         number = len(self.images) + 1
         file = f"{number:06d}.png"
         _save(self._folder / self._name / file, frame.rgb)
@@ -143,11 +153,9 @@ class _Split:
                 "width": width,
                 "height": height,
                 "depth_file_name": f"depth/{self._name}/{file}",
-                "camera": camera,
                 "camera_pose": frame.pose.tolist(),
                 "focal": frame.focal,
-                "episode_seed": episode_seed,
-                "step": step,
+                **origin,
             }
         )
         for annotation in body_annotations(frame, self._categories, positions):
@@ -173,7 +181,7 @@ def _save(path: Path, pixels: NDArray[Any]) -> None:
 
 
 def _frames(
-    env: RobotEnv, seed: int, cameras: Sequence[str], size: tuple[int, int]
+    env: RobotEnv, seed: int, cameras: Sequence[str], size: tuple[int, int], marker: bool
 ) -> Iterator[tuple[Frame, str, int, int]]:
     """Play episodes of the expert with noise on its actions; yield frames with camera, seed of the episode and step."""
     for number in itertools.count():
@@ -184,7 +192,7 @@ def _frames(
         while not ended:
             if rng.random() < CAPTURED:
                 for camera in cameras:
-                    yield env.capture(camera, *size), camera, episode_seed, env.elapsed_steps
+                    yield env.capture(camera, *size, marker=marker), camera, episode_seed, env.elapsed_steps
             action = env.expert_action()
             if env.discrete is None:
                 action = np.clip(action + rng.normal(0.0, NOISE, action.shape), -1.0, 1.0)
@@ -192,8 +200,15 @@ def _frames(
             ended = terminated or truncated
 
 
+def _positions(env: RobotEnv, frame: Frame, marker: bool) -> dict[int, FloatArray]:
+    """Return the positions of the objects, and of the marker, by their index in the frame's labels."""
+    goal = env.visible_goal if marker else None
+    positions = [*env.world.state.object_position[0], *([] if goal is None else [goal])]
+    return dict(enumerate(positions, len(frame.labels) - len(positions)))
+
+
 def _checked_categories(
-    categories: Sequence[str] | None, env: RobotEnv, cameras: Sequence[str], size: tuple[int, int]
+    categories: Sequence[str] | None, env: RobotEnv, cameras: Sequence[str], size: tuple[int, int], marker: bool
 ) -> list[str]:
     """Return the names of the bodies to annotate, in the order of the scene.
 
@@ -202,7 +217,7 @@ def _checked_categories(
     """
     labels: dict[str, None] = {}
     for camera in cameras:
-        labels.update(dict.fromkeys(env.capture(camera, *size).labels))
+        labels.update(dict.fromkeys(env.capture(camera, *size, marker=marker).labels))
     for category in categories or ():
         if category not in labels:
             raise ConfigError(bad_value("categories", category, list(labels)))

@@ -18,8 +18,10 @@ placement            poses and goals of an episode
 domain_randomizer    domain randomization of an environment
 randomizers          the built-in randomizers
 observation_builder  observations and their spaces
+observation_checks   checks of their components
 camera_views         views of cameras for observations
 detected_objects     positions of objects that a detector sees
+image_encoders       encoders of the latents in observations
 image_history        last images of each component
 lerobot              observations with the names of LeRobot
 env_renderer         images and the window of an environment

@@ -11,12 +11,14 @@ from mygym.config.schema import ImageParams
 from mygym.envs.detected_objects import open_detector
 from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
+from mygym.envs.image_encoders import open_encoder
 from mygym.models.robot_spec import MountedCameraSpec
 from mygym.sim.world import World
 from mygym.tasks.camera_view import CameraView, Frame
 
 if TYPE_CHECKING:
     from mygym.perception.detector import Detection, Detector
+    from mygym.perception.encoder import Encoder
 
 DEPTH_ON_ROBOT = (0.0, 0.5)
 """m: default range of depths of cameras on the robot."""
@@ -39,6 +41,8 @@ class CameraViews:
         self._frames: dict[tuple[str, int, int, str], Frame] = {}
         self._detectors: dict[str, Detector] = {}
         self._detections: dict[tuple[str, str], Detection] = {}
+        self._encoders: dict[str | None, Encoder] = {}
+        self._encoded: dict[tuple[str, str | None], CameraView] = {}
         self._episodes = 0
 
     @property
@@ -119,7 +123,26 @@ class CameraViews:
         )
         return replace(frame, segmentation=np.array([-1, *index], dtype=np.int32)[classes[np.ix_(rows, columns)]])
 
+    def encoder(self, images: ImageParams) -> Encoder:
+        """Return the encoder of `image_params`.
+
+        Raises:
+            ConfigError: See `open_encoder`.
+        """
+        if images.encoder not in self._encoders:
+            self._encoders[images.encoder] = open_encoder(images)
+        return self._encoders[images.encoder]
+
+    def encoded(self, camera: str, images: ImageParams) -> CameraView:
+        """Return the view of a camera as the encoder sees it, with the latents."""
+        encoder, key = self.encoder(images), (camera, images.encoder)
+        if key not in self._encoded:
+            view = self.view(camera, encoder.images)
+            self._encoded[key] = replace(view, latent=encoder.encode(view))
+        return self._encoded[key]
+
     def clear(self) -> None:
         """Forget all frames, because the world or the goal has changed."""
         self._frames.clear()
         self._detections.clear()
+        self._encoded.clear()

@@ -112,10 +112,11 @@ def check_detectable(
         if component.uses_camera and images.goal == "image":
             why = "would show the marker of the goal, which the detector does not know"
             raise ConfigError(bad_value("observations", name, "image_params: {goal: vector}", why))
-        if component.uses_camera and camera_of(name) not in detector.cameras:
+        is_detected = component.uses_camera and not component.encoded
+        if is_detected and camera_of(name) not in detector.cameras:
             names = [f"{name.partition(':')[0]}:{camera}" for camera in detector.cameras]
             raise ConfigError(bad_value("observations", name, names, "sees through a camera unknown to the detector"))
-        if component.uses_camera and not same_shape:
+        if is_detected and not same_shape:
             size = f"{images.width} x {images.height}"
             allowed = f"the shape of the detector's images, {detector.width} x {detector.height}"
             raise ConfigError(bad_value("image_params", size, allowed))

@@ -78,8 +78,9 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
         raise _refusal("observations", seen[0], "components without a camera", why)
     if critic := arguments.get("critic_observations"):
         raise _refusal("critic_observations", critic, "null")
-    if detector := (arguments.get("image_params") or {}).get("detector"):
-        raise _refusal("image_params.detector", detector, "null: engine fused renders no images")
+    for key in ("detector", "encoder"):
+        if file := (arguments.get("image_params") or {}).get(key):
+            raise _refusal(f"image_params.{key}", file, "null: engine fused renders no images")
     if arguments.get("spaces", "own") != "own":
         raise _refusal("spaces", arguments["spaces"], "own")
     if arguments.get("randomize"):

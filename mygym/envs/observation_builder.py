@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from mygym.config.schema import ImageParams
 from mygym.envs.camera_views import CameraViews
 from mygym.envs.detected_objects import DetectedObjects, check_detectable
+from mygym.envs.image_encoders import check_encodable
 from mygym.envs.image_history import ImageHistory
+from mygym.envs.observation_checks import check_cameras, check_frames, check_present, rooms_of
 from mygym.errors import ConfigError, DivergedError, bad_value
-from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import CRITIC, CRITIC_KEY, ROBOTS, Component, camera_of, find_component
-from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
+from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, camera_of, find_component
+from mygym.tasks.shared import shared_goal_space
 from mygym.tasks.state import namespace
 from mygym.types import Array, FloatArray
 
@@ -67,43 +68,43 @@ class ObservationBuilder:
             `mygym.tasks.shared`.
         context: Any context of the environment: widths follow from it.
         views: Views of the environment's cameras.
+        key: Config key of the components, for messages.
 
     Raises:
         ConfigError: The task cannot have a component, shared spaces have no room for it, or a camera is unknown.
         RegistryError: Unknown component.
     """
 
-    def __init__(self, spec: ObservationSpec, context: EpisodeContext, views: CameraViews) -> None:
+    def __init__(
+        self, spec: ObservationSpec, context: EpisodeContext, views: CameraViews, key: str = "observations"
+    ) -> None:
         self.spec, self._views = spec, views
         shared = spec.spaces == "shared"
         self.goal_space = shared_goal_space(context.task) if shared else goals.goal_space(context.task)
         """Composition of the goal vectors."""
         by_name = {name: find_component(name) for name in spec.components}
-        _check_cameras(by_name, views.cameras)
+        check_cameras(by_name, views.cameras)
         uses_camera = any(component.uses_camera for component in by_name.values())
         self.has_goals = not (uses_camera and spec.images.goal == "image")
         """Whether observations have goal vectors; else a marker shows the goal in images."""
         self._images = {name: component for name, component in by_name.items() if component.channels}
-        _check_frames(self._images, spec.images)
+        check_frames(self._images, spec.images)
         if spec.images.detector is not None:
             check_detectable(by_name, spec.images, views.detector(spec.images), self.goal_space)
+        if any(component.encoded for component in by_name.values()):
+            check_encodable(by_name, spec.images, views.encoder(spec.images))
         self._critic = self._critic_builder(context)
         self.memory = Memory()
         """Last images, and last positions of objects, for the next observation."""
         names = [name for name in by_name if name not in self._images]
         components = [by_name[name] for name in names]
         self._functions = tuple(self._function(name, by_name[name]) for name in names)
-        widths = [
-            component.size * len(views.targets(spec.images))
-            if component.uses_camera
-            else component.function(context).shape[1]
-            for component in components
-        ]
+        widths = [self._width(component, context) for component in components]
         self.widths = dict(zip(names, widths, strict=True))
         """Number of values of each component that is no image; in shared spaces it may have more room."""
-        rooms = _rooms(names, components, widths, context) if shared else widths
+        rooms = rooms_of(names, components, widths, context, key) if shared else widths
         if not shared:
-            _check_present(self.widths, context)
+            check_present(self.widths, context, key)
         ends = np.cumsum(rooms, dtype=int).tolist()
         starts = [end - room for end, room in zip(ends, rooms, strict=True)]
         self.slices = {name: slice(start, end) for name, start, end in zip(names, starts, ends, strict=True)}
@@ -129,14 +130,22 @@ class ObservationBuilder:
                 why = "uses a camera, and the critic observes the exact state"
                 raise ConfigError(bad_value(CRITIC_KEY, name, "components without a camera", why))
         spec = ObservationSpec(self.spec.critic, self.spec.spaces, self.has_goals, ImageParams(goal="vector"))
-        return ObservationBuilder(spec, context, self._views)
+        return ObservationBuilder(spec, context, self._views, CRITIC_KEY)
 
     def _function(self, name: str, component: Component) -> Callable[[EpisodeContext], Array]:
         """Return the function `(N, d)` of a context for a component that is no image."""
         if not component.uses_camera:
             return component.function
-        camera = camera_of(name)
-        return lambda context: component.function(self._views.view(camera, self.spec.images))[None]
+        camera, view = camera_of(name), self._views.encoded if component.encoded else self._views.view
+        return lambda context: component.function(view(camera, self.spec.images))[None]
+
+    def _width(self, component: Component, context: EpisodeContext) -> int:
+        """Return the number of values of a component that is no image."""
+        if component.encoded:
+            return self._views.encoder(self.spec.images).network.latents
+        if component.uses_camera:
+            return component.size * len(self._views.targets(self.spec.images))
+        return int(component.function(context).shape[1])
 
     def _space(self) -> gymnasium.Space[Any]:
         goal = np.full(self.goal_space.size, goals.BOUND, dtype=np.float32)
@@ -256,75 +265,3 @@ class ObservationBuilder:
 def _vector_of(observation: Any) -> Any:
     """Return `observation` of a goal dictionary, or the flat vector; the same of their spaces."""
     return observation["observation"] if isinstance(observation, dict | gymnasium.spaces.Dict) else observation
-
-
-def _rooms(
-    names: Sequence[str], components: Sequence[Component], widths: Sequence[int], context: EpisodeContext
-) -> list[int]:
-    """Return the number of values of each component in shared spaces.
-
-    Raises:
-        ConfigError: A component needs more room than shared spaces have.
-    """
-    return [
-        _room(name, component, width, context.task.name)
-        for name, component, width in zip(names, components, widths, strict=True)
-    ]
-
-
-def _room(name: str, component: Component, width: int, task: str) -> int:
-    if component.of in ROBOTS:
-        return width
-    if component.uses_camera:
-        raise ConfigError(
-            bad_value("observations", name, "images; or spaces: own", "is not available in shared spaces")
-        )
-    if component.of not in SLOTS:
-        why = f"has as many numbers as the task has {component.of}, and spaces are shared"
-        raise ConfigError(bad_value("observations", name, "stage_name in its place; or spaces: own", why))
-    if width > SLOTS[component.of] * component.size:
-        raise ConfigError(no_room(component.of, width // component.size, task))
-    return SLOTS[component.of] * component.size
-
-
-def _check_cameras(components: Mapping[str, Component], cameras: Sequence[str]) -> None:
-    """Check that the components see through cameras that exist.
-
-    Raises:
-        ConfigError: Unknown camera.
-    """
-    for name, component in components.items():
-        if component.uses_camera and camera_of(name) not in cameras:
-            allowed = [f"{name.partition(':')[0]}:{camera}" for camera in cameras]
-            raise ConfigError(bad_value("observations", name, allowed, "has a camera that workspace and robot lack"))
-
-
-def _check_frames(components: Mapping[str, Component], images: ImageParams) -> None:
-    """Check that images have fewer channels than rows and columns: SB3 would take their rows for channels.
-
-    Raises:
-        ConfigError: There are too many frames.
-    """
-    smallest = min(images.width, images.height)
-    for name, component in components.items():
-        if images.frames > 1 and component.channels * images.frames >= smallest:
-            allowed = f"fewer than {-(-smallest // component.channels)} for {name}, or larger images"
-            raise ConfigError(bad_value("image_params.frames", images.frames, allowed))
-
-
-def _check_present(widths: dict[str, int], context: EpisodeContext) -> None:
-    """Check that each component has values in this task.
-
-    Raises:
-        ConfigError: A component describes things that the task does not have.
-    """
-    for name, width in widths.items():
-        if width == 0:
-            allowed = [other for other in registry("observation").names() if _is_present(other, context)]
-            why = f"describes {find_component(name).of}, and {context.task.name} has none"
-            raise ConfigError(bad_value("observations", name, allowed, why))
-
-
-def _is_present(name: str, context: EpisodeContext) -> bool:
-    component = find_component(name)
-    return component.uses_camera or bool(component.function(context).shape[1] > 0)

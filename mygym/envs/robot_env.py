@@ -86,6 +86,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         image_params: `width`, `height` (pixels), `depth_range` (m), `frames` (last images, as channels) and `goal` of
             images: `image` (a marker in images shows the goal) or `vector` (goal vectors, no marker). `detector`: a
             file of `mygym detector train`, whose positions of objects replace the simulator's in observations.
+            `encoder`: a file of `mygym encoder train`, for the component `latent`.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
             episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of
@@ -382,6 +383,12 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._episode.goals.copy()
 
     @property
+    def visible_goal(self) -> NDArray[np.float64] | None:
+        """Goal `(3,)` m of the active sub-task, where images show a marker; None if the goal is not a point."""
+        goal = self._episode.visible_goal()
+        return None if goal is None else goal.copy()
+
+    @property
     def episode_seed(self) -> tuple[int, int]:
         """Seed of the environment, and number of the episode since the seed was set; they decide the episode."""
         return self._seeds.seed, self._seeds.number
@@ -446,19 +453,20 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._check_open("picture")
         return self._renderer.image(self._episode.visible_goal(), shadow, samples)
 
-    def capture(self, camera: str = "main", width: int = 64, height: int = 64) -> Frame:
-        """Return colours, depth and segmentation of what a camera sees, without the marker of the goal.
+    def capture(self, camera: str = "main", width: int = 64, height: int = 64, *, marker: bool = False) -> Frame:
+        """Return colours, depth and segmentation of what a camera sees.
 
         Args:
             camera: A camera of the workspace or the robot.
             width: Pixels.
             height: Pixels.
+            marker: Whether a marker shows the goal, if it is a point.
 
         Raises:
             ConfigError: Unknown camera, or a size that is not positive.
         """
         self._check_open("capture")
-        return self._renderer.camera.capture(width, height, camera)
+        return self._renderer.camera.capture(width, height, camera, self.visible_goal if marker else None)
 
     def depth_range(self, camera: str = MAIN_CAMERA) -> tuple[float, float]:
         """Return the distances, m, with the values 0 and 255 of the observation component `depth`.

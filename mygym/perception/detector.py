@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
-from mygym.errors import ConfigError, bad_value
 from mygym.perception.network import INPUTS, DetectorNetwork
+from mygym.perception.network_files import network_bytes, read_network
 from mygym.tasks.camera_view import Frame, Image
 from mygym.types import FloatArray
 
-KIND = "mygym detector"
-"""Value of `kind` in the metadata of a file."""
+KIND = "detector"
+"""Kind of the files, see `network_bytes`."""
 
 FARTHEST = 1.5
 """m: coordinates of points are clipped to ± this; pixels that show nothing have the largest."""
@@ -91,8 +89,7 @@ class Detector:
             "width": self.width,
             "height": self.height,
         }
-        tensors = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
-        return save(tensors, {"kind": KIND, "detector": json.dumps(conditions)})
+        return network_bytes(KIND, self.network, conditions)
 
 
 def network_input(rgb: Image, points: FloatArray) -> NDArray[np.float32]:
@@ -118,19 +115,11 @@ def load_detector(path: str | Path, key: str) -> Detector:
     Raises:
         ConfigError: The file is missing, or does not contain a detector.
     """
-    allowed = "a file of `mygym detector train`"
-    try:
-        with safe_open(Path(path).expanduser(), framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("kind") != KIND:
-                raise ConfigError(bad_value(key, str(path), allowed, "does not contain a detector"))
-            conditions = json.loads(metadata["detector"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
-        network = DetectorNetwork(1 + len(conditions["categories"]))
-        network.load_state_dict(tensors)
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        missing = isinstance(error, FileNotFoundError)
-        why = "does not exist" if missing else "cannot be read: it is damaged, or of another version"
-        raise ConfigError(bad_value(key, str(path), allowed, why)) from None
+    return read_network(path, key, KIND, _build)
+
+
+def _build(conditions: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Detector:
+    network = DetectorNetwork(1 + len(conditions["categories"]))
+    network.load_state_dict(tensors)
     names = {name: tuple(conditions[name]) for name in ("categories", "objects", "cameras")}
     return Detector(network.eval(), **names, width=conditions["width"], height=conditions["height"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +11,13 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from mygym.perception.detector import DECIMETRES, FEWEST, Detector, network_input
+from mygym.perception.fitting import BATCH, class_weights, fit, mean_over_batches
 from mygym.perception.network import DetectorNetwork
-from mygym.tasks.camera_view import Frame, Image
+from mygym.perception.recorded import Images
+from mygym.tasks.camera_view import Image
 
-BATCH = 16
-HIGHEST_RATE, RISING = 5e-3, 0.1
-"""Highest learning rate, and share of the steps in which it rises; then it falls."""
+HIGHEST_RATE = 5e-3
+"""Highest learning rate."""
 
 SMALL_CLASSES = 0.5
 """Exponent of the classes' inverse shares that weight the cross-entropy: without weights, an object of a few pixels
@@ -29,24 +28,6 @@ OFFSET_WEIGHT = 2.0
 
 COLOR_CHANGE = 0.15
 """Contrast and brightness of each image change by up to this share."""
-
-REPORTS = 20
-"""Number of reports during a training."""
-
-
-@dataclass(frozen=True)
-class Images:
-    """Recorded images of one size, with the bodies that they show."""
-
-    frames: Sequence[Frame]
-    """Segmentation and labels of the frames are not used."""
-    classes: NDArray[np.uint8]
-    """`(n, H, W)`: 0 for the background, else 1 + the index in the categories."""
-    positions: NDArray[np.float64]
-    """`(n, categories, 3)` m, world frame: centres of the objects; NaN for other bodies and for objects that are not
-    visible."""
-    cameras: Sequence[str]
-    """Camera of each image."""
 
 
 @dataclass(frozen=True)
@@ -83,41 +64,24 @@ def train_network(
         classes: Number of classes, with the background.
         steps: Minibatches.
         seed: Seed of weights and minibatches.
-        after_step: Called after each step with the number of the step, its loss, and the validation loss, which is
-            measured about `REPORTS` times, else None.
+        after_step: See `fit`.
     """
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     network = DetectorNetwork(classes)
-    optimizer = torch.optim.Adam(network.parameters(), HIGHEST_RATE)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, HIGHEST_RATE, total_steps=max(steps, 2), pct_start=RISING
-    )
-    weight = _class_weights(images.classes, classes)
-    every = math.ceil(steps / REPORTS)
-    best, least = copy.deepcopy(network.state_dict()), math.inf
-    for step in range(1, steps + 1):
+    weight = class_weights(images.classes, classes, SMALL_CLASSES)
+
+    def loss() -> torch.Tensor:
         rows = rng.integers(len(images.frames), size=BATCH)
-        loss = _loss(network, *_batch(images, rows, rng), weight)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        scheduler.step()
-        error = None
-        if step % every == 0 or step == steps:
-            error = _validation_loss(network, validation, weight)
-            if error < least:
-                best, least = copy.deepcopy(network.state_dict()), error
-        after_step(step, float(loss.detach()), error)
-    network.load_state_dict(best)
-    return network.eval()
+        return _loss(network, *_batch(images, rows, rng), weight)
 
+    def validation_loss() -> float:
+        return mean_over_batches(
+            len(validation.frames), lambda rows: _loss(network, *_batch(validation, rows, None), weight)
+        )
 
-def _class_weights(classes: NDArray[np.uint8], count: int) -> torch.Tensor:
-    """Return `(count,)`: weights of the classes, with a mean of 1 for the pixels."""
-    shares = np.bincount(classes.ravel(), minlength=count) / classes.size
-    weights = np.maximum(shares, 1.0 / classes[0].size) ** -SMALL_CLASSES
-    return torch.tensor(weights / (weights * shares).sum(), dtype=torch.float32)
+    fit(network, loss, validation_loss, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
+    return network
 
 
 def _batch(
@@ -152,17 +116,6 @@ def _loss(
     if known.any():
         loss = loss + OFFSET_WEIGHT * functional.l1_loss(votes[known], offsets[known])
     return loss
-
-
-def _validation_loss(network: DetectorNetwork, images: Images, weight: torch.Tensor) -> float:
-    network.eval()
-    with torch.no_grad():
-        losses = [
-            float(_loss(network, *_batch(images, rows, None), weight)) * len(rows)
-            for rows in np.array_split(np.arange(len(images.frames)), math.ceil(len(images.frames) / BATCH))
-        ]
-    network.train()
-    return sum(losses) / len(images.frames)
 
 
 def measure(detector: Detector, images: Images) -> list[Errors]:

@@ -10,6 +10,7 @@ component_names        check of the names in a config
 derived                values that follow from other values
 buffer_memory          memory of replay buffers
 image_checks           checks of runs whose observations have images
+frozen_encoders        trained encoders as networks: files and checks
 engines                arguments and limits of the engines
 strategies             construction of the strategies
 variants               task variants of a run

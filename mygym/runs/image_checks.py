@@ -9,13 +9,14 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.named_components import name_of
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, registry
+from mygym.runs.frozen_encoders import check_frozen, is_frozen
 from mygym.runs.strategies import JOIN
 from mygym.tasks.observations import CRITIC_KEY, camera_components
 
 NATURE_CNN = 36
 """Pixels: smallest width and height that NatureCNN takes, SB3's network for images."""
 
-OF_DICTIONARIES = ("combined", "drq", "keypoints", "resnet")
+OF_DICTIONARIES = ("combined", "drq", "frozen", "keypoints", "resnet")
 """Features extractors for images in a dictionary."""
 
 
@@ -26,6 +27,8 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
         ConfigError: The message names the key and the allowed values.
     """
     images = camera_components(config.observations or (), images=True)
+    if is_frozen(schema):
+        check_frozen(config, images)
     if not images:
         _check_shift(config, entry, schema)
         return

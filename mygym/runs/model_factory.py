@@ -16,6 +16,7 @@ from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
 from mygym.runs.buffer_memory import check_memory
 from mygym.runs.evaluation import TRAINING, episode_seeds
+from mygym.runs.frozen_encoders import is_frozen, with_loaded_encoder
 from mygym.runs.plan import Plannable, RunPlan, plan_of
 
 _REFUSALS = (
@@ -44,6 +45,8 @@ def build_model(run: Plannable, env: Any) -> Any:
     config, entry, schema = plan.config, plan.algorithm, plan.schema
     devices.use(config.framework, config.device, config.threads)
     policy, kwargs = schema.arguments(config.algo_params)
+    if is_frozen(schema):
+        kwargs = with_loaded_encoder(kwargs)
     scheduled = schedules_of(plan)
     kwargs |= schedule_callback.arguments(schema.cls, scheduled, config.steps)
     if config.her:

@@ -51,3 +51,5 @@ class CameraView:
     """m: distances with the depths 0 and 255."""
     targets: tuple[int, ...]
     """Index in `frame.labels` of each object of the task, and of the marker of the goal if goals are seen."""
+    latent: FloatArray | None = None
+    """`(Z,)`: latents by the encoder of the observation; None for components that need none."""

@@ -35,6 +35,10 @@ CRITIC_KEY = "critic_observations"
 """Config key of the components of this vector."""
 
 
+LATENT_BOUND = 10.0
+"""Bound of latents, whose distribution over the images of the training is about normal."""
+
+
 @dataclass(frozen=True)
 class Component:
     """A registered observation component."""
@@ -61,6 +65,8 @@ class Component:
     """Whether the component is a function of a camera's view."""
     channels: int = 0
     """Channels of its image; 0: numbers."""
+    encoded: bool = False
+    """Whether the component needs the latents of the camera's image, so that its size is that of the encoder."""
     detectable: bool = True
     """Whether the component follows from sensors of the robot, the goal, and positions of objects, so that a detector
     can stand in for the simulator."""
@@ -76,6 +82,7 @@ SYMBOLS: Mapping[str, str] = {
     "p": "articulated parts (drawers, doors, levers …) of the task",
     "H": "height of images, pixels",
     "W": "width of images, pixels",
+    "Z": "latents of the encoder",
     "S": "objects of the task, and the marker of the goal unless image_params.goal is vector",
 }
 """Letters in shapes."""
@@ -123,33 +130,51 @@ def register_observation(
 
 
 def register_camera_observation(
-    name: str, channels: int = 0, size: int = 0, *, unit: str = "", help: str = "", override: bool = False
+    name: str,
+    channels: int = 0,
+    size: int = 0,
+    *,
+    encoded: bool = False,
+    unit: str = "",
+    help: str = "",
+    override: bool = False,
 ) -> Callable[[CameraFunction], CameraFunction]:
     """Decorator that registers a camera component of observations; its docstring begins with the shape.
 
     The function gets a `CameraView` and returns an image `(H, W, channels)` uint8, or numbers `(size * S,)` in [-1, 1],
-    where `S` is the number of `CameraView.targets`.
+    where `S` is the number of `CameraView.targets`, or `CameraView.latent`.
 
     Args:
         name: Name in the config's `observations`.
         channels: Channels of the image, 1 to 4; 0 for numbers.
         size: Count of numbers of each target; 0 for an image.
+        encoded: Whether it gives the latents of the encoder, in place of an image or numbers of targets.
         unit: Unit of its values.
         help: One line; by default the first line of the docstring.
         override: Replace a component of the same name.
 
     Raises:
         RegistryError: The name is taken, or is not an identifier.
-        ValueError: Neither or both of `channels` and `size` are given, or more than 4 channels.
+        ValueError: Not exactly one of `channels`, `size` and `encoded` is given, or more than 4 channels.
     """
-    if bool(channels) == bool(size) or not 0 <= channels <= 4:
+    if (bool(channels), bool(size), encoded).count(True) != 1 or not 0 <= channels <= 4:
         raise ValueError(f"{name}: channels={channels}, size={size}; allowed: 1 to 4 channels, or a size")
 
     def build(function: CameraFunction) -> Component:
         bound, of = (255.0, "a camera's image") if channels else (1.0, "seen objects")
-        shape = _shape(function)
+        if encoded:
+            bound, of = LATENT_BOUND, "a camera's image"
         return Component(
-            function, bound, of, size, measured=False, shape=shape, unit=unit, uses_camera=True, channels=channels
+            function,
+            bound,
+            of,
+            size,
+            measured=False,
+            shape=_shape(function),
+            unit=unit,
+            uses_camera=True,
+            channels=channels,
+            encoded=encoded,
         )
 
     return decorator("observation", name, build=build, allowed="a function", help=help, override=override)

@@ -53,7 +53,7 @@ def test_a_stage_is_described_without_empty_fields(name: str, mygym_command: Com
 def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_command: Command) -> None:
     content = json.loads(mygym_command("describe", "observation", name, "--json").out)
     assert content["shape"].startswith("(N") or name in SEEING
-    assert set(re.findall(r"\b[ACHJLNRSWp]\b", content["shape"])) == content["where"].keys()
+    assert set(re.findall(r"\b[ACHJLNRSWZp]\b", content["shape"])) == content["where"].keys()
     assert content["unit"]
     if content["unit"] == "m" and name not in ("gripper_width", "second_gripper_width", "object_size"):
         assert content["frame"].startswith("world")

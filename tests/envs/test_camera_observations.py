@@ -17,9 +17,11 @@ from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError
 from mygym.sim.rendering.camera import Camera
+from mygym.tasks.observations import find_component
 from tests.components import SEEING
 
-EVERYTHING = [*SEEING, *(f"{name}:wrist" for name in SEEING), "ee_position"]
+WITHOUT_FILE = [name for name in SEEING if not find_component(name).encoded]
+EVERYTHING = [*WITHOUT_FILE, *(f"{name}:wrist" for name in WITHOUT_FILE), "ee_position"]
 
 
 def pushing(observations: list[str], **arguments: Any) -> RobotEnv:

@@ -155,7 +155,11 @@ def test_images_are_not_normalized(tmp_path: Path) -> None:
         ),
         (
             {"algo_params": network("nature_cnn")},
-            ["features_extractor_class: 'nature_cnn'", "no dictionary with images", "combined, drq, keypoints, resnet"],
+            [
+                "features_extractor_class: 'nature_cnn'",
+                "no dictionary with images",
+                "combined, drq, frozen, keypoints, resnet",
+            ],
         ),
         (
             {"algo_params": network("resnet", channels=0)},

@@ -1,4 +1,4 @@
-"""Observation components that see through a camera: images, and positions of objects in images."""
+"""Observation components that see through a camera: images, their latents, and positions of objects in them."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ def centroids(view: CameraView) -> FloatArray:
 def boxes(view: CameraView) -> FloatArray:
     """`(5 S,)`: of each object and of a seen goal, left, top, right and bottom in [-1, 1], and share of the pixels."""
     return _of_targets(view, 5, lambda x, y: (x.min(), y.min(), x.max(), y.max(), len(x) / view.frame.depth.size))
+
+
+@register_camera_observation("latent", encoded=True, unit="deviations")
+def latent(view: CameraView) -> FloatArray:
+    """`(Z,)`: latents of a camera's image by the encoder in `image_params.encoder`."""
+    assert view.latent is not None
+    return view.latent
 
 
 def _of_targets(
