@@ -52,7 +52,12 @@ SEEN = {
 """Observations from which `learn` learns each task."""
 
 LEARNING = {"batch_size": 64, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-5}}
-RANDOMIZED = ["light", "colors", "camera"]
+RANDOMIZED: dict[str, Any] = {
+    "randomize": dict.fromkeys(("light", "colors", "camera"), True),
+    "algo_params": {"policy_kwargs": {"features_extractor_kwargs": {"local_contrast": True, "color_jitter": 0.3}}},
+}
+"""Changes of the config for randomized light, colours and camera; the number of steps is doubled, too."""
+
 CONFIG = Path(__file__).parents[1] / "configs" / "pick_and_place_on_detections.yaml"
 STEPS = {"reach": 12_000, "push": 28_000, "pick_and_place": 26_000}
 
@@ -116,6 +121,8 @@ def learn(task: str, seeds: int, randomized: bool) -> None:
     """Train a policy from pixels for each seed, and print its success."""
     import mygym
 
+    changes = RANDOMIZED if randomized else {}
+    steps = STEPS[task] * (2 if randomized else 1)
     print("| task | seed | success of 100 fresh episodes | env steps | wall time, s |\n|---|---:|---:|---:|---:|")
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as logdir, contextlib.redirect_stderr(io.StringIO()):
@@ -124,10 +131,10 @@ def learn(task: str, seeds: int, randomized: bool) -> None:
                     "algo": "dagger",
                     "task": task,
                     "observations": SEEN[task],
-                    "randomize": dict.fromkeys(RANDOMIZED, True) if randomized else {},
-                    "algo_params": LEARNING,
-                    "steps": STEPS[task],
-                    "eval": {"every": STEPS[task] // 4, "episodes": 20},
+                    **changes,
+                    "algo_params": LEARNING | changes.get("algo_params", {}),
+                    "steps": steps,
+                    "eval": {"every": steps // 4, "episodes": 20},
                     "video": {"episodes": 0},
                     "seed": seed,
                     "logdir": logdir,

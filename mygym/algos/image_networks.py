@@ -148,10 +148,25 @@ class KeypointExtractor(ImageExtractor):
         observation_space: Dictionary of images `(C, H, W)` and vectors.
         keypoints: Number of keypoints in each image.
         channels: Channels of the first convolution.
+        local_contrast: Whether keypoints are found in the difference between each pixel and its surroundings, which
+            hardly depends on light and on the colours of large surfaces.
+        color_jitter: In training, each channel of an image is multiplied by a random factor, which differs from 1 by at
+            most this number.
     """
 
-    def __init__(self, observation_space: spaces.Dict, keypoints: int = 32, channels: int = 16) -> None:
-        super().__init__(observation_space, lambda shape: Keypoints(shape, keypoints, channels))
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        keypoints: int = 32,
+        channels: int = 16,
+        local_contrast: bool = False,
+        color_jitter: float = 0.0,
+    ) -> None:
+
+        def network(shape: tuple[int, ...]) -> Keypoints:
+            return Keypoints(shape, keypoints, channels, local_contrast=local_contrast, color_jitter=color_jitter)
+
+        super().__init__(observation_space, network)
 
 
 class DrQExtractor(ImageExtractor):

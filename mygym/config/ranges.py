@@ -71,6 +71,7 @@ RANGES: Mapping[str, Range] = {
     "features_dim": _COUNT,
     "channels": _COUNT,
     "keypoints": _COUNT,
+    "color_jitter": Range(0, 1),
     "clip_mean": Range(0),
     "eps": Range(0),
     "weight_decay": Range(0),
