@@ -30,9 +30,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # whose workers, and what they star
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # programs that run a moment; tests/test_kills.py compiles as users do
-        "PYTHONPYCACHEPREFIX": COMPILED.name,  # processes of tests compile no module again, in no setting of the caller
     }
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # workers and processes of tests compile no module again
 
 hypothesis.settings.register_profile(
     "mygym",
