@@ -1,6 +1,8 @@
 # `make train` and `make test` each work alone, on a machine that has only Python 3.11 and make.
 PYTHON ?= python3.11
 BIN := .venv/bin
+# Python compiles the modules that it imports; pip would compile all, which takes as long as to install them.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: train test check format docs
 
@@ -29,9 +31,9 @@ format: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(INSTALL) -e .
 	touch $@
 
 .venv/installed-dev: .venv/bin/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	touch $@ .venv/installed

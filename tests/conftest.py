@@ -30,9 +30,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # whose workers, and what they star
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # programs that run a moment; tests/test_kills.py compiles as users do
-        "PYTHONPYCACHEPREFIX": COMPILED.name,  # processes of tests compile no module again, in no setting of the caller
     }
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # workers and processes of tests compile no module again
 
 hypothesis.settings.register_profile(
     "mygym",
@@ -49,7 +48,7 @@ gc.disable()  # tests collect it between each other: on the way, a tenth of thei
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let a single worker begin with the tests that import and compile longest: those of JAX and of the export."""
-    items.sort(key=lambda item: not re.search(r"tests/exporting/|test_weights|jax", item.nodeid))
+    items.sort(key=lambda item: not re.search(r"export|test_weights|jax|push_hindsight", item.nodeid))
 
 
 def pytest_collection_finish() -> None:

@@ -43,6 +43,7 @@ Environments and buffers:
 worker_vec_env         environments in worker processes
 worker_process         start, requests and end of a worker process
 worker_main            code of a worker process
+transposed_images      images with the channels first
 routed_vec_env         observations with a route through the networks of a mixture
 variance_floor         normalisation with a floor
 multi_task_her         hindsight replay over several tasks

@@ -192,12 +192,14 @@ def make_vec_env(
 
 def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
-    from stable_baselines3.common.vec_env import VecMonitor, VecNormalize, VecTransposeImage
+    from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+
+    from mygym.runs.transposed_images import TransposedImages
 
     env = VecMonitor(env, info_keywords=MONITORED)
     images, numbers = _images_and_numbers(env.observation_space)
     if images:
-        env = VecTransposeImage(env)  # SB3 would wrap the normaliser, whose original observations replay stores
+        env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
         env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)
         if plan.config.engine == "fused":

@@ -15,7 +15,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.registry import algorithm
 from mygym.runs.resolve_config import resolve_config
 from tests.cli.conftest import SHORT_RUN, Command
-from tests.components import ALGORITHMS, COMBOS
+from tests.components import ALGORITHMS, COMBOS, slow_except
 from tests.conftest import ROOT
 
 
@@ -85,7 +85,11 @@ def test_explain_builds_a_single_environment(
     assert re.search(r"^n_envs +1024 +flag", outcome.out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.*")), ids=lambda path: path.name)
+CONFIGS = slow_except(sorted((ROOT / "configs").glob("*.*")), lambda path: load_file(path).get("framework") != "jax")
+"""The normal suite trains those of JAX, which compile for seconds, once: in `tests/docs/test_examples.py`."""
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_every_shipped_config_is_valid(path: Path, mygym_command: Command) -> None:
     assert mygym_command("train", "--config", str(path), "--explain").code == 0
     assert resolve_config(load_file(path)).config

@@ -143,8 +143,10 @@ def test_config(path: Path, tmp_path: Path) -> None:
     assert second.startswith(("#", "//")), "says what the run does"
     content = load_file(path)
     settled = resolve_config(content).config
-    warm = settled.algo_params.get("learning_starts", 0) // settled.n_envs + 4  # a few updates of the networks
-    short = {"steps": warm * settled.n_envs, "n_envs": min(settled.n_envs, 8), "task_params": {"horizon": 30}}
+    horizon, n_envs = 10, min(settled.n_envs, 8)
+    short = {"steps": (horizon + 4) * n_envs, "n_envs": n_envs, "task_params": {"horizon": horizon}}
+    if "learning_starts" in settled.algo_params:  # when hindsight has a whole episode of each environment
+        short["algo_params"] = {"learning_starts": (horizon + 1) * n_envs}
     short |= {"eval": {"episodes": 1, "final_episodes": 1}, "logdir": str(tmp_path)}
     if settled.algo == "dagger":
         short["training_params"] = {"gradient_steps": 2}

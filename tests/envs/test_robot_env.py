@@ -83,7 +83,7 @@ def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(
 ) -> None:
     """Replays random actions, and the expert with its contacts, after different histories."""
     env = RobotEnv(task, robot)
-    rollouts = {"random": (30, 0.0), "expert": (60, 1.0)}
+    rollouts = {"random": (20, 0.0), "expert": (45, 1.0)}
     first = {name: roll(env, 7, steps, expert=share) for name, (steps, share) in rollouts.items()}
     for history in histories:
         roll(env, 100 + history, 5 + 4 * history, actions=1 + history)

@@ -132,7 +132,7 @@ def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(session, "evaluate_policy", all_successful)
     tested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 3})
-    assert (tested.steps, len(seeds_of[TEST]), len(seeds_of[EVALUATION])) == (STEPS, 9, 6)
+    assert (tested.steps, len(seeds_of[TEST]), len(seeds_of[EVALUATION])) == (STEPS, 9, 3)
     assert all(record["test_success_rate"] == 1.0 for record in tested.evaluations)
     untested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 0})
     assert all("test_success_rate" not in record for record in untested.evaluations)

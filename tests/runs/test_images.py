@@ -41,12 +41,12 @@ REPLAYED: dict[str, Any] = {
             "features_extractor_kwargs": {"channels": 4},
         },
         "batch_size": 16,
-        "buffer_size": 60,
+        "buffer_size": 40,
         "learning_starts": 20,
         "random_shift": 2,
     },
 }
-"""A buffer that is full, and overwritten; shifted images."""
+"""A buffer that is full when the run is stopped, and overwritten; shifted images."""
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
@@ -58,12 +58,13 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
         "algo": algo,
         "task": "reach",
         "observations": IMAGES,
+        "image_params": {"width": 40, "height": 36},  # as small as NatureCNN takes
         "algo_params": params,
         "task_params": {"horizon": 15},
-        "steps": 96,
+        "steps": 72,
         "n_envs": 2,
         "stop_at_success": None,
-        "eval": {"every": 48, "episodes": 1, "final_episodes": 1},
+        "eval": {"every": 36, "episodes": 1, "final_episodes": 1},
         "checkpoint": {"every": 32, "keep": 2},
         "video": {"episodes": 0},
         "logdir": str(logdir),
@@ -80,7 +81,7 @@ def network(name: str, **kwargs: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("algo", "more"),
     [
-        ("dagger", {"normalize": True}),
+        ("dagger", {"normalize": True, "image_params": {"width": 20, "height": 16}}),
         (
             "sac",
             {
@@ -96,10 +97,10 @@ def network(name: str, **kwargs: Any) -> dict[str, Any]:
 def test_a_run_with_images_is_resumed_to_the_bit_and_evaluated(algo: str, more: dict[str, Any], tmp_path: Path) -> None:
     whole = mygym.train(config(algo, tmp_path / "whole", **more))
     assert whole.status == "done"
-    run = stopped(config(algo, tmp_path / "stopped", **more), step=70)
+    run = stopped(config(algo, tmp_path / "stopped", **more), step=50)
     mygym.train(resume=run)
     assert differences(whole.path, run) == []
-    first, again = (mygym.evaluate(path, episodes=2) for path in (whole.path, run))
+    first, again = (mygym.evaluate(path, episodes=1) for path in (whole.path, run))
     assert first.mean_return == again.mean_return
     policy = mygym.load(whole.path)
     with mygym.make_env(whole.path) as env:
@@ -125,7 +126,7 @@ def test_demonstrations_with_images_are_replayed_and_learned_from(strategy: str,
         teacher = mygym.train(config("ppo", tmp_path / "teacher", observations=None))
         params: dict[str, Any] = {"teacher": str(teacher.path)}
     else:
-        recorded = {key: settings[key] for key in ("task", "observations", "task_params")}
+        recorded = {key: settings[key] for key in ("task", "observations", "image_params", "task_params")}
         path = mygym.demonstrate({**recorded, "algo": "sac"}, episodes=2, out=tmp_path / "demos").path
         assert mygym.replay(path)
         params = {"dataset": str(path), "warm_start": 2}

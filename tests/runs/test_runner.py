@@ -219,7 +219,7 @@ def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
 
         enabled = False
 
-    short = {"task_params": {"horizon": 8}}
+    short = {"task_params": {"horizon": 8}, "eval": {"episodes": 2}}
     without = train(Evaluating, tmp_path / "without", **short)
     Evaluating.enabled = True
     name = registered(Evaluating, "evaluating")
@@ -230,7 +230,7 @@ def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
     seeds = [episode.seed for extra in extras for episode in extra.episodes]
     assert len(set(seeds)) == len(seeds) == 12
     assert all(seed >> 30 == EVALUATION for seed in seeds)
-    run = stopped(config(name, tmp_path / "stopped"), step=150)
+    run = stopped(config(name, tmp_path / "stopped", eval={"episodes": 2}), step=150)
     extras.clear()
     mygym.train(resume=run)
     assert [episode.seed for extra in extras for episode in extra.episodes] == seeds[-len(extras) * 2 :]

@@ -220,7 +220,7 @@ def test_random_keys_and_counters_of_jax_are_restored() -> None:
 def test_state_of_other_networks_is_refused() -> None:
     import jax.numpy as jnp
 
-    model, saved = build("td3", "jax"), build("td3", "jax").state_dict()
+    model, saved = build("sac", "jax"), build("sac", "jax").state_dict()
     for content, words in (
         (merged(saved, {"policy": {"actor_state": {"step": jnp.zeros(2)}}}), r"actor_state of .*step is float32\[2\]"),
         (merged(saved, {"policy": {"squash_output": {"": jnp.zeros(2)}}}), "squash_output of .* holds no JAX arrays"),

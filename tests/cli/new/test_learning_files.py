@@ -21,6 +21,7 @@ from tests.components import COMBOS, small
 QUICK: dict[str, Any] = {
     "steps": 60,
     "n_envs": 2,
+    "task_params": {"horizon": 10},
     "eval": {"episodes": 1, "final_episodes": 1},
     "video": {"episodes": 0},
     "tensorboard": False,

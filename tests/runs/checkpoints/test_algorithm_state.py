@@ -24,7 +24,7 @@ from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import weights as weights_of
 from tests.components import COMBOS, known, small
 
-STEPS = 80
+STEPS = 48
 
 
 class Cell(NamedTuple):
@@ -37,9 +37,9 @@ def build() -> Iterator[Any]:
     envs = []
 
     def make(algo: str, framework: str = "pytorch", **more: Any) -> tuple[Any, Any]:
-        quick = {"algo": algo, "framework": framework, "n_envs": 2, "task_params": {"horizon": 20}}
+        quick = {"algo": algo, "framework": framework, "n_envs": 2, "task_params": {"horizon": 10}}
         params = known(algorithm(algo, framework).combo()[0])
-        rollouts = {"learning_starts": 42, "buffer_size": 200} | ({"n_steps": 16} if "gae_lambda" in params else {})
+        rollouts = {"learning_starts": 22, "buffer_size": 200} | ({"n_steps": 16} if "gae_lambda" in params else {})
         quick["algo_params"] = small(algo, framework) | {k: v for k, v in rollouts.items() if k in params}
         config = from_python(merged(quick, more)).config
         env = env_factory.make_vec_env(config)
