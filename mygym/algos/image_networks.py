@@ -95,7 +95,6 @@ class Frozen(nn.Module):
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """Return the latents `(n, F)` of images `(n, C, H, W)` in [0, 1]."""
-        image = image.contiguous()  # the layout of images differs after a resume, and the bits of convolutions with it
         return cast(torch.Tensor, self.network(image))
 
 
