@@ -9,11 +9,14 @@ from gymnasium import spaces
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.tasks.observations import camera_of
+from mygym.tasks.observations import CRITIC, camera_of
 
 STATE, ENVIRONMENT_STATE, IMAGES = "observation.state", "observation.environment_state", "observation.images."
 ACTION = "action"
 """Names of features in LeRobot's data sets."""
+
+FEATURES = {"observation": STATE, "desired_goal": ENVIRONMENT_STATE, "achieved_goal": None, CRITIC: None}
+"""Key of an observation → feature, or None; other keys are those of images."""
 
 OF_ENVIRONMENT = {STATE: "agent_pos", ENVIRONMENT_STATE: "environment_state"}
 """Feature of a data set → key of an observation; images are in `pixels`, by camera."""
@@ -21,9 +24,7 @@ OF_ENVIRONMENT = {STATE: "agent_pos", ENVIRONMENT_STATE: "environment_state"}
 
 def feature_of(key: str) -> str | None:
     """Return the feature of LeRobot for a key of an observation; None: it has none."""
-    if key in ("achieved_goal", "desired_goal"):
-        return ENVIRONMENT_STATE if key == "desired_goal" else None
-    return STATE if key == "observation" else IMAGES + camera_of(key)
+    return FEATURES.get(key, IMAGES + camera_of(key))
 
 
 def check_images(env: RobotEnv) -> None:

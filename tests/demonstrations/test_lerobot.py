@@ -154,11 +154,12 @@ def test_the_wrapper_observes_what_the_data_set_holds(folder: Path, same: Demons
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version:UserWarning")
 @pytest.mark.parametrize("goal", ["image", "vector"])
 def test_the_wrapper_is_an_environment_with_goals_as_state_of_the_environment(goal: str) -> None:
-    config = CONFIG | {"algo": "sac", "image_params": {**SIZE, "goal": goal}}
+    config = CONFIG | {"algo": "sac", "image_params": {**SIZE, "goal": goal}, "critic_observations": ["joint_position"]}
     with mygym.make_env(config) as robot_env:
         env = LeRobot(robot_env)
         check_env(env, skip_render_check=True)
-        assert ("environment_state" in env.observation_space.spaces) == (goal == "vector")
+        of_goal = {"environment_state"} if goal == "vector" else set()
+        assert set(env.observation_space.spaces) == {"pixels", "agent_pos", *of_goal}
 
 
 def test_the_wrapper_refuses_other_environments() -> None:
