@@ -132,7 +132,7 @@ def test_a_network_that_no_graph_can_express_is_refused(tmp_path: Path, capsys: 
 
     params = {**small("sac"), "policy_kwargs": {"net_arch": [16], "features_extractor_class": "branching"}}
     run = save_run(tmp_path, {"algo": "sac", "algo_params": params})
-    with pytest.raises(RunError, match="MultiInputPolicy cannot be exported"):
+    with pytest.raises(RunError, match="SACPolicy cannot be exported"):
         mygym.export(run)
     assert not (run / "policy.onnx").exists()
     assert capsys.readouterr().err == ""
