@@ -1,4 +1,4 @@
-"""Frame of the training of a network on recorded images: its new file, its progress, and its interruption."""
+"""Training of a network on recorded images: its new file, its progress, and its interruption."""
 
 from __future__ import annotations
 

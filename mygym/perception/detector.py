@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mygym.perception.network import INPUTS, DetectorNetwork
+from mygym.perception.detector_network import INPUTS, DetectorNetwork
 from mygym.perception.network_files import network_bytes, read_network
 from mygym.tasks.camera_view import Frame, Image
 from mygym.types import FloatArray

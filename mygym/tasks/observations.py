@@ -34,7 +34,6 @@ CRITIC = "critic"
 CRITIC_KEY = "critic_observations"
 """Config key of the components of this vector."""
 
-
 LATENT_BOUND = 10.0
 """Bound of latents, whose distribution over the images of the training is about normal."""
 
@@ -158,7 +157,9 @@ def register_camera_observation(
         ValueError: Not exactly one of `channels`, `size` and `encoded` is given, or more than 4 channels.
     """
     if (bool(channels), bool(size), encoded).count(True) != 1 or not 0 <= channels <= 4:
-        raise ValueError(f"{name}: channels={channels}, size={size}; allowed: 1 to 4 channels, or a size")
+        raise ValueError(
+            f"{name}: channels={channels}, size={size}, encoded={encoded}; allowed: 1 to 4 channels, a size, or encoded"
+        )
 
     def build(function: CameraFunction) -> Component:
         bound, of = (255.0, "a camera's image") if channels else (1.0, "seen objects")

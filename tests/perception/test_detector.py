@@ -22,10 +22,11 @@ from mygym.envs.detected_objects import DetectedObjects
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.perception.detector import Detection, Detector, load_detector
-from mygym.perception.network import DetectorNetwork
-from mygym.perception.training import measure
+from mygym.perception.detector_network import DetectorNetwork
+from mygym.perception.detector_training import measure
 from mygym.runs.policy import Policy
 from mygym.tasks.camera_view import Frame
+from tests.perception.conftest import Refuses
 
 TASK = "pick_and_place"
 CAMERAS = ("close", "wrist")
@@ -393,22 +394,9 @@ def test_files_that_are_no_detectors_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_of_the_command(
-    command: str,
-    words: list[str],
-    dataset: Path,
-    untrained: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, words: list[str], dataset: Path, untrained: Path, refuses: Refuses
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    places = {"DATA": str(dataset), "FILE": str(untrained)}
-    with pytest.raises(SystemExit) as exit:
-        main([places.get(word, word) for word in command.split()])
-    assert exit.value.code == 2
-    message = capsys.readouterr().err
-    assert all(word in message for word in words), message
-    assert not list(tmp_path.iterdir())
+    refuses(command, words, {"DATA": dataset, "FILE": untrained})
 
 
 def test_data_sets_that_confuse_objects_or_sizes_are_refused(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.plan import plan_from_python
 from mygym.runs.resolve_config import resolve_config
+from tests.perception.conftest import Refuses
 from tests.runs.test_images import config
 from tests.runs.test_resuming import stopped
 
@@ -396,22 +397,9 @@ def test_a_detector_is_no_encoder(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_of_the_command(
-    command: str,
-    words: list[str],
-    dataset: Path,
-    untrained: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, words: list[str], dataset: Path, untrained: Path, refuses: Refuses
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    places = {"DATA": str(dataset), "FILE": str(untrained)}
-    with pytest.raises(SystemExit) as exit:
-        main([places.get(word, word) for word in command.split()])
-    assert exit.value.code == 2
-    message = capsys.readouterr().err
-    assert all(word in message for word in words), message
-    assert not list(tmp_path.iterdir())
+    refuses(command, words, {"DATA": dataset, "FILE": untrained})
 
 
 def test_the_hash_of_a_config_without_an_encoder_is_as_before() -> None:

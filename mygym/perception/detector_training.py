@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from mygym.perception.detector import DECIMETRES, FEWEST, Detector, network_input
+from mygym.perception.detector_network import DetectorNetwork
 from mygym.perception.fitting import BATCH, class_weights, fit, mean_over_batches
-from mygym.perception.network import DetectorNetwork
 from mygym.perception.recorded import Images
 from mygym.tasks.camera_view import Image
 
