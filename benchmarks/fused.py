@@ -6,8 +6,8 @@
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
 
-With `--trainers`, env steps per second of `ppo` in each framework with 2,048 environments and the defaults of the
-engine: rollouts and updates, without evaluations, and without the first rollout, in which JAX compiles.
+With `--trainers`, env steps per second of `ppo` in PyTorch, with one and with two threads, and in JAX, with the
+defaults of the engine: rollouts and updates, without evaluations, and without the first rollout, in which JAX compiles.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import argparse
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_vec_env import FusedVecEnv
@@ -35,25 +36,41 @@ SECONDS = 1.0
 TASKS = {"reach": "dense", "push": "shaped", "pick_and_place": "shaped"}
 """Task → reward."""
 
+ENVS = 4096
+"""Default number of environments with which the engine is measured."""
+
+TRAINERS: dict[str, dict[str, Any]] = {
+    "`ppo`, pytorch": {"algo": "ppo"},
+    "`ppo`, pytorch, two threads": {"algo": "ppo", "threads": 2},
+    "`ppo`, jax": {"algo": "ppo", "framework": "jax"},
+}
+"""Trainer → keys of its config."""
+
 TRAINED_ENVS = 2048
-"""Environments with which the trainers are measured."""
+"""Default number of environments with which the trainers are measured."""
+
+ROLLOUTS = 6
+"""Rollouts of a measurement of a trainer."""
 
 
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--envs", type=int, default=4096, help="environments of the fused engine")
+    parser.add_argument("--envs", type=int, help="environments of the engine: 4096 by default, of trainers 2048")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
     if options.trainers:
-        print("| task | framework of `ppo` | env steps/s | ratio |\n|---|---|---|---|")
-        for task in TASKS:
-            print_ratios(task, measure_trainers(task, options.seconds))
+        print("| task | trainer | env steps/s | ratio |\n|---|---|---|---|")
+        for task in options.tasks:
+            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS))
         return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
-    for task, reward in TASKS.items():
-        print_ratios(task, measure({"task": task, "reward": reward}, options.envs, options.seconds), digits=0)
+    for task in options.tasks:
+        print_ratios(
+            task, measure({"task": task, "reward": TASKS[task]}, options.envs or ENVS, options.seconds), digits=0
+        )
 
 
 def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
@@ -63,17 +80,40 @@ def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
         print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.{digits}f} |", flush=True)
 
 
-def measure_trainers(task: str, seconds: float) -> dict[str, float]:
-    """Return the median env steps per second of `ppo` in each framework, that of Stable-Baselines3 first."""
+def measure_trainers(task: str, envs: int) -> dict[str, float]:
+    """Return the median env steps per second of each trainer, that of Stable-Baselines3 first."""
     with ExitStack() as stack:
         models: dict[str, Any] = {}
-        for framework in ("pytorch", "jax"):
-            choice = {"task": task, "algo": "ppo", "framework": framework, "engine": "fused", "n_envs": TRAINED_ENVS}
-            config = from_python(choice).config
-            models[framework] = build_model(config, make_vec_env(config, stack))
-        steps = {name: model.n_steps * TRAINED_ENVS for name, model in models.items()}
-        kinds = {name: (partial(model.learn, steps[name]), steps[name]) for name, model in models.items()}
-        return median_speeds(kinds, seconds)
+        for name, choice in TRAINERS.items():
+            config = from_python({"task": task, "engine": "fused", "n_envs": envs, **choice}).config
+            models[name] = build_model(config, make_vec_env(config, stack))
+        speeds: dict[str, list[float]] = {name: [] for name in models}
+        for _ in range(TIMES):
+            for name, model in models.items():
+                torch.set_num_threads(TRAINERS[name].get("threads", 1))
+                speeds[name].append(trained_steps_per_second(model, model.n_steps * envs))
+        return {name: float(np.median(values)) for name, values in speeds.items()}
+
+
+class RolloutClock(BaseCallback):
+    """Times at which rollouts begin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float] = []
+
+    def _on_rollout_start(self) -> None:
+        self.times.append(time.perf_counter())
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def trained_steps_per_second(model: Any, rollout: int) -> float:
+    """Return the env steps per second of a training with rollouts of `rollout` env steps."""
+    clock = RolloutClock()
+    model.learn(rollout * ROLLOUTS, callback=clock)
+    return float(rollout / np.median(np.diff(clock.times)[1:]))
 
 
 def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, float]:

@@ -11,7 +11,8 @@
 in pairs. `learn` trains `--algo dagger` and prints the success of 100 fresh episodes,
 env steps and wall time of each seed. `detect` trains detectors of the cube of `pick_and_place` on randomized views, and
 a policy of the config `pick_and_place_on_detections.yaml`; it prints the detectors' errors on views of other episodes,
-and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector.
+and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector;
+likewise for `push`, in other sizes, and in episodes whose light, colours and camera vary.
 `encode` trains an encoder on views of `reach`, and a policy on its latents with `--algo dagger`; it prints the errors
 of the encoder and the success of 100 fresh episodes.
 """
@@ -144,29 +145,37 @@ def learn(task: str, seeds: int, randomized: bool) -> None:
         print(f"| `{task}` | {seed} | {success} | {result.steps:,} | {result.wall_time_s:.0f} |", flush=True)
 
 
-def detect(seeds: int, images: int, steps: int) -> None:
+def detect(task: str, seeds: int, images: int, steps: int, pixels: int, randomized: bool) -> None:
     """Train detectors, and print their errors and the success of a policy that acts on their positions."""
     import mygym
 
-    size = {"width": 96, "height": 96}
+    size = {"width": pixels, "height": pixels}
+    config = {**load_file(CONFIG), "task": task, "video": {"episodes": 0}}
+    if task == "push":
+        config["observations"] = [name for name in config["observations"] if name != "gripper_width"]
+    if randomized:
+        config["randomize"] = RANDOMIZED["randomize"]
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         data, begin = Path(folder, "data"), time.perf_counter()
         cameras = ["close", "wrist"]
-        mygym.record_images({"task": "pick_and_place", "image_params": size}, out=data, images=images, cameras=cameras)
-        print(f"{images:,} images of 96 x 96 pixels: {time.perf_counter() - begin:.0f} s", flush=True)
-        run = mygym.train({**load_file(CONFIG), "logdir": folder, "video": {"episodes": 0}})
-        print(f"policy: {100 * (run.success_rate or 0.0):.0f} % with the simulator's positions\n", flush=True)
+        mygym.record_images({"task": task, "image_params": size}, out=data, images=images, cameras=cameras)
+        print(f"{images:,} images of {pixels} x {pixels} pixels: {time.perf_counter() - begin:.0f} s", flush=True)
+        run = mygym.train({**config, "logdir": folder})
+        duration = f"{run.steps:,} env steps, {run.wall_time_s:.0f} s"
+        print(
+            f"policy: {100 * (run.success_rate or 0.0):.0f} % with the simulator's positions, {duration}\n", flush=True
+        )
         print("| seed | training, s | camera | seen | mean error, cm | 95th percentile, cm | overlap | success |")
         print("|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
         for seed in range(seeds):
             file, begin = Path(folder, f"{seed}.safetensors"), time.perf_counter()
             errors = mygym.train_detector(data, out=file, steps=steps, seed=seed)
-            duration = time.perf_counter() - begin
+            spent = time.perf_counter() - begin
             success = mygym.evaluate(run.path, detector=file).success_rate
             for row in errors:
                 numbers = [100 * (value or np.nan) for value in (row.mean, row.worst)]
                 error = " | ".join(f"{number:.2f}" for number in numbers)
-                print(f"| {seed} | {duration:.0f} | `{row.camera}` | {100 * row.seen:.1f} % | {error} | ", end="")
+                print(f"| {seed} | {spent:.0f} | `{row.camera}` | {100 * row.seen:.1f} % | {error} | ", end="")
                 print(f"{row.overlap or 0.0:.2f} | {100 * success:.0f} % |", flush=True)
 
 
@@ -220,6 +229,9 @@ def main() -> None:
     of_learning.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds (default 1)")
     of_learning.add_argument("--randomized", action="store_true", help="randomize light, colours and camera")
     of_detector = kinds.add_parser("detect", help="a detector of objects")
+    of_detector.add_argument("--task", choices=("pick_and_place", "push"), default="pick_and_place", help="the task")
+    of_detector.add_argument("--pixels", type=int, default=96, metavar="N", help="edge of the images (default 96)")
+    of_detector.add_argument("--randomized", action="store_true", help="randomize light, colours and camera")
     of_detector.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds of the detector (default 3)")
     of_detector.add_argument("--images", type=int, default=4000, metavar="N", help="images (default 4000)")
     of_detector.add_argument("--steps", type=int, default=1500, metavar="N", help="minibatches (default 1500)")
@@ -231,7 +243,8 @@ def main() -> None:
     if arguments.kind in timers:
         timers[arguments.kind][0](arguments.count, arguments.rounds)
     elif arguments.kind == "detect":
-        detect(arguments.seeds, arguments.images, arguments.steps)
+        of_images = arguments.images, arguments.steps, arguments.pixels
+        detect(arguments.task, arguments.seeds, *of_images, arguments.randomized)
     elif arguments.kind == "encode":
         encode(arguments.images, arguments.steps, arguments.seed)
     else:
