@@ -278,7 +278,7 @@ def _rows(run: Path, checkpoint: Any) -> dict[str, str]:
 
     chunks = [load_file(run / "checkpoints" / "replay" / chunk["file"]) for chunk in checkpoint.chunks]
     checksums = {}
-    for name in chunks[0] if chunks else ():
+    for name in {name for chunk in chunks for name in chunk}:
         rows = np.concatenate([chunk[name] for chunk in chunks])[-checkpoint.replay["size"] :]
         checksums[name] = hashlib.sha256(rows.tobytes()).hexdigest()
     return checksums

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from stable_baselines3.common.logger import Logger
 
-from mygym.runs.evaluation import Episode, Evaluation
+from mygym.runs.evaluation import EVALUATION, Episode, Evaluation, episode_seeds
 from mygym.runs.evaluation_callback import EvaluationCallback, StopTraining
 
 
@@ -50,3 +50,30 @@ def test_state_is_restored() -> None:
     other.load_state_dict(callback.state_dict())
     assert (other.records, other.best, other.marks.next) == (callback.records, callback.best, 20)
     assert [record["steps"] for record in other.records] == [0, 10]
+
+
+def test_extra_evaluations_play_other_episodes_than_those_at_marks() -> None:
+    numbers: list[int] = []
+
+    def evaluate(number: int) -> Evaluation:
+        numbers.append(number)
+        return Evaluation((Episode(0, True, -1.0, 1, 0.0, "done"),))
+
+    def callback_of(steps: int) -> EvaluationCallback:
+        callback = EvaluationCallback(evaluate, 10, None, lambda: 0.0, lambda: None, lambda record: None)
+        callback.model = SimpleNamespace(logger=Logger(None, []), num_timesteps=steps)
+        return callback
+
+    first = callback_of(0)
+    first.on_rollout_start()
+    first.extra()
+    first.extra()
+    resumed = callback_of(10)
+    resumed.load_state_dict(first.state_dict())
+    resumed.extra()
+    resumed.on_rollout_start()
+    assert len(set(numbers)) == len(numbers) == 5
+    assert (numbers[0], numbers[-1]) == (0, 1)
+    assert len(resumed.records) == 2
+    seeds = [seed for number in numbers for seed in episode_seeds(0, EVALUATION, 50, number)]
+    assert len(set(seeds)) == 250
