@@ -17,7 +17,10 @@ import strategies  # type: ignore[import-not-found]  # beside this program
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "push": ("A cube to a point on the table", ["--task push", "--config configs/push_ppo.yaml"]),
     "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place"]),
-    "hindsight": ("Sparse reward with hindsight replay", ["--config configs/push_hindsight.yaml"]),
+    "hindsight": (
+        "Sparse reward with hindsight replay",
+        [f"--config configs/{task}_hindsight.yaml" for task in ("push", "slide")],
+    ),
     "grippers": (
         "The same on other grippers",
         [f"--task pick_and_place --robot {robot}" for robot in ("xarm6_gripper", "kuka_gripper")],
