@@ -57,7 +57,7 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", type=int, help="environments of the engine: 4096 by default, of trainers 2048")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement of an engine")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
@@ -68,9 +68,8 @@ def main() -> None:
         return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
     for task in options.tasks:
-        print_ratios(
-            task, measure({"task": task, "reward": TASKS[task]}, options.envs or ENVS, options.seconds), digits=0
-        )
+        arguments = {"task": task, "reward": TASKS[task]}
+        print_ratios(task, measure(arguments, options.envs or ENVS, options.seconds), digits=0)
 
 
 def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:

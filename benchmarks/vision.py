@@ -161,21 +161,19 @@ def detect(task: str, seeds: int, images: int, steps: int, pixels: int, randomiz
         mygym.record_images({"task": task, "image_params": size}, out=data, images=images, cameras=cameras)
         print(f"{images:,} images of {pixels} x {pixels} pixels: {time.perf_counter() - begin:.0f} s", flush=True)
         run = mygym.train({**config, "logdir": folder})
-        duration = f"{run.steps:,} env steps, {run.wall_time_s:.0f} s"
-        print(
-            f"policy: {100 * (run.success_rate or 0.0):.0f} % with the simulator's positions, {duration}\n", flush=True
-        )
+        success_rate = f"{100 * (run.success_rate or 0.0):.0f} % with the simulator's positions"
+        print(f"policy: {success_rate}, {run.steps:,} env steps, {run.wall_time_s:.0f} s\n", flush=True)
         print("| seed | training, s | camera | seen | mean error, cm | 95th percentile, cm | overlap | success |")
         print("|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
         for seed in range(seeds):
             file, begin = Path(folder, f"{seed}.safetensors"), time.perf_counter()
             errors = mygym.train_detector(data, out=file, steps=steps, seed=seed)
-            spent = time.perf_counter() - begin
+            duration = time.perf_counter() - begin
             success = mygym.evaluate(run.path, detector=file).success_rate
             for row in errors:
                 numbers = [100 * (value or np.nan) for value in (row.mean, row.worst)]
                 error = " | ".join(f"{number:.2f}" for number in numbers)
-                print(f"| {seed} | {spent:.0f} | `{row.camera}` | {100 * row.seen:.1f} % | {error} | ", end="")
+                print(f"| {seed} | {duration:.0f} | `{row.camera}` | {100 * row.seen:.1f} % | {error} | ", end="")
                 print(f"{row.overlap or 0.0:.2f} | {100 * success:.0f} % |", flush=True)
 
 
