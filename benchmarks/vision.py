@@ -5,6 +5,7 @@
     python benchmarks/vision.py learn reach --seeds 1
     python benchmarks/vision.py detect --seeds 3
     python benchmarks/vision.py encode
+    python benchmarks/vision.py places push --seeds 3
 
 `speed` measures the Panda scene at 64 x 64: colours, depth and segmentation of one rendering, and env steps/s of
 `reach` with images, medians over rounds. `frames` compares a rendering with that of panda-gym (`pip install panda-gym`)
@@ -14,7 +15,8 @@ a policy of the config `pick_and_place_on_detections.yaml`; it prints the detect
 and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector;
 likewise for `push`, in other sizes, and in episodes whose light, colours and camera vary.
 `encode` trains an encoder on views of `reach`, and a policy on its latents with `--algo dagger`; it prints the errors
-of the encoder and the success of 100 fresh episodes.
+of the encoder and the success of 100 fresh episodes. `places` does so with encoders of objects for each seed, while
+light, colours and camera vary between episodes.
 """
 
 from __future__ import annotations
@@ -211,6 +213,42 @@ def encode(images: int, steps: int, seed: int) -> None:
         print(f"| policy, {run.steps:,} env steps | {run.wall_time_s:.0f} | {success} |", flush=True)
 
 
+def places(task: str, seeds: int, images: int, steps: int) -> None:
+    """Train encoders of objects and policies on their latents, and print the errors and the policies' success."""
+    import mygym
+
+    cameras, numbers = ["close", "wrist"], [name for name in SEEN[task] if ":" not in name]
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        data, begin = Path(folder, "data"), time.perf_counter()
+        mygym.record_images({"task": task}, out=data, images=images, cameras=cameras, marker=True)
+        print(f"{images:,} images: {time.perf_counter() - begin:.0f} s\n")
+        print("| task | seed | encoder, s | errors of positions, cm | success | env steps | policy, s |")
+        print("|---|---:|---:|---|---:|---:|---:|", flush=True)
+        for seed in range(seeds):
+            file, begin = Path(folder, f"{seed}.safetensors"), time.perf_counter()
+            errors = mygym.train_encoder(data, out=file, kind="objects", steps=steps, seed=seed)
+            duration = time.perf_counter() - begin
+            run = mygym.train(
+                {
+                    "algo": "dagger",
+                    "task": task,
+                    "observations": [*(f"latent:{camera}" for camera in cameras), *numbers],
+                    "image_params": {"encoder": str(file)},
+                    "randomize": RANDOMIZED["randomize"],
+                    "algo_params": {"learning_rate": LEARNING["learning_rate"]},
+                    "steps": STEPS[task],
+                    "eval": {"every": STEPS[task] // 4, "episodes": 40},
+                    "video": {"episodes": 0},
+                    "seed": seed,
+                    "logdir": folder,
+                }
+            )
+            cells = [f"`{row.name}` by `{row.camera}` {100 * (row.mean or np.nan):.1f}" for row in errors]
+            success = f"{100 * (run.success_rate or 0.0):.0f} %"
+            of_encoder = f"| `{task}` | {seed} | {duration:.0f} | {', '.join(cells)} "
+            print(f"{of_encoder}| {success} | {run.steps:,} | {run.wall_time_s:.0f} |", flush=True)
+
+
 def main() -> None:
     """Measure speed, or train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -237,12 +275,19 @@ def main() -> None:
     of_encoder.add_argument("--images", type=int, default=3000, metavar="N", help="images (default 3000)")
     of_encoder.add_argument("--steps", type=int, default=3000, metavar="N", help="minibatches (default 3000)")
     of_encoder.add_argument("--seed", type=int, default=0, metavar="S", help="seed (default 0)")
+    of_places = kinds.add_parser("places", help="encoders of objects, while light, colours and camera vary")
+    of_places.add_argument("task", choices=sorted(SEEN))
+    of_places.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds (default 1)")
+    of_places.add_argument("--images", type=int, default=4000, metavar="N", help="images (default 4000)")
+    of_places.add_argument("--steps", type=int, default=1500, metavar="N", help="minibatches (default 1500)")
     arguments = parser.parse_args()
     if arguments.kind in timers:
         timers[arguments.kind][0](arguments.count, arguments.rounds)
     elif arguments.kind == "detect":
         of_images = arguments.images, arguments.steps, arguments.pixels
         detect(arguments.task, arguments.seeds, *of_images, arguments.randomized)
+    elif arguments.kind == "places":
+        places(arguments.task, arguments.seeds, arguments.images, arguments.steps)
     elif arguments.kind == "encode":
         encode(arguments.images, arguments.steps, arguments.seed)
     else:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import colorsys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from mygym.sim.rendering.thumbnails import GREY, grid
+from mygym.sim.rendering.thumbnails import class_colors, grid
 from mygym.tasks.observations import MAIN_CAMERA
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def _row(observation: Any, camera: str) -> list[Picture]:
     factor = max(1, -(-SHARPEST // len(image)))
     image, depth, segmentation = (pixels.repeat(factor, 0).repeat(factor, 1) for pixels in (image, depth, segmentation))
     boxes = observation["observation"].reshape(-1, 5)
-    return [image, _with_boxes(image, boxes), depth.repeat(3, axis=2), _palette()[segmentation[..., 0]]]
+    return [image, _with_boxes(image, boxes), depth.repeat(3, axis=2), class_colors()[segmentation[..., 0]]]
 
 
 def _with_boxes(image: Picture, boxes: NDArray[np.float32]) -> Picture:
@@ -72,9 +71,3 @@ def _with_boxes(image: Picture, boxes: NDArray[np.float32]) -> Picture:
             edges = ((left + 1) / 2 * width, (top + 1) / 2 * height, (right + 1) / 2 * width, (bottom + 1) / 2 * height)
             draw.rectangle(edges, outline=BOX_COLOR, width=2)
     return np.asarray(picture)
-
-
-def _palette() -> Picture:
-    """Return `(256, 3)` colours of the indices of `segmentation`: black, grey for the robot, then distinct hues."""
-    hues = (colorsys.hsv_to_rgb(0.618 * index % 1, 0.65, 0.95) for index in range(254))
-    return np.array([(0, 0, 0), GREY, *(np.multiply(hue, 255) for hue in hues)]).round().astype(np.uint8)

@@ -10,8 +10,8 @@ from mygym.demonstrations.recorded_images import SPLITS, Recorded, read_images
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
 from mygym.perception.detector import Detector, load_detector
-from mygym.perception.detector_network import DIVISOR
 from mygym.perception.detector_training import Errors, measure, train_network
+from mygym.perception.unet import DIVISOR
 from mygym.runs import files
 
 

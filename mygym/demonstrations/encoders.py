@@ -14,27 +14,38 @@ from mygym.demonstrations.network_training import checked_file, progress
 from mygym.demonstrations.recorded_images import SPLITS, read_images
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
-from mygym.perception.encoder import Encoder, scaled
-from mygym.perception.encoder_training import EncoderErrors, Pixels, measure_vae, pictures, train_vae
+from mygym.perception.encoder import NETWORKS, Encoder, EncoderErrors
+from mygym.perception.object_encoder import ObjectEncoder
+from mygym.perception.object_encoder_training import estimated_classes, measure_object_encoder, train_object_encoder
+from mygym.perception.pictures import Pixels, over_batches, pictures
 from mygym.perception.vae import DIVISOR, VAE
+from mygym.perception.vae_training import measure_vae, train_vae
 from mygym.runs import files
-from mygym.sim.rendering.thumbnails import grid
+from mygym.sim.rendering.thumbnails import class_colors, grid
 
 COMPONENTS = ("rgbd", "image", "depth")
 """Observation components of the images that an encoder can take."""
 
-MOST_LATENTS = 1024
+KINDS = tuple(NETWORKS)
+"""Kinds of encoders."""
+
+LATENTS, MOST_LATENTS = 32, 1024
+"""Default number of latents of an autoencoder, and the largest."""
 
 COLUMNS = 8
 """Images of the sheet."""
+
+Pictures = NDArray[np.uint8]
+"""`(n, H, W, 3)`."""
 
 
 def train_encoder(
     data: str | Path,
     *,
     out: str | Path,
+    kind: str = KINDS[0],
     component: str = COMPONENTS[0],
-    latents: int = 32,
+    latents: int | None = None,
     steps: int = 3000,
     seed: int = 0,
     image: str | Path | None = None,
@@ -47,25 +58,33 @@ def train_encoder(
     Args:
         data: A folder of `record_images`, with the splits `train`, `val` and `test`.
         out: A new file, `….safetensors`.
+        kind: `autoencoder`: the latents describe the whole image; `objects`: they are the place of each object, and of
+            the marker of the goal, in the image.
         component: Observation component whose images the encoder takes: `rgbd`, `image` or `depth`.
-        latents: Number of latents.
+        latents: Number of latents of an autoencoder; 32 by default.
         steps: Minibatches of 16 images.
         seed: Seed of weights and minibatches.
-        image: A new PNG file for images of the split `test` above their reconstructions.
+        image: A new PNG file for images of the split `test` above their reconstructions, or above the bodies that the
+            encoder sees.
         report: Called about 20 times with a line about the loss.
 
     Returns:
         The errors for each camera and object.
 
     Raises:
-        ConfigError: A value is wrong, `out` or `image` exists, or the data set lacks a split.
+        ConfigError: A value is wrong, `out` or `image` exists, or the data set lacks a split, or objects.
         RunError: The data set is damaged, or writing failed.
         KeyboardInterrupt: A signal stops the training; no file remains.
     """
     path, steps, seed = checked_file(out), checked_count(steps, "steps"), checked_seed(seed)
-    if component not in COMPONENTS:
-        raise ConfigError(bad_value("component", component, COMPONENTS))
-    if checked_count(latents, "latents") > MOST_LATENTS:
+    for key, value, names in (("kind", kind, KINDS), ("component", component, COMPONENTS)):
+        if value not in names:
+            raise ConfigError(bad_value(key, value, names))
+    if kind == "objects" and latents is not None:
+        why = "belongs to the kind autoencoder: the objects decide it"
+        raise ConfigError(bad_value("latents", latents, "none for the kind objects", why))
+    latents = LATENTS if latents is None else checked_count(latents, "latents")
+    if latents > MOST_LATENTS:
         raise ConfigError(bad_value("latents", latents, f"1 to {MOST_LATENTS}"))
     sheet = None if image is None else Path(image).expanduser()
     if sheet is not None and sheet.suffix != ".png":
@@ -73,28 +92,49 @@ def train_encoder(
     if sheet is not None:
         files.check_new(sheet, "image", "a file")
     recorded = [read_images(Path(data).expanduser(), split, DIVISOR) for split in SPLITS]
-    train = recorded[0]
+    train, count = recorded[0], len(recorded[0].categories)
+    objects = {name: train.categories.index(name) for name in train.objects if name not in train.repeated}
+    if kind == "objects" and not objects:
+        allowed = "images of a task with objects of different names, or with --marker"
+        raise ConfigError(bad_value("data", str(data), allowed, "shows no such object"))
     of_train, of_validation, of_test = (pictures(split.images, component) for split in recorded)
-    with progress(steps, report) as after_step:
-        classes = 1 + len(train.categories)
-        vae = train_vae(of_train, of_validation, classes, latents, steps=steps, seed=seed, after_step=after_step)
     seen = ImageParams(
         width=train.width,
         height=train.height,
         depth_range=train.depth_range,
         goal="image" if train.marker else "vector",
     )
-    files.write_bytes(path, Encoder(vae.encoder, component, train.cameras, seen).to_bytes())
+    with progress(steps, report) as after_step:
+        if kind == "objects":
+            encoder = train_object_encoder(
+                of_train, of_validation, count, objects, steps=steps, seed=seed, after_step=after_step
+            )
+            trained = Encoder(encoder, component, train.cameras, seen)
+        else:
+            vae = train_vae(of_train, of_validation, 1 + count, latents, steps=steps, seed=seed, after_step=after_step)
+            trained = Encoder(vae.encoder, component, train.cameras, seen)
+    files.write_bytes(path, trained.to_bytes())
     if sheet is not None:
-        picture = Image.fromarray(_sheet(vae, of_test.pixels))
+        chosen = of_test.pixels[np.linspace(0, len(of_test.pixels) - 1, COLUMNS).astype(int)]
+        below = _bodies(encoder, chosen) if kind == "objects" else _reconstructions(vae, chosen)
+        picture = Image.fromarray(grid([*_colors(chosen), *below], columns=COLUMNS))
         files.write(sheet, lambda temporary: picture.save(temporary, format="PNG"))
-    objects = {name: train.categories.index(name) for name in train.objects if name not in train.repeated}
+    if kind == "objects":
+        return measure_object_encoder(encoder, of_test, objects)
     return measure_vae(vae, of_train, of_test, objects)
 
 
-def _sheet(vae: VAE, images: Pixels) -> NDArray[np.uint8]:
-    """Return a picture of evenly spaced images `(n, C, H, W)` above their reconstructions; of `rgbd`, the colours."""
-    chosen = images[np.linspace(0, len(images) - 1, min(COLUMNS, len(images))).astype(int)]
-    painted = np.rint(255.0 * vae.reconstructed(scaled(chosen)).detach().numpy()).astype(np.uint8)
-    colours = np.concatenate([chosen, painted])[:, :3].transpose(0, 2, 3, 1)
-    return grid(list(np.broadcast_to(colours, (*colours.shape[:3], 3))), columns=len(chosen))
+def _bodies(encoder: ObjectEncoder, images: Pixels) -> Pictures:
+    """Return the colours `(n, H, W, 3)` of the bodies that an encoder sees in images `(n, C, H, W)`."""
+    return class_colors()[estimated_classes(encoder, images)]
+
+
+def _reconstructions(vae: VAE, images: Pixels) -> Pictures:
+    """Return the colours `(n, H, W, 3)` of the reconstructions of images `(n, C, H, W)`."""
+    return _colors(np.rint(255.0 * over_batches(vae.reconstructed, images)).astype(np.uint8))
+
+
+def _colors(images: Pixels) -> Pictures:
+    """Return the colours `(n, H, W, 3)` of images `(n, C, H, W)`; of depth images, grey."""
+    colors = images[:, :3].transpose(0, 2, 3, 1)
+    return np.broadcast_to(colors, (*colors.shape[:3], 3))

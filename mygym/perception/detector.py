@@ -69,7 +69,7 @@ class Detector:
         """
         points = frame.points()
         with torch.no_grad():
-            logits, offsets = self.network(torch.from_numpy(network_input(frame.rgb, points)[None]))
+            logits, offsets = self.network.bodies_and_votes(torch.from_numpy(network_input(frame.rgb, points)[None]))
         classes: Pixels = logits[0].argmax(0).numpy()
         votes = points + offsets[0].numpy().transpose(1, 2, 0) / DECIMETRES
         positions, pixels = {}, {}

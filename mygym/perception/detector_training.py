@@ -12,9 +12,8 @@ from torch.nn import functional
 
 from mygym.perception.detector import DECIMETRES, FEWEST, Detector, network_input
 from mygym.perception.detector_network import DetectorNetwork
-from mygym.perception.fitting import BATCH, class_weights, fit, mean_over_batches
+from mygym.perception.fitting import BATCH, class_weights, fit, mean_over_batches, recolored
 from mygym.perception.recorded import Images
-from mygym.tasks.camera_view import Image
 
 HIGHEST_RATE = 5e-3
 """Highest learning rate."""
@@ -25,9 +24,6 @@ costs little."""
 
 OFFSET_WEIGHT = 2.0
 """Weight of the mean error of the votes, in decimetres."""
-
-COLOR_CHANGE = 0.15
-"""Contrast and brightness of each image change by up to this share."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ def _batch(
     for row in rows.tolist():
         frame = images.frames[row]
         points = frame.points()
-        rgb = frame.rgb if rng is None else _recolored(frame.rgb, rng)
+        rgb = frame.rgb if rng is None else recolored(frame.rgb, rng)
         inputs.append(network_input(rgb, points))
         centres = np.concatenate([np.full((1, 3), np.nan), images.positions[row]])[images.classes[row]]
         offsets.append((DECIMETRES * (centres - points)).transpose(2, 0, 1).astype(np.float32))
@@ -100,17 +96,10 @@ def _batch(
     return torch.from_numpy(np.stack(inputs)), classes, torch.from_numpy(np.stack(offsets))
 
 
-def _recolored(rgb: Image, rng: np.random.Generator) -> Image:
-    """Return an image with other contrast and brightness."""
-    contrast, brightness = 1.0 + rng.uniform(-COLOR_CHANGE, COLOR_CHANGE, 2)
-    changed: Image = np.clip((rgb - 127.5) * contrast + 127.5 * brightness, 0, 255).astype(np.uint8)
-    return changed
-
-
 def _loss(
     network: DetectorNetwork, inputs: torch.Tensor, classes: torch.Tensor, offsets: torch.Tensor, weight: torch.Tensor
 ) -> torch.Tensor:
-    logits, votes = network(inputs)
+    logits, votes = network.bodies_and_votes(inputs)
     loss = functional.cross_entropy(logits, classes, weight)
     known = torch.isfinite(offsets)
     if known.any():

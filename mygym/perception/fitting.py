@@ -20,6 +20,9 @@ RISING = 0.1
 REPORTS = 20
 """Number of reports during a training."""
 
+COLOR_CHANGE = 0.15
+"""Contrast and brightness of each image change by up to this share."""
+
 
 def fit(
     network: nn.Module,
@@ -86,3 +89,10 @@ def class_weights(classes: NDArray[np.uint8], count: int, exponent: float) -> Te
     shares = np.bincount(classes.ravel(), minlength=count) / classes.size
     weights = np.maximum(shares, 1.0 / classes[0].size) ** -exponent
     return torch.tensor(weights / (weights * shares).sum(), dtype=torch.float32)
+
+
+def recolored(colors: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Return colours with another contrast and brightness."""
+    contrast, brightness = 1.0 + rng.uniform(-COLOR_CHANGE, COLOR_CHANGE, 2)
+    changed: NDArray[np.uint8] = np.clip((colors - 127.5) * contrast + 127.5 * brightness, 0, 255).astype(np.uint8)
+    return changed

@@ -50,6 +50,11 @@ class EncoderNetwork(nn.Module):
         self.keypoints = Keypoints(shape, KEYPOINTS, CHANNELS)
         self.head = nn.Sequential(nn.Linear(self.keypoints.features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * latents))
 
+    @property
+    def arguments(self) -> dict[str, object]:
+        """Arguments besides the shape."""
+        return {"latents": self.latents}
+
     def posterior(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return means and log variances `(n, Z)` of the latents of images `(n, C, H, W)` in [0, 1]."""
         mean, log_variance = self.head(self.keypoints(self.standardizer(images))).chunk(2, dim=1)

@@ -26,10 +26,11 @@ from mygym.demonstrations.recorded_images import read_images
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.exporting.playing import play
-from mygym.perception.encoder import Encoder, load_encoder, scaled
-from mygym.perception.encoder_training import EncoderErrors, _linear, measure_vae, pictures
+from mygym.perception.encoder import NETWORKS, Encoder, EncoderErrors, load_encoder, scaled
 from mygym.perception.fitting import class_weights
-from mygym.perception.vae import VAE, EncoderNetwork
+from mygym.perception.pictures import pictures
+from mygym.perception.vae import VAE
+from mygym.perception.vae_training import _linear, measure_vae
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.plan import plan_from_python
@@ -44,10 +45,11 @@ LATENTS = ["latent:close", "ee_position"]
 PICTURES = ["rgbd:close", "ee_position"]
 
 
-def new_encoder(**values: Any) -> Encoder:
+def new_encoder(kind: str = "autoencoder", **values: Any) -> Encoder:
     """An encoder that has learned nothing."""
     torch.manual_seed(0)
-    network = EncoderNetwork((4, SIZE["height"], SIZE["width"]), 6).eval()
+    arguments: dict[str, Any] = {"latents": 6} if kind == "autoencoder" else {"classes": 4, "objects": (3, 1)}
+    network = NETWORKS[kind]((4, SIZE["height"], SIZE["width"]), **arguments).eval()
     known = {"component": "rgbd", "cameras": (CAMERA,), "images": ImageParams(**SIZE)}
     return Encoder(**{"network": network, **known, **values})
 
@@ -56,6 +58,14 @@ def new_encoder(**values: Any) -> Encoder:
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("encoders") / "untrained.safetensors"
     path.write_bytes(new_encoder().to_bytes())
+    return path
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def of_each_kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """File of an untrained encoder of each kind."""
+    path = tmp_path_factory.mktemp("encoders") / f"{request.param}.safetensors"
+    path.write_bytes(new_encoder(request.param).to_bytes())
     return path
 
 
@@ -186,9 +196,9 @@ def test_the_command_prints_the_errors(dataset: Path, tmp_path: Path, capsys: py
 # observations ---------------------------------------------------------------------------------------------------------
 
 
-def test_observations_have_the_latents_of_the_camera(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observations_have_the_latents_of_the_camera(of_each_kind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The encoder sees the images of its size once in a step, whatever the size of the images in the observation is."""
-    encoder, calls = load_encoder(untrained, "encoder"), 0
+    encoder, calls = load_encoder(of_each_kind, "encoder"), 0
     encode = Encoder.encode
 
     def counted(self: Encoder, view: Any) -> Any:
@@ -198,10 +208,10 @@ def test_observations_have_the_latents_of_the_camera(untrained: Path, monkeypatc
 
     monkeypatch.setattr(Encoder, "encode", counted)
     with (
-        RobotEnv(observations=[*LATENTS, "image"], image_params=params(untrained, width=40)) as env,
+        RobotEnv(observations=[*LATENTS, "image"], image_params=params(of_each_kind, width=40)) as env,
         RobotEnv(observations=PICTURES, image_params=SIZE) as plain,
     ):
-        assert env.observation_space["observation"].shape == (9,)
+        assert env.observation_space["observation"].shape == (encoder.network.latents + 3,)
         assert env.observation_space["image"].shape == (64, 40, 3)
         observation, seen = env.reset(seed=1)[0], plain.reset(seed=1)[0]
         calls = 0
@@ -261,13 +271,13 @@ def frozen(file: Path, logdir: Path, algo: str = "dagger", **more: Any) -> dict[
 
 
 @pytest.mark.parametrize("algo", ["dagger", "sac"])
-def test_features_are_the_latents_and_the_numbers(algo: str, untrained: Path, tmp_path: Path) -> None:
-    plan = plan_from_python(frozen(untrained, tmp_path, algo))
+def test_features_are_the_latents_and_the_numbers(algo: str, of_each_kind: Path, tmp_path: Path) -> None:
+    plan = plan_from_python(frozen(of_each_kind, tmp_path, algo))
     env = make_vec_env(plan)
     model = build_model(plan, env)
     extractors = [module for module in model.policy.modules() if isinstance(module, FrozenExtractor)]
     assert extractors
-    encoder = load_encoder(untrained, "encoder")
+    encoder = load_encoder(of_each_kind, "encoder")
     optimizers = [module.optimizer for module in model.policy.modules() if hasattr(module, "optimizer")]
     trained = {id(value) for each in optimizers for group in each.param_groups for value in group["params"]}
     assert trained
@@ -314,11 +324,11 @@ def test_a_run_on_a_frozen_encoder_is_resumed_to_the_bit_and_saved_whole(untrain
 
 
 @pytest.mark.slow
-def test_an_exported_policy_contains_the_encoder(untrained: Path, tmp_path: Path) -> None:
+def test_an_exported_policy_contains_the_encoder(of_each_kind: Path, tmp_path: Path) -> None:
     from tests.exporting.test_playing import assert_equal_episodes
 
     file = tmp_path / "encoder.safetensors"
-    file.write_bytes(untrained.read_bytes())
+    file.write_bytes(of_each_kind.read_bytes())
     run = mygym.train(frozen(file, tmp_path / "runs")).path
     exported = mygym.export(run).path
     expected = mygym.evaluate(run, episodes=2)
@@ -390,6 +400,8 @@ def test_a_detector_is_no_encoder(tmp_path: Path) -> None:
         ("encoder train DATA --out new.pt", ["out", "'new.pt'", "NAME.safetensors"]),
         ("encoder train DATA --out new.safetensors --latents 0", ["--latents", "at least 1"]),
         ("encoder train DATA --out new.safetensors --latents 5000", ["latents: 5000", "1 to 1024"]),
+        ("encoder train DATA --out new.safetensors --kind vae", ["kind: 'vae'", "autoencoder, objects"]),
+        ("encoder train DATA --out new.safetensors --kind objects --latents 8", ["latents: 8", "the kind autoencoder"]),
         ("encoder train DATA --out new.safetensors --component boxes", ["component: 'boxes'", "rgbd, image, depth"]),
         ("encoder train DATA --out new.safetensors --image sheet.jpg", ["image", "'sheet.jpg'", "NAME.png"]),
         ("encoder train nothing --out new.safetensors", ["data", "'nothing'", "mygym dataset vision"]),

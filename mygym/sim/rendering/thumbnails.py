@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import math
 from collections.abc import Sequence
 
@@ -131,6 +132,12 @@ def grid(pictures: Sequence[Picture], columns: int, gap: int = 8) -> Picture:
         )
         sheet[y : y + height, x : x + width] = picture
     return sheet
+
+
+def class_colors() -> Picture:
+    """Return `(256, 3)` colours of the indices of `segmentation`: black, grey for the robot, then distinct hues."""
+    hues = (colorsys.hsv_to_rgb(0.618 * index % 1, 0.65, 0.95) for index in range(254))
+    return np.array([(0, 0, 0), GREY, *(np.multiply(hue, 255) for hue in hues)]).round().astype(np.uint8)
 
 
 def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1820, columns: int = 14) -> Picture:

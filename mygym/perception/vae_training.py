@@ -1,21 +1,19 @@
-"""Training of encoders on recorded images, and their errors."""
+"""Training of autoencoders on recorded images, and their errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from mygym.perception.encoder import pixels_of, scaled
+from mygym.perception.encoder import EncoderErrors, scaled
 from mygym.perception.fitting import BATCH, class_weights, fit, mean_over_batches
-from mygym.perception.recorded import Images
+from mygym.perception.pictures import Pictures, batches, over_batches
 from mygym.perception.vae import VAE
-from mygym.tasks.camera_view import CameraView
 from mygym.types import FloatArray
 
 HIGHEST_RATE = 3e-3
@@ -35,39 +33,6 @@ SHARPENING = 0.4, 0.7
 
 RIDGE = 1e-3
 """Weight of the squared coefficients of a probe, for standardised latents."""
-
-Pixels = NDArray[np.uint8]
-"""`(n, C, H, W)`."""
-
-
-@dataclass(frozen=True)
-class EncoderErrors:
-    """Errors of an encoder for the images of a camera."""
-
-    camera: str
-    images: int
-    reconstruction: float
-    """Root mean square error of the decoder's pixels, from 0 to 255."""
-    name: str | None = None
-    """An object that the images show, or `goal`; None: they show none."""
-    mean: float | None = None
-    """m: mean error of the position of the object as a linear function of the latents, where the object is visible."""
-    worst: float | None = None
-    """m: 95th percentile of this error."""
-
-
-class Pictures(NamedTuple):
-    """Recorded images as an encoder takes them."""
-
-    pixels: Pixels
-    images: Images
-
-
-def pictures(images: Images, component: str) -> Pictures:
-    """Return recorded images with the pixels of an observation component."""
-    pairs = zip(images.frames, images.depth_ranges, strict=True)
-    pixels = [pixels_of(CameraView(frame, depth_range, ()), component) for frame, depth_range in pairs]
-    return Pictures(np.stack(pixels), images)
 
 
 def train_vae(
@@ -95,7 +60,7 @@ def train_vae(
     rng = np.random.default_rng(seed)
     _, channels, height, width = train.pixels.shape
     vae = VAE((channels, height, width), latents)
-    for batch in _batches(train.pixels):
+    for batch in batches(train.pixels):
         vae.encoder.standardizer.update(scaled(batch))
     weights = class_weights(train.images.classes, classes, SMALL_CLASSES)
 
@@ -127,8 +92,8 @@ def measure_vae(vae: VAE, train: Pictures, test: Pictures, objects: Mapping[str,
         objects: Name of each object → its column in `Images.positions`.
     """
     rows = []
-    latents, latents_of_test = (_over_batches(vae.encoder, each.pixels) for each in (train, test))
-    errors = scaled(test.pixels).numpy() - _over_batches(vae.reconstructed, test.pixels)
+    latents, latents_of_test = (over_batches(vae.encoder, each.pixels) for each in (train, test))
+    errors = scaled(test.pixels).numpy() - over_batches(vae.reconstructed, test.pixels)
     for camera in dict.fromkeys(test.images.cameras):
         here, here_in_test = (np.array([each == camera for each in of.images.cameras]) for of in (train, test))
         count, squares = int(here_in_test.sum()), errors[here_in_test] ** 2
@@ -144,16 +109,6 @@ def measure_vae(vae: VAE, train: Pictures, test: Pictures, objects: Mapping[str,
                 of_objects.append(replace(of_camera, name=name, mean=mean, worst=worst))
         rows += of_objects or [of_camera]
     return rows
-
-
-def _batches(images: Pixels) -> list[Pixels]:
-    return np.array_split(images, -(-len(images) // BATCH))
-
-
-def _over_batches(function: Callable[[torch.Tensor], torch.Tensor], images: Pixels) -> NDArray[np.float32]:
-    """Return the results of a network for images, computed for one minibatch after another."""
-    with torch.no_grad():
-        return np.concatenate([function(scaled(batch)).numpy() for batch in _batches(images)])
 
 
 def _linear(latents: NDArray[np.float32], positions: FloatArray, of_test: NDArray[np.float32]) -> FloatArray:
