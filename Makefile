@@ -27,8 +27,10 @@ format: .venv/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The pip of Python 3.11 needs twice as long as a recent one to decide what to install.
 .venv/bin/pip:
 	$(PYTHON) -m venv .venv
+	$(INSTALL) --upgrade pip
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
 	$(INSTALL) -e .

@@ -30,7 +30,7 @@ from tests.perception.conftest import Refuses
 
 TASK = "pick_and_place"
 CAMERAS = ("close", "wrist")
-SIZE = {"width": 40, "height": 32}
+SIZE = {"width": 32, "height": 24}
 CATEGORIES = ("robot", "table", "leg_1", "leg_2", "leg_3", "leg_4", "cube")
 OBSERVATIONS = ["ee_position", "ee_velocity", "command_offset", "gripper_width", "object_position", "object_from_ee"]
 
@@ -347,8 +347,8 @@ def test_a_critic_observes_the_true_positions(untrained: Path) -> None:
             ["observations: 'boxes'", "camera unknown to the detector", "boxes:close"],
         ),
         (
-            {"observations": ["boxes:close"], "images": {"height": 40, "goal": "vector"}},
-            ["image_params", "40 x 40", "40 x 32"],
+            {"observations": ["boxes:close"], "images": {"height": 32, "goal": "vector"}},
+            ["image_params", "32 x 32", "32 x 24"],
         ),
         ({"task": "AGMDW"}, ["image_params.detector", "a part of the task's goal vectors"]),
     ],

@@ -22,7 +22,7 @@ from mygym.perception.object_encoder_training import _distance, measure_object_e
 from mygym.perception.pictures import pictures
 from mygym.perception.unet import DIVISOR
 
-SIZE = {"width": 40, "height": 32}
+SIZE = {"width": 32, "height": 24}
 CAMERA = "wrist"
 OBJECTS = ("cube", "goal")
 
@@ -108,12 +108,12 @@ def test_a_short_training_finds_the_object_in_views_that_it_has_not_seen(
 
 def test_the_error_is_the_distance_between_points_in_the_frame(dataset: Path) -> None:
     test = pictures(read_images(dataset, "test", DIVISOR).images, "rgbd")
-    rng, encoder, images = np.random.default_rng(0), ObjectEncoder((4, 32, 40), 3, [1, 2]), scaled(test.pixels)
+    rng, encoder, images = np.random.default_rng(0), ObjectEncoder((4, 24, 32), 3, [1, 2]), scaled(test.pixels)
     compared = 0
     for row, frame in enumerate(test.images.frames):
-        masks = np.zeros((2, 32, 40), dtype=bool)
+        masks = np.zeros((2, 24, 32), dtype=bool)
         for mask in masks:
-            y, x = rng.integers(32), rng.integers(39)
+            y, x = rng.integers(24), rng.integers(31)
             mask[y, x : x + 2] = True
         points, depths = frame.points(), frame.depth[masks.any(0)]
         near, far = test.images.depth_ranges[row]
