@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from mygym.perception.encoder import NETWORKS, Encoder, EncoderErrors
 from mygym.perception.object_encoder import ObjectEncoder
 from mygym.perception.object_encoder_training import estimated_classes, measure_object_encoder, train_object_encoder
 from mygym.perception.pictures import Pixels, over_batches, pictures
-from mygym.perception.vae import DIVISOR, VAE
+from mygym.perception.vae import DIVISOR, VAE, EncoderNetwork
 from mygym.perception.vae_training import measure_vae, train_vae
 from mygym.runs import files
 from mygym.sim.rendering.thumbnails import class_colors, grid
@@ -35,7 +36,7 @@ LATENTS, MOST_LATENTS = 32, 1024
 COLUMNS = 8
 """Images of the sheet."""
 
-Pictures = NDArray[np.uint8]
+Colors = NDArray[np.uint8]
 """`(n, H, W, 3)`."""
 
 
@@ -104,37 +105,36 @@ def train_encoder(
         depth_range=train.depth_range,
         goal="image" if train.marker else "vector",
     )
+    network: EncoderNetwork | ObjectEncoder
     with progress(steps, report) as after_step:
         if kind == "objects":
-            encoder = train_object_encoder(
+            network = encoder = train_object_encoder(
                 of_train, of_validation, count, objects, steps=steps, seed=seed, after_step=after_step
             )
-            trained = Encoder(encoder, component, train.cameras, seen)
+            results, errors = partial(_bodies, encoder), partial(measure_object_encoder, encoder)
         else:
             vae = train_vae(of_train, of_validation, 1 + count, latents, steps=steps, seed=seed, after_step=after_step)
-            trained = Encoder(vae.encoder, component, train.cameras, seen)
-    files.write_bytes(path, trained.to_bytes())
+            network = vae.encoder
+            results, errors = partial(_reconstructions, vae), partial(measure_vae, vae, of_train)
+    files.write_bytes(path, Encoder(network, component, train.cameras, seen).to_bytes())
     if sheet is not None:
         chosen = of_test.pixels[np.linspace(0, len(of_test.pixels) - 1, COLUMNS).astype(int)]
-        below = _bodies(encoder, chosen) if kind == "objects" else _reconstructions(vae, chosen)
-        picture = Image.fromarray(grid([*_colors(chosen), *below], columns=COLUMNS))
+        picture = Image.fromarray(grid([*_colors(chosen), *results(chosen)], columns=COLUMNS))
         files.write(sheet, lambda temporary: picture.save(temporary, format="PNG"))
-    if kind == "objects":
-        return measure_object_encoder(encoder, of_test, objects)
-    return measure_vae(vae, of_train, of_test, objects)
+    return errors(of_test, objects)
 
 
-def _bodies(encoder: ObjectEncoder, images: Pixels) -> Pictures:
+def _bodies(encoder: ObjectEncoder, images: Pixels) -> Colors:
     """Return the colours `(n, H, W, 3)` of the bodies that an encoder sees in images `(n, C, H, W)`."""
     return class_colors()[estimated_classes(encoder, images)]
 
 
-def _reconstructions(vae: VAE, images: Pixels) -> Pictures:
+def _reconstructions(vae: VAE, images: Pixels) -> Colors:
     """Return the colours `(n, H, W, 3)` of the reconstructions of images `(n, C, H, W)`."""
     return _colors(np.rint(255.0 * over_batches(vae.reconstructed, images)).astype(np.uint8))
 
 
-def _colors(images: Pixels) -> Pictures:
+def _colors(images: Pixels) -> Colors:
     """Return the colours `(n, H, W, 3)` of images `(n, C, H, W)`; of depth images, grey."""
     colors = images[:, :3].transpose(0, 2, 3, 1)
     return np.broadcast_to(colors, (*colors.shape[:3], 3))

@@ -12,15 +12,11 @@ from torch.nn import functional
 
 from mygym.perception.detector import DECIMETRES, FEWEST, Detector, network_input
 from mygym.perception.detector_network import DetectorNetwork
-from mygym.perception.fitting import BATCH, class_weights, fit, mean_over_batches, recolored
+from mygym.perception.fitting import BATCH, OF_SEGMENTATION, class_weights, fit, mean_over_batches, recolored
 from mygym.perception.recorded import Images
 
 HIGHEST_RATE = 5e-3
 """Highest learning rate."""
-
-SMALL_CLASSES = 0.5
-"""Exponent of the classes' inverse shares that weight the cross-entropy: without weights, an object of a few pixels
-costs little."""
 
 OFFSET_WEIGHT = 2.0
 """Weight of the mean error of the votes, in decimetres."""
@@ -65,7 +61,7 @@ def train_network(
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     network = DetectorNetwork(classes)
-    weight = class_weights(images.classes, classes, SMALL_CLASSES)
+    weight = class_weights(images.classes, classes, OF_SEGMENTATION)
 
     def loss() -> torch.Tensor:
         rows = rng.integers(len(images.frames), size=BATCH)

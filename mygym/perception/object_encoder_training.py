@@ -10,17 +10,13 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from mygym.perception.encoder import EncoderErrors, scaled
-from mygym.perception.fitting import BATCH, class_weights, fit, mean_over_batches, recolored
+from mygym.perception.fitting import BATCH, OF_SEGMENTATION, class_weights, fit, mean_over_batches, recolored
 from mygym.perception.object_encoder import COLORS, ObjectEncoder
 from mygym.perception.pictures import Pictures, Pixels, over_batches
 from mygym.types import FloatArray
 
 HIGHEST_RATE = 5e-3
 """Highest learning rate."""
-
-SMALL_CLASSES = 0.5
-"""Exponent of the classes' inverse shares that weight the cross-entropy: without weights, an object of a few pixels
-costs little."""
 
 
 def train_object_encoder(
@@ -48,7 +44,7 @@ def train_object_encoder(
     rng = np.random.default_rng(seed)
     _, channels, height, width = train.pixels.shape
     encoder = ObjectEncoder((channels, height, width), 1 + categories, [1 + index for index in objects.values()])
-    weights = class_weights(train.images.classes, 1 + categories, SMALL_CLASSES)
+    weights = class_weights(train.images.classes, 1 + categories, OF_SEGMENTATION)
 
     def loss_of(pixels: Pixels, classes: NDArray[np.uint8]) -> torch.Tensor:
         return functional.cross_entropy(encoder.logits(scaled(pixels)), _as_classes(classes), weights)
