@@ -68,16 +68,15 @@ def travel_progress(away: Array, near: float) -> Array:
     return 0.5 * precise + 0.5 * progress(away, TRAVEL)
 
 
-def with_stand(context: StageContext, progress: Array, stand: Array, radius: float = STAND_RADIUS) -> Array:
+def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
     """`(N,)`: a pushing stage's potential: the progress of the object, and the closeness of the tool to its place.
 
     Args:
         context: Context of the stage.
         progress: `(N,)` in [0, 1]: progress of the object or part.
         stand: `(N, 3)` m: place from which the tool pushes.
-        radius: m from this place within which the tool may be anywhere.
     """
-    stands = closeness_outside(distance(context.ee_position, stand), radius, STAND_HALF)
+    stands = closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
     return (1.0 - STAND_SHARE) * progress + STAND_SHARE * stands
 
 

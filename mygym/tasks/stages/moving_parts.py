@@ -5,7 +5,7 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.motions import STAND_RADIUS, lifted, over_then_down, progress_to_goal, with_stand
+from mygym.tasks.stages.motions import lifted, over_then_down, progress_to_goal, with_stand
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -17,9 +17,6 @@ CONTACT = 0.02
 
 HOOK = 0.024
 """m behind the handle at which a rod hooks the handle; half as far below it."""
-
-GRIP_RADIUS = 0.005
-"""m from the handle: fingers that are farther from it may press on it without holding it."""
 
 GRIP_STEPS = 5
 """Control steps that fingers need to close on a handle."""
@@ -86,7 +83,7 @@ def _open_potential(context: StageContext) -> Array:
     hold = context.target
     if not _has_fingers(context):
         hold = lifted(hold - HOOK * _smooth_way(context), -0.5 * HOOK)
-    return with_stand(context, _progress(context), hold, GRIP_RADIUS if _has_fingers(context) else STAND_RADIUS)
+    return with_stand(context, _progress(context), hold)
 
 
 # press, switch, turn: push the handle from behind -------------------------------------------------------------------
