@@ -292,7 +292,7 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
     if "--record-latency" in words:
         return f"{bare} --seconds 0.2"
     if program == ("mygym", "dataset"):
-        trained_on = {"data/views", "data/goals"} & set(words)  # 16: an image in each split
+        trained_on = {"data/views", "data/goals", "data/places"} & set(words)  # 16: an image in each split
         return f"{bare} --images {16 if trained_on else 4}"
     if program in {("mygym", "detector"), ("mygym", "encoder")}:
         return bare.replace("--steps 20", "--steps 2")
