@@ -28,7 +28,9 @@ PARSER = command(
     argument("--latents", metavar="N", help="count of numbers of an autoencoder (default 32)"),
     argument("--steps", default="3000", metavar="N", help="minibatches of 16 images (default 3000)"),
     argument("--seed", default="0", metavar="S", help="seed of weights and minibatches (default 0)"),
-    argument("--image", metavar="SHEET", help="a new PNG file: images of the split test above their results"),
+    argument(
+        "--image", metavar="SHEET", help="a new PNG file: images of the split test above reconstructions or bodies"
+    ),
     JSON,
     examples="""
 mygym dataset vision reach --marker --images 3000 --camera close --set randomize.camera=0 --out data/reach

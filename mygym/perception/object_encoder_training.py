@@ -92,10 +92,9 @@ def measure_object_encoder(encoder: ObjectEncoder, test: Pictures, objects: Mapp
             if not shown.any():
                 continue
             seen = shown & (estimated[:, number, -1] > 0)
+            masks = test.images.classes == 1 + category
             distances = [
-                _distance(
-                    test, row, test.images.classes[row] == 1 + category, true[row, number], estimated[row, number]
-                )
+                _distance(test, row, masks[row], true[row, number], estimated[row, number])
                 for row in np.flatnonzero(seen).tolist()
             ]
             mean, worst = (

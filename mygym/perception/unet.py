@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -23,15 +22,14 @@ class UNet(nn.Module):
     Args:
         inputs: Channels of the images.
         outputs: Count of numbers for each pixel.
-        channels: Channels at the full size, and at each half of it.
     """
 
-    def __init__(self, inputs: int, outputs: int, channels: Sequence[int] = CHANNELS) -> None:
+    def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.down = nn.ModuleList(_block(first, second) for first, second in itertools.pairwise([inputs, *channels]))
-        pairs = list(itertools.pairwise(channels))
+        self.down = nn.ModuleList(_block(first, second) for first, second in itertools.pairwise([inputs, *CHANNELS]))
+        pairs = list(itertools.pairwise(CHANNELS))
         self.up = nn.ModuleList(_block(below + here, here) for here, below in reversed(pairs))
-        self.head = nn.Conv2d(channels[0], outputs, 1)
+        self.head = nn.Conv2d(CHANNELS[0], outputs, 1)
         super().to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.3 times faster
 
     def forward(self, images: Tensor) -> Tensor:
