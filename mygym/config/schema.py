@@ -118,7 +118,7 @@ class TaskParams(Section):
         "the scripted expert's episode: {in_hand: 0.3}",
     )
     goals_on_surface: Share | None = Field(
-        None, description="share of goals on the surface, of tasks whose goals are in the air"
+        None, description="share of the goals of training episodes on the surface, in tasks whose goals are in the air"
     )
     object: str | None = Field(None, description="name of the object that the task acts on")
     objects: dict[str, Names] = Field(

@@ -90,11 +90,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
             episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of
-            episodes, for training), `goals_on_surface` (share), `object` (name), `objects` (role → name, or names to
-            draw from in each episode), `distractors` (names, or mappings with `object`, `count`, `axis`,
-            `speed` in m/s and `range` in m; several names and a lowest and highest count are drawn from), `rotation`
-            (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner); override the task's
-            values.
+            episodes, for training), `goals_on_surface` (share of goals, for training), `object` (name), `objects` (role
+            → name, or names to draw from in each episode), `distractors` (names, or mappings with `object`, `count`,
+            `axis`, `speed` in m/s and `range` in m; several names and a lowest and highest count are drawn from),
+            `rotation` (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner); override the
+            task's values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         robot_params: `home` (rad): joint positions of all arms at the start of an episode.
         gamma: Discount of the rewards `staged` and `shaped`.

@@ -32,7 +32,7 @@ MONITORED = ("is_success", "stages_done", "touched", "saturation")
 def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
     """Return an environment for evaluations, with flat observations if the algorithm does not accept dictionaries.
 
-    Its episodes start at the beginning of the task: `task_params.starts` is for training only.
+    Its episodes are those of the task itself: `task_params.starts` and `goals_on_surface` are for training only.
 
     Args:
         run: A plan, or a complete config.
@@ -40,7 +40,7 @@ def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
     """
     plan = plan_of(run)
     return _make_env(
-        [_from_the_beginning(variant) for variant in plan.judged],
+        [_without_training_aids(variant) for variant in plan.judged],
         plan.algorithm.dict_observations,
         plan.judged_codes,
         **rendering,
@@ -64,7 +64,7 @@ def env_description(run: Plannable) -> dict[str, Any]:
         run: A plan, or a complete config.
     """
     plan = plan_of(run)
-    variants = [_from_the_beginning(variant) for variant in plan.judged]
+    variants = [_without_training_aids(variant) for variant in plan.judged]
     return _description(variants, plan.algorithm.dict_observations, plan.judged_codes)
 
 
@@ -94,9 +94,9 @@ def build_env(description: Mapping[str, Any], **rendering: Any) -> AnyEnv:
     return MultiTaskEnv(arguments, description["labels"], None if codes is None else np.array(codes, dtype=np.float32))
 
 
-def _from_the_beginning(variant: Variant) -> Variant:
-    """Return a variant without `task_params.starts`."""
-    task_params = variant.config.task_params.model_copy(update={"starts": None})
+def _without_training_aids(variant: Variant) -> Variant:
+    """Return a variant whose episodes start at the beginning, with the goals of the task."""
+    task_params = variant.config.task_params.model_copy(update={"starts": None, "goals_on_surface": None})
     return replace(variant, config=variant.config.model_copy(update={"task_params": task_params}))
 
 

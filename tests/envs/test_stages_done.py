@@ -146,6 +146,17 @@ def test_a_share_of_the_goals_is_on_the_surface() -> None:
     assert (heights[~low] > 0.1).all()
 
 
+def test_evaluations_have_the_goals_of_the_task() -> None:
+    config = from_python({"task": "pick_and_place", "task_params": {"goals_on_surface": 1.0}}).config
+    with env_factory.make_env(config) as env:
+        heights = [env.reset(seed=seed)[0]["desired_goal"][2] for seed in range(5)]
+    with contextlib.closing(env_factory.make_vec_env(config)) as training:
+        observation = training.reset()
+    assert min(heights) > 0.1
+    assert isinstance(observation, dict)
+    assert (observation["desired_goal"][:, 2] < 0.1).all()
+
+
 @pytest.mark.parametrize("task", ["push", "stack", "open_drawer"])
 def test_only_goals_in_the_air_may_be_on_the_surface(task: str) -> None:
     with pytest.raises(ConfigError, match=rf"goals_on_surface.*goals are in the air.*{task}"):
