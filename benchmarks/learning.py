@@ -3,8 +3,8 @@
     python benchmarks/learning.py > benchmarks/results/learning.md
     python benchmarks/learning.py --only parts --seeds 2 > benchmarks/results/learning.md
 
-No demonstrations. In some tasks the expert leads three of ten training episodes to the start with the object in the
-hand, or to a random point of its episode (`--explain`). The columns are those of `benchmarks/strategies.py`. Finished
+No demonstrations, except in the last table. In some tasks the expert leads a share of the training episodes to the
+start with the object in the hand, or to a random point of its episode (`--explain`). The columns are those of `benchmarks/strategies.py`. Finished
 runs are stored in a JSON file and not repeated; `--fresh` repeats them.
 """
 
@@ -14,12 +14,18 @@ from collections.abc import Mapping, Sequence
 
 import strategies  # type: ignore[import-not-found]  # beside this program
 
+TASKS = (
+    *("reach", "push", "pick_and_place", "press", "switch", "turn", "open_door", "open_drawer", "poke", "slide"),
+    *("score_goal", "maze", "vertical_maze", "stack", "place_on_step", "insert", "hand_over", "throw", "hit_board"),
+    *("build_tower", "set_table"),
+)
+
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "push": ("A cube to a point on the table", ["--task push", "--config configs/push_ppo.yaml"]),
     "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place"]),
     "hindsight": (
         "Sparse reward with hindsight replay",
-        [f"--config configs/{task}_hindsight.yaml" for task in ("push", "slide")],
+        [f"--config configs/{task}_hindsight.yaml" for task in ("push", "pick_and_place", "slide")],
     ),
     "grippers": (
         "The same on other grippers",
@@ -38,6 +44,10 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         [f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")],
     ),
     "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),
+    "imitation": (
+        "For comparison: imitation of the scripted expert",
+        [f"--algo dagger --task {task}" for task in TASKS],
+    ),
 }
 """Group of tasks → question, and the commands that answer it, without `python train.py`."""
 

@@ -69,6 +69,17 @@ def garbage() -> None:
         gc.collect()
 
 
+@pytest.fixture(autouse=True)
+def compiled_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Release compiled programs of JAX in long runs: Linux ends a process with 65,530 mappings of memory."""
+    yield
+    if "jax" in sys.modules and request.node.get_closest_marker("slow"):
+        maps = Path("/proc/self/maps")
+        if maps.exists() and len(maps.read_bytes().splitlines()) > 30_000:
+            sys.modules["jax"].clear_caches()
+            gc.collect()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def unsynced() -> Iterator[None]:
     """Write files without waiting for the disk, which takes milliseconds for each; processes of tests do wait."""

@@ -36,8 +36,8 @@ STAGES = ("approach", "grasp", "move", "push", "drop", "withdraw")
 TALLEST = 1.5
 """Height of a box by its narrower edge from which it may tip over."""
 
-MOVING_FINGERS, WELDED_FINGERS = 1.3, 0.5
-"""Friction of the links of the fingers in Bullet: by the URDF, or by default when they are part of the hand."""
+WELDED_FRICTION = 0.5
+"""Friction of fingers that are part of the hand, Bullet's default: they are no links with a friction of their own."""
 
 BYTES = 3_200
 """Memory of an environment, bytes: twice the peak of a step with a box (`benchmarks/results/fused.md`)."""
@@ -191,11 +191,10 @@ def world_model(env: RobotEnv, acceleration: FloatArray, robot: str) -> WorldMod
     assert fingers is not None
     # All fingers move together: the width changes by the sum of their speeds.
     speed = fingers.width * fingers.velocity / abs(fingers.open[0] - fingers.closed[0])
-    gripper = GripperModel(
-        finger_shapes()[robot], world.has_gripper, fingers.width, speed, world.robot.motor.position_gain
-    )
+    shape = finger_shapes()[robot]
+    gripper = GripperModel(shape, world.has_gripper, fingers.width, speed, world.robot.motor.position_gain)
     table = env.workspace.fixtures["table"].friction
-    friction = spec.friction * (MOVING_FINGERS if world.has_gripper else WELDED_FINGERS)
+    friction = spec.friction * (shape.friction if world.has_gripper else WELDED_FRICTION)
     return WorldModel(arm, gripper, BoxModel(spec.size, spec.friction * table, friction))
 
 

@@ -27,6 +27,8 @@ class FingerShape:
     """m from the tool point down to the lowest point of the fingers."""
     axis: int
     """Axis of the tool along which the fingers close: 0 for x, 1 for y."""
+    friction: float
+    """Coefficient of fingers that move; fingers that do not move are part of the hand."""
 
 
 @cache

@@ -12,12 +12,13 @@ from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_support import check_supported
 from mygym.errors import ConfigError
 from mygym.fused.arrays import to_numpy
+from mygym.fused.gripper import finger_shapes
 
 
-@pytest.mark.parametrize("output", ["numpy", "torch"])
+@pytest.mark.parametrize(("robot", "output"), [*((robot, "numpy") for robot in finger_shapes()), ("panda", "torch")])
 @pytest.mark.parametrize("task", ["push", "pick_and_place"])
-def test_the_expert_solves_the_task(task: str, output: str) -> None:
-    envs = FusedEnvs({"task": task, "reward": "shaped"}, 32, output)
+def test_the_expert_solves_the_task(task: str, robot: str, output: str) -> None:
+    envs = FusedEnvs({"task": task, "robot": robot, "reward": "shaped"}, 32, output)
     envs.reset(range(32))
     solved = np.zeros(32, dtype=bool)
     for _ in range(60):
@@ -27,8 +28,9 @@ def test_the_expert_solves_the_task(task: str, output: str) -> None:
     assert solved.all()
 
 
-def test_bullet_agrees_on_objects_and_grasps() -> None:
-    random, expert, noisy = compare_engines({"task": "pick_and_place"}, 12, seed=0)
+@pytest.mark.parametrize("robot", finger_shapes())
+def test_bullet_agrees_on_objects_and_grasps(robot: str) -> None:
+    random, expert, noisy = compare_engines({"task": "pick_and_place", "robot": robot}, 12, seed=0)
     assert expert.success_pybullet == expert.success_fused == 1.0
     assert random.object_median is not None
     assert expert.object_median is not None
