@@ -4,8 +4,8 @@
     python benchmarks/learning.py --only parts --seeds 2 > benchmarks/results/learning.md
 
 No demonstrations, except in the last table. In some tasks the expert leads a share of the training episodes to the
-start with the object in the hand, or to a random point of its episode (`--explain`). The columns are those of `benchmarks/strategies.py`. Finished
-runs are stored in a JSON file and not repeated; `--fresh` repeats them.
+start with the object in the hand, or to a random point of its episode (`--explain`). The columns are those of
+`benchmarks/strategies.py`. Finished runs are stored in a JSON file and not repeated; `--fresh` repeats them.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def line(command: str, rows: Sequence[Row]) -> str:
 
 
 def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> None:
-    """Plot success over env steps, one colour for each command."""
+    """Plot success over env steps, a colour or a style of line for each command."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -166,9 +166,11 @@ def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> Non
         for row in runs:
             steps, success = zip(*row["curve"], strict=True)
             label = textwrap.fill(command, 100) if row is runs[0] else None
-            axes.plot(steps, [100 * rate for rate in success], color=f"C{number}", alpha=0.7, label=label)
+            style = ("-", "--", ":")[number // 10]
+            axes.plot(steps, [100 * rate for rate in success], style, color=f"C{number}", alpha=0.7, label=label)
     axes.set(xlabel="env steps", ylabel="success, % of evaluation episodes", title=question, ylim=(-2, 102))
-    axes.legend(fontsize=7)
+    beside: dict[str, Any] = {"bbox_to_anchor": (1, 1), "loc": "upper left"} if len(rows) > 10 else {}
+    axes.legend(fontsize=7, **beside)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

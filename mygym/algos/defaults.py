@@ -119,6 +119,9 @@ _IMITATION = {
     "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
 }
 _IMITATION_RUN = {"n_envs": 8, "steps": 20_000, "eval": {"every": 5_000, "episodes": 30}}
+_DAGGER_OF_TASKS = {task: {"steps": 80_000} for task in ("build_tower", "hand_over", "set_table")}
+"""Long episodes need more of them (`benchmarks/results/learning.md`)."""
+
 _IMITATION_FUSED = {
     "n_envs": 64,
     "steps": 16_000,
@@ -402,6 +405,7 @@ BUILT_IN = (
         "mygym.algos.imitation:DAgger",
         defaults=_IMITATION,
         run_defaults=_IMITATION_RUN,
+        task_defaults=_DAGGER_OF_TASKS,
         fused_defaults=_IMITATION_FUSED,
         replaces_task_budget=True,
         help="dataset aggregation: the policy acts, the scripted expert labels its states; a runner",
