@@ -25,21 +25,26 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
         "tqc": 3_500,
         "trpo": 20_480,
     },
-    "push": {"ppo": 200_704},
-    "pick_and_place": {"ppo": 200_704},
-    "poke": {"ppo": 40_960},
-    "press": {"ppo": 120_832},
-    "switch": {"ppo": 40_960},
-    "turn": {"ppo": 161_792},
-    "open_door": {"ppo": 161_792},
-    "open_drawer": {"ppo": 100_352},
-    "score_goal": {"ppo": 176_128},
-    "vertical_maze": {"ppo": 401_408},
-    "place_on_step": {"ppo": 700_416},
-    "insert": {"ppo": 700_416},
-    "hit_board": {"ppo": 751_616},
-    "throw": {"ppo": 751_616},
-    "stack": {"ppo": 800_768},
+    "push": {"dagger": 5_200, "ppo": 200_704},
+    "pick_and_place": {"dagger": 5_200, "ppo": 200_704},
+    "poke": {"dagger": 5_200, "ppo": 40_960},
+    "press": {"dagger": 5_200, "ppo": 120_832},
+    "switch": {"dagger": 5_200, "ppo": 40_960},
+    "turn": {"dagger": 5_200, "ppo": 161_792},
+    "open_door": {"dagger": 5_200, "ppo": 161_792},
+    "open_drawer": {"dagger": 5_200, "ppo": 100_352},
+    "score_goal": {"dagger": 5_200, "ppo": 176_128},
+    "vertical_maze": {"dagger": 5_200, "ppo": 425_984},
+    "place_on_step": {"dagger": 5_200, "ppo": 700_416},
+    "insert": {"dagger": 10_000, "ppo": 700_416},
+    "hit_board": {"dagger": 5_200, "ppo": 751_616},
+    "throw": {"dagger": 10_000, "ppo": 751_616},
+    "stack": {"dagger": 5_200, "ppo": 800_768},
+    "slide": {"dagger": 5_200},
+    "maze": {"dagger": 10_000},
+    "build_tower": {"dagger": 35_200},
+    "set_table": {"dagger": 70_000},
+    "hand_over": {"dagger": 25_200},
 }
 """Task → algorithm → env steps until 90 % success (`reach`: until the run ended), the median over the seeds
 that reached it.
@@ -47,11 +52,13 @@ that reached it.
 From `benchmarks/results/algorithms.json` (`reach`, with the defaults) and `learning.json` beside it (all else).
 """
 
-SEVERAL_STAGES = min(steps for task, rows in LEARNED.items() if task != "reach" for steps in rows.values())
-"""Fewest env steps in which a task of several stages was learned from reward."""
-
 IMITATION = ("bc", "dagger")
 """Algorithms that imitate the expert; they do not learn from reward."""
+
+SEVERAL_STAGES = min(
+    steps for task, row in LEARNED.items() if task != "reach" for algo, steps in row.items() if algo not in IMITATION
+)
+"""Fewest env steps in which a task of several stages was learned from reward."""
 
 
 def steps_to_learn(task: str, algo: str, several_stages: bool) -> tuple[int, str] | None:
@@ -59,9 +66,11 @@ def steps_to_learn(task: str, algo: str, several_stages: bool) -> tuple[int, str
     row = LEARNED.get(task, {})
     if algo in row:
         return row[algo], f"{task} was learned by {algo}"
-    if row and algo not in IMITATION:
-        fastest = min(row, key=lambda name: (name in IMITATION, row[name]))
+    if algo in IMITATION:
+        return None
+    if rewarded := row.keys() - IMITATION:
+        fastest = min(rewarded, key=lambda name: (row[name], name))
         return row[fastest], f"{task} was learned by {fastest}"
-    if several_stages and algo not in IMITATION:
+    if several_stages:
         return SEVERAL_STAGES, "the quickest task of several stages was learned"
     return None
