@@ -187,7 +187,8 @@ def import_modules(names: Sequence[str]) -> None:
             importlib.import_module(name)
         except Exception as error:
             hint = f"; did you mean --import {name[:-3]}?" if name.endswith(".py") else ""
-            raise RegistryError(f"--import {name}: {_location(error)}{type(error).__name__}: {error}{hint}") from error
+            shown = name if name.isprintable() else repr(name)
+            raise RegistryError(f"--import {shown}: {_location(error)}{type(error).__name__}: {error}{hint}") from error
 
 
 def _location(error: Exception) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mygym.cli.train import main
@@ -661,6 +661,7 @@ def test_any_flags_are_explained_or_refused(examples: int, folder: Path) -> None
     outcomes: Counter[str] = Counter()
 
     @settings(max_examples=examples)
+    @example(line=[["--import", "\r"]])
     @given(line=LINES)
     def holds(line: list[list[str]]) -> None:
         printed = output_of(["--explain", *(word for words in line for word in words)])

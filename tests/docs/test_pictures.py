@@ -12,9 +12,11 @@ from tests.docs.documents import ROOT, shell
 
 IMAGES = ROOT / "docs" / "images"
 PICTURES = sorted(
-    path for path in IMAGES.rglob("*") if path.suffix in (".png", ".jpg") and not path.name.startswith("dashboard_")
+    path
+    for path in IMAGES.rglob("*")
+    if path.suffix in (".png", ".jpg", ".webp") and not path.name.startswith("dashboard_")
 )
-"""Pictures that docs/pictures.py draws; those of the dashboard show a browser."""
+"""Pictures and films that docs/pictures.py draws; those of the dashboard show a browser."""
 
 pytestmark = pytest.mark.slow
 

