@@ -36,7 +36,7 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
     "score_goal": {"dagger": 5_200, "ppo": 176_128},
     "vertical_maze": {"dagger": 5_200, "ppo": 425_984},
     "place_on_step": {"dagger": 5_200, "ppo": 700_416},
-    "insert": {"dagger": 10_000, "ppo": 700_416},
+    "insert": {"dagger": 10_000, "ppo": 850_944},
     "hit_board": {"dagger": 5_200, "ppo": 751_616},
     "throw": {"dagger": 10_000, "ppo": 751_616},
     "stack": {"dagger": 5_200, "ppo": 800_768},
