@@ -14,11 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import strategies  # type: ignore[import-not-found]  # beside this program
 
-TASKS = (
-    *("reach", "push", "pick_and_place", "press", "switch", "turn", "open_door", "open_drawer", "poke", "slide"),
-    *("score_goal", "maze", "vertical_maze", "stack", "place_on_step", "insert", "hand_over", "throw", "hit_board"),
-    *("build_tower", "set_table"),
-)
+from mygym.registry import registry
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "push": ("A cube to a point on the table", ["--task push", "--config configs/push_ppo.yaml"]),
@@ -46,7 +42,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),
     "imitation": (
         "For comparison: imitation of the scripted expert",
-        [f"--algo dagger --task {task}" for task in TASKS],
+        [f"--algo dagger --task {task.name}" for task in registry("task").registered()],
     ),
 }
 """Group of tasks → question, and the commands that answer it, without `python train.py`."""
