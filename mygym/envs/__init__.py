@@ -26,6 +26,7 @@ image_history        last images of each component
 lerobot              observations with the names of LeRobot
 env_renderer         images and the window of an environment
 fused_envs           environments of the fused engine
+fused_randomization  draws of randomizers for the fused engine
 fused_vec_env        the fused engine as a vector environment of SB3
 fused_vector_env     the fused engine as a vector environment of Gymnasium
 fused_support        tasks, robots and workspaces that the fused engine represents

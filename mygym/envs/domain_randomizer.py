@@ -13,7 +13,6 @@ from mygym.envs.episode_seeds import named_stream
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.sim.world import World
-from mygym.tasks.observations import find_component
 from mygym.types import FloatArray
 
 
@@ -45,13 +44,9 @@ class DomainRandomizer:
         """Whether any randomizer is active."""
         return bool(self.ranges)
 
-    def set_observation(self, widths: Mapping[str, int]) -> None:
-        """Set the contents of observations.
-
-        Args:
-            widths: Component → number of its values, in order.
-        """
-        self._is_measured = np.repeat([float(find_component(name).measured) for name in widths], list(widths.values()))
+    def set_observation(self, measured: FloatArray) -> None:
+        """Set which values of observations have noise, see `ObservationBuilder.measured`."""
+        self._is_measured = measured
         self.draw_noise()
 
     def begin(self, rng: np.random.Generator, world: World, choice: tuple[int | None, ...] = ()) -> None:

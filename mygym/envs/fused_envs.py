@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from mygym.envs.episode import LIMIT
-from mygym.envs.fused_support import batch_task, check_memory, check_supported, world_model
+from mygym.envs.fused_support import batch_task, check_memory, check_supported, randomization_table, world_model
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError
 from mygym.fused.arrays import find_arrays, to_numpy
@@ -85,12 +85,14 @@ class FusedEnvs:
             model = world_model(env, accelerations, robot)
             task = batch_task(env)
             pools = make_pools(model, task, self.arrays)
-            self.episodes = BatchEpisodes(model, task, count, self.arrays, pools)
+            table = randomization_table(arguments.get("randomize") or {}, env.task, robot)
+            self.episodes = BatchEpisodes(model, task, count, self.arrays, pools, table)
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space
             self.goal_env, self.gamma = env.goal_env, env.gamma
             self.task, self.components = env.task, env.components
             self._builder, self._discrete = env.builder, env.discrete
+            self._measured = self.arrays.floats(env.builder.measured)
             self._reward = find_reward(env.reward_kind)
         self._saturated = self.arrays.zeros(count)
         self._touched = self.arrays.zeros(count, dtype=self.arrays.xp.bool)
@@ -108,7 +110,7 @@ class FusedEnvs:
         else:
             self.episodes.seed(seeds)
         self._begin(self.episodes.elapsed >= 0)
-        return self._builder.build_batch(self.episodes.context)
+        return self._observe()
 
     def step(self, actions: Array) -> BatchStep:
         """Advance all environments by a control step.
@@ -128,7 +130,7 @@ class FusedEnvs:
             raise DivergedError("an action is not finite")
         self._saturated = self._saturated + xp.mean(xp.astype(abs(commands) >= LIMIT, xp.float32), axis=1)
         episodes.step(commands.T)
-        observations = self._builder.build_batch(episodes.context)
+        observations = self._observe()
         failed, success = episodes.failed(), episodes.succeeded()
         reward = self._step_reward(observations, failed)
         terminated = success | failed if self._reward.includes_failure else success
@@ -143,7 +145,7 @@ class FusedEnvs:
         if bool(ended.any()):
             episodes.begin(ended)
             self._begin(ended)
-            observations = self._builder.build_batch(episodes.context)
+            observations = self._observe()
         outcome = terminated, truncated, success, failed, touched
         return BatchStep(observations, last, reward, *outcome, stage, stages_done, elapsed, saturation)
 
@@ -166,6 +168,10 @@ class FusedEnvs:
         """Return the distances `(N,)` m between achieved and desired goals."""
         space = self._builder.goal_space
         return goals.goal_distance(space, observations["achieved_goal"], observations["desired_goal"])
+
+    def _observe(self) -> Observations:
+        """Return the observations of the current states, with their noise."""
+        return self._builder.build_batch(self.episodes.context, self.episodes.noise(self._measured))
 
     def _step_reward(self, observations: Observations, failed: Array) -> Array:
         achieved, desired, xp = observations["achieved_goal"], observations["desired_goal"], self.arrays.xp
@@ -198,7 +204,7 @@ class FusedEnvs:
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays, and the observations."""
-        observations = self._builder.build_batch(self.episodes.context)
+        observations = self._observe()
         return {
             "episodes": self.episodes.state_dict(),
             "saturated": to_numpy(self._saturated).copy(),
@@ -214,4 +220,4 @@ class FusedEnvs:
         self._touched = self.arrays.flags(state["touched"])
         self._stages_done = self.arrays.integers(state["stages_done"])
         self._update_potential()
-        return self._builder.build_batch(self.episodes.context)
+        return self._observe()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mygym.envs.fused_randomization import SLIPPERY, draw_table
 from mygym.envs.placement import START_MARGIN, object_area
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.task_world import find_task_with
@@ -19,6 +20,7 @@ from mygym.fused.episodes import BatchTask
 from mygym.fused.gripper import GripperModel, finger_shapes
 from mygym.fused.motors import MotorModel, fitted_accelerations
 from mygym.fused.placement import PlacementModel
+from mygym.fused.randomization import Table
 from mygym.fused.world import WorldModel
 from mygym.models.controllers import EndEffectorDelta, find_controller
 from mygym.models.objects import GRIPPER_WIDTH, ObjectSpec, load_object
@@ -83,8 +85,24 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
             raise _refusal(f"image_params.{key}", file, "null: engine fused renders no images")
     if arguments.get("spaces", "own") != "own":
         raise _refusal("spaces", arguments["spaces"], "own")
-    if arguments.get("randomize"):
-        raise _refusal("randomize", sorted(arguments["randomize"]), "{}: nothing is randomized")
+    randomization_table(arguments.get("randomize") or {}, task, robot.name)
+
+
+def randomization_table(config: Mapping[str, Any], task: Task, robot: str) -> Table:
+    """Return draws of the randomizers of a config.
+
+    Args:
+        config: The config's `randomize`.
+        task: The task.
+        robot: Registered name of the robot.
+
+    Raises:
+        ConfigError: An invalid range, or a randomizer that the engine cannot represent.
+    """
+    table = draw_table(config, len(task.roles), len(fitted_accelerations()[robot]))
+    if task.needs_gripper and (lowest := table.get("object_friction", np.ones(1)).min()) < SLIPPERY:
+        raise _refusal("randomize.object_friction", round(float(lowest), 3), f"factors of at least {SLIPPERY}")
+    return table
 
 
 def _check_task(task: Task, robot: str) -> None:

@@ -117,6 +117,12 @@ class ObservationBuilder:
         self.space = self._space()
         """Space of the observations."""
 
+    @property
+    def measured(self) -> FloatArray:
+        """`(d,)`: 1 for values that `observation_noise` disturbs, else 0; before they are padded for shared spaces."""
+        widths = self.widths
+        return np.repeat([float(find_component(name).measured) for name in widths], list(widths.values()))
+
     def _critic_builder(self, context: EpisodeContext) -> ObservationBuilder | None:
         """Return the builder of the critic's vector, which has the goals if nothing else of the observation has them.
 
@@ -200,13 +206,19 @@ class ObservationBuilder:
         np.minimum(np.maximum(observation, -self._bound, out=observation), self._bound, out=observation)
         return observation
 
-    def build_batch(self, context: EpisodeContext) -> dict[str, Array]:
-        """Return observation and goals `(N, …)` of all episodes, as arrays of the context's library, without noise.
+    def build_batch(self, context: EpisodeContext, noise: Array | None = None) -> dict[str, Array]:
+        """Return observation and goals `(N, …)` of all episodes, as arrays of the context's library.
 
         Own spaces only. The keys are those of the goal dictionary.
+
+        Args:
+            context: The context.
+            noise: `(N, d)`, added to the components; None: nothing.
         """
         xp = namespace(context.state.time)
         values = xp.concat([function(context) for function in self._functions], axis=-1)
+        if noise is not None:
+            values = values + noise
         bound = xp.asarray(self._bound, dtype=values.dtype, device=device(values))
         return {
             "observation": xp.minimum(xp.maximum(values, -bound), bound),

@@ -156,7 +156,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
                 raise ConfigError(bad_value("camera", camera, sorted(self.world.cameras)))
             self._prepare(task_world, reward)
             self._begin_episode(np.random.default_rng(0))
-            self._randomizer.set_observation(self._builder.widths)
+            self._randomizer.set_observation(self._builder.measured)
         except BaseException:
             self.world.close()
             raise

@@ -13,5 +13,6 @@ grasp           when two fingers hold a box, carry it, and let it go
 world           an arm with its fingers and box
 placement       starts of objects, and goals
 episodes        goals, progress and automatic resets of a batch of episodes
+randomization   randomized parameters, delayed and noisy actions, noise of observations
 starts          episodes that begin along the expert's
 """

@@ -56,6 +56,8 @@ class BatchArm:
         """`(3, N)` m: commanded positions."""
         self.time = spread[0]
         """`(N,)` s since the reset."""
+        self.gain: Array | None = None
+        """`(J, N)`: factors of the target velocities, see `EpisodeRandomization.joint_gain`; None: 1."""
         self._home_tool = home
         self.ee_position: Array = home.position + spread
         """`(3, N)` m: the tool points."""
@@ -90,6 +92,8 @@ class BatchArm:
             target = self._arrays.xp.stack([target[0], target[1], self._arrays.xp.maximum(target[2], floor)])
         self.joint_command = self.controller.inverse(self.joint_command, target)
         wanted = self._motors.target_velocity(self.joint_command - self.q)
+        if self.gain is not None:
+            wanted = wanted * self.gain
         self.q, self.velocity = self._motors.drive(self.q, self.velocity, wanted)
         self.time = self.time + self._dt
         self._measure(self._kinematics.forward(self.q))

@@ -65,6 +65,10 @@ class BatchBox:
         """`(3, N)` m/s."""
         self.spin: Array = arrays.zeros(count)
         """`(N,)` rad/s about the vertical."""
+        self.friction: Array | None = None
+        """`(N,)`: factors of both frictions, see `EpisodeRandomization.object_friction`; None: 1."""
+        self.damping: Array | None = None
+        """`(N,)`: share of velocity and spin lost in a second, see `EpisodeRandomization.object_damping`; None: 0."""
         self.contact: Array = arrays.zeros(2, count, dtype=arrays.xp.bool)
         """`(2, N)` bool: which fingers touch the box at the end of the control step."""
 
@@ -109,12 +113,17 @@ class BatchBox:
         (ends_x, ends_y), (starts_x, starts_y) = ((a[:, rows], b[:, rows]) for a, b in (tips, before))
         step_x, step_y = (ends_x - starts_x) / SUBSTEPS, (ends_y - starts_y) / SUBSTEPS
         bottom = bottom[:, rows]
+        friction = 1.0 if self.friction is None else self.friction[rows]
+        slowing, spin_slowing = self._slowing * friction, self._spin_slowing * friction
+        finger_friction = self.model.finger_friction * friction
+        kept = 1.0 if self.damping is None else (1.0 - self.damping[rows]) ** h
         touches = [yaw > 1e9, yaw > 1e9]
         for substep in range(1, SUBSTEPS + 1):
             lies = z <= self.rest_height + ON_TABLE
             speed = xp.sqrt(vx * vx + vy * vy)
-            left = 1.0 - lies * xp.clip(self._slowing / xp.clip(speed, 1e-9, None), None, 1.0)
-            spin = spin - lies * xp.clip(spin, -self._spin_slowing, self._spin_slowing)
+            left = xp.clip(kept - lies * xp.clip(slowing / xp.clip(speed, 1e-9, None), None, 1.0), 0.0, None)
+            spin, vertical = spin * kept, vertical * kept
+            spin = spin - lies * xp.minimum(xp.maximum(spin, -spin_slowing), spin_slowing)
             pose = x + left * vx * h, y + left * vy * h, yaw + spin * h
             fallen = z + vertical * h - 0.5 * GRAVITY * h * h
             vertical = (vertical - GRAVITY * h) * (fallen > self.rest_height)
@@ -125,7 +134,7 @@ class BatchBox:
                 disc = starts_x[finger] + step_x[finger] * substep, starts_y[finger] + step_y[finger] * substep
                 motion = step_x[finger], step_y[finger]
                 pose, touches[finger] = push(
-                    xp, pose, self.half, disc, motion, (x, y, yaw), shape.radius, self.model.finger_friction, solid
+                    xp, pose, self.half, disc, motion, (x, y, yaw), shape.radius, finger_friction, solid
                 )
             vx, vy, spin = (pose[0] - x) / h, (pose[1] - y) / h, (pose[2] - yaw) / h
             x, y, yaw = pose

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from mygym.fused.arm import BatchArm
 from mygym.fused.arrays import Arrays, to_numpy
 from mygym.fused.placement import Placed, PlacementModel, place
+from mygym.fused.randomization import BatchRandomization, Table
 from mygym.fused.world import BatchWorld, WorldModel
 from mygym.tasks.episode import act, advance, is_success
 from mygym.tasks.episode_context import EpisodeContext
@@ -50,10 +52,17 @@ class BatchEpisodes:
         count: `N`.
         arrays: Array library.
         pools: Snapshots in which a share of the episodes begins, see `starts.make_pools`.
+        randomization: Draws of randomized parameters; empty: nothing is randomized.
     """
 
     def __init__(
-        self, model: WorldModel, task: BatchTask, count: int, arrays: Arrays, pools: Sequence[Pool] = ()
+        self,
+        model: WorldModel,
+        task: BatchTask,
+        count: int,
+        arrays: Arrays,
+        pools: Sequence[Pool] = (),
+        randomization: Table = MappingProxyType({}),
     ) -> None:
         self.task, self.count, self.arrays = task.task, count, arrays
         self._drawn = task
@@ -65,6 +74,9 @@ class BatchEpisodes:
         self.elapsed = arrays.zeros(count, dtype=arrays.xp.int64)
         """`(N,)` control steps since the reset."""
         self._pools = pools
+        self._randomization: BatchRandomization | None = None
+        if randomization:
+            self._randomization = BatchRandomization(randomization, self.world.action_size, count, arrays)
         self.state = self.world.state()
         self.goals = arrays.zeros(count, task.task.goal_count, 3)
         """`(N, G, 3)` m: goal points."""
@@ -95,10 +107,21 @@ class BatchEpisodes:
 
     def step(self, action: Array) -> None:
         """Advance all episodes by a control step, with actions `(A, N)`."""
+        if self._randomization is not None:
+            action = self._randomization.act(action, *self._moment)
         self.world.step(action)
         self.state = self.world.state()
         self.elapsed = self.elapsed + 1
         self.progress = advance(self.task, self.progress, self.state, self.goals)
+
+    @property
+    def _moment(self) -> tuple[Array, Array, Array]:
+        """Seeds, numbers of episodes and steps `(N,)`, from which random numbers follow."""
+        return self.seeds, self.numbers, self.elapsed
+
+    def noise(self, measured: Array) -> Array | None:
+        """Return the noise `(N, d)` of the current observations, or None; `measured` `(d,)`: 1 where values have it."""
+        return None if self._randomization is None else self._randomization.noise(measured, *self._moment)
 
     def succeeded(self) -> Array:
         """Return `(N,)` bool: success has held for the task's `hold` steps."""
@@ -126,6 +149,9 @@ class BatchEpisodes:
         xp = self.arrays.xp
         (rows,) = xp.nonzero(mask)
         placed = place(self._drawn.placement, self.seeds[rows], self.numbers[rows], self.arm.home_position)
+        if self._randomization is not None:
+            self._randomization.begin(rows, self.seeds[rows], self.numbers[rows])
+            self.world.randomize(self._randomization.values)
         position, yaw = self.arrays.zeros(3, self.count), self.arrays.zeros(self.count)
         position[:, rows], yaw[rows] = placed.position, placed.yaw
         self.world.reset(mask, position, yaw)
@@ -170,7 +196,10 @@ class BatchEpisodes:
         """Return all that the next steps depend on, as numpy arrays."""
         progress = {name: to_numpy(getattr(self.progress, name)).copy() for name in Progress.__slots__}
         whole = {name: to_numpy(getattr(self, name)).copy() for name in _INTEGERS}
-        return {"world": self.world.state_dict(), "goals": to_numpy(self.goals).copy(), "progress": progress, **whole}
+        state = {"world": self.world.state_dict(), "goals": to_numpy(self.goals).copy(), "progress": progress, **whole}
+        if self._randomization is not None:
+            state["randomization"] = self._randomization.state_dict()
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`, to the bit."""
@@ -180,6 +209,9 @@ class BatchEpisodes:
         self.goals = arrays.floats(state["goals"])
         for name in _INTEGERS:
             setattr(self, name, arrays.integers(state[name]))
+        if self._randomization is not None:
+            self._randomization.load_state_dict(state["randomization"], self.seeds, self.numbers)
+            self.world.randomize(self._randomization.values)
         values = {
             name: (arrays.integers if name in _COUNTERS else arrays.floats)(value)
             for name, value in state["progress"].items()

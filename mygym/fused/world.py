@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +67,12 @@ class BatchWorld:
             self.grasp.reset(mask)
             self.box.reset(mask, position, yaw)
             self.pressed = self.pressed & ~mask
+
+    def randomize(self, values: Mapping[str, Array]) -> None:
+        """Set the physical parameters of the episodes, see `BatchRandomization.values`."""
+        self.arm.gain = values.get("joint_gain")
+        if self.box is not None:
+            self.box.friction, self.box.damping = values.get("object_friction"), values.get("object_damping")
 
     def step(self, action: Array) -> None:
         """Advance all worlds by a control step, with actions `(A, N)` that are clipped to [-1, 1]."""
