@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 import mygym
 from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed, uninterrupted
@@ -53,6 +55,21 @@ def test_the_quick_suite_kills_a_run() -> None:
     assert QUICK in CASES
 
 
+def test_the_comparison_detects_a_number(reference: Callable[[Case], tuple[Path, float]], tmp_path: Path) -> None:
+    """The slow suite compares with a run of another seed."""
+    run, _ = reference(QUICK)
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    assert differences(run, other) == []
+    weights = load_file(other / "policy.safetensors")
+    next(iter(weights.values())).view(-1)[0] += 1e-6
+    save_file(weights, other / "policy.safetensors")
+    lines = (other / "monitor.csv").read_text().splitlines()
+    (other / "monitor.csv").write_text("\n".join([*lines[:-1], lines[-1].replace(",", "1,", 1)]) + "\n")
+    assert differences(run, other) == ["monitor", "policy"]
+
+
+@pytest.mark.slow  # trains a further run
 def test_the_comparison_detects_different_runs(reference: Callable[[Case], tuple[Path, float]], tmp_path: Path) -> None:
     """Else the test above could not fail."""
     run, _ = reference(QUICK)
