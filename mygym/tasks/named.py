@@ -18,7 +18,7 @@ register_task(
     onto="base",
     tolerance=0.02,
     horizon=150,
-    run_defaults={"steps": 1_200_000},
+    run_defaults={"steps": 1_500_000},
     also=("baskets", "collabtable", "football"),
 )
 register_task(
