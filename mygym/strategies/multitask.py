@@ -109,7 +109,7 @@ class MultiTask(Strategy):
             self.logits = (1.0 - self.rate) * logits  # forget: the progress of tasks changes over time
             self.baseline += self.rate * (progress - self.baseline)
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Set the share of episodes of each task."""
         if self.sampler == "fair" or self.has_sent_weights:  # fair: the environments alternate tasks without weights
             return

@@ -1,6 +1,6 @@
 """Samplers: before each rollout they decide which candidates of a super-network the passes use.
 
-A sampler is a subclass of `Sampler` with `propose`, or with its own `step`. The built-in samplers draw from numpy's
+A sampler is a subclass of `Sampler` that defines `propose` or `begin_iteration`. The built-in samplers draw from numpy's
 global generator, whose state checkpoints contain.
 """
 
@@ -29,8 +29,8 @@ class Sampler:
     """Base class of samplers.
 
     A subclass declares its parameters as keyword-only constructor parameters with annotations and defaults; they are
-    the config's `strategy_params.sampler_params`. The strategy `mixture` sets the attributes below, then calls `step`
-    before each rollout and `learn` after each rollout.
+    the config's `strategy_params.sampler_params`. The strategy `mixture` sets the attributes below, then calls
+    `begin_iteration` before each rollout and `learn` after each rollout.
     """
 
     protocol: ClassVar[Protocol] = "single"
@@ -56,8 +56,8 @@ class Sampler:
     def prepare(self) -> None:
         """Create state that depends on `layers`, `candidates` and `rows`; called once."""
 
-    def step(self) -> None:
-        """Decide the passes of the next rollout; by default activate the architectures of `propose`."""
+    def begin_iteration(self) -> None:
+        """Decide the architectures of the next rollout; by default those of `propose`."""
         self.set_activate_architecture(self.propose(self.rows))
 
     def propose(self, count: int) -> ArrayLike:
@@ -66,7 +66,7 @@ class Sampler:
         Args:
             count: Number of environments of the rollout.
         """
-        raise NotImplementedError(f"{type(self).__name__} defines neither propose nor step")
+        raise NotImplementedError(f"{type(self).__name__} defines neither propose nor begin_iteration")
 
     def learn(self, rewards: NDArray[np.float64]) -> None:
         """Learn from the mean reward per step `(rows,)` of each architecture in the rollout that has ended.
@@ -75,7 +75,7 @@ class Sampler:
             rewards: `(rows,)`: mean reward per step.
         """
 
-    # For `step` -----------------------------------------------------------------------------------------------------
+    # For `begin_iteration` ------------------------------------------------------------------------------------------
 
     def set_forward_state(self, protocol: Protocol, *, tau: float | None = None) -> None:
         """Set the protocol of the next passes, which must be the `protocol` of the class; `tau`: its temperature.
