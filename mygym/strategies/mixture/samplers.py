@@ -1,7 +1,7 @@
 """Samplers: before each rollout they decide which candidates of a super-network the passes use.
 
-A sampler is a subclass of `Sampler` that defines `propose` or `begin_iteration`. The built-in samplers draw from numpy's
-global generator, whose state checkpoints contain.
+A sampler is a subclass of `Sampler` that defines `propose` or `begin_iteration`. The built-in samplers draw from
+numpy's global generator, whose state checkpoints contain.
 """
 
 from __future__ import annotations
