@@ -18,6 +18,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import decorator
 from mygym.strategies.gradient_bandit import bandit_step, probabilities
 from mygym.strategies.mixture.protocols import Protocol
+from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.strategies.mixture.forward_state import ForwardState
@@ -50,7 +51,7 @@ class Sampler:
     """Forward state of the policy's networks."""
     drawn: NDArray[np.int64] | None = None
     """`(rows, layers)`: architectures of the current rollout; None before the first, or under another protocol."""
-    counts: NDArray[np.float64]
+    counts: FloatArray
     """`(layers, candidates)`: number of draws of each candidate."""
 
     def prepare(self) -> None:
@@ -68,7 +69,7 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} defines neither propose nor begin_iteration")
 
-    def learn(self, rewards: NDArray[np.float64]) -> None:
+    def learn(self, rewards: FloatArray) -> None:
         """Learn from the mean reward per step `(rows,)` of each architecture in the rollout that has ended.
 
         Args:
@@ -131,7 +132,7 @@ class Sampler:
 
     # Records --------------------------------------------------------------------------------------------------------
 
-    def usage(self) -> NDArray[np.float64] | None:
+    def usage(self) -> FloatArray | None:
         """Return the share of each candidate in all draws, `(layers, candidates)`; None before the first draw."""
         total = self.counts.sum(-1, keepdims=True)
         return self.counts / total if total.all() else None
@@ -227,7 +228,7 @@ class DifferentiableSampler(Sampler):
 
     def prepare(self) -> None:
         """Start with equal weights."""
-        self.logits: NDArray[np.float64] = np.zeros((self.layers, self.candidates))
+        self.logits: FloatArray = np.zeros((self.layers, self.candidates))
         self.baseline = 0.0
         """Running mean of the reward of a step."""
 
@@ -241,7 +242,7 @@ class DifferentiableSampler(Sampler):
         columns = [np.random.choice(len(row), size=count, p=row) for row in shares]  # noqa: NPY002
         return np.stack(columns, axis=1)
 
-    def learn(self, rewards: NDArray[np.float64]) -> None:
+    def learn(self, rewards: FloatArray) -> None:
         """Take a step of the gradient bandit.
 
         Args:
