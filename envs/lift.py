@@ -25,7 +25,7 @@ def still_lifted(context: StageContext) -> Array:
     return context.object_position[:, 2] > context.goal[:, 2] - slack
 
 
-@register_predicate("lifted", keeps=still_lifted, goal=GoalTerm("height", 1, height, goal_height))
+@register_predicate("lifted", keeps=still_lifted, moves_object=True, goal=GoalTerm("height", 1, height, goal_height))
 def lifted(context: StageContext) -> Array:
     """The object is at the height of the goal."""
     return abs(context.object_position[:, 2] - context.goal[:, 2]) < context.thresholds.tolerance

@@ -13,6 +13,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.context import StageContext
 from mygym.tasks.stages.motions import lifted, limited
+from mygym.types import FloatArray
 
 
 class Expert(Protocol):
@@ -157,14 +158,14 @@ class HoverPolicy:
         return np.stack([env.nearest_action(command) for env, command in commands]), None
 
 
-def _hover_position(env: Any) -> NDArray[np.float64]:
+def _hover_position(env: Any) -> FloatArray:
     """Return the position at which to hover, `(3,)` m."""
     context = StageContext(env.world.state, env.progress, env.goals, env.task.stage_bindings[0])
     positions = lifted(context.target, HOVER_HEIGHT)
     if not context.has_target:
         distance = HOVER_DISTANCE * context.thresholds.tolerance
         positions = limited(context.target, context.start_ee_position, distance)
-    position: NDArray[np.float64] = positions[0]
+    position: FloatArray = positions[0]
     return position
 
 

@@ -99,8 +99,8 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
     seeds = range(seed, seed + episodes)
     with closing(RobotEnv(**arguments)) as env:
         size = env.world.action_size
-        plans = [rng.uniform(-1.0, 1.0, (STEPS, size)) for _ in seeds]
-        recordings = [_played(env, number, plan) for number, plan in zip(seeds, plans, strict=True)]
+        action_sequences = [rng.uniform(-1.0, 1.0, (STEPS, size)) for _ in seeds]
+        recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, action_sequences, strict=True)]
         kinds = [Parity("random", *_figures(fused, recordings))]
         recordings = [_played(env, number, None) for number in seeds]
         solved = float(np.mean([recording.solved for recording in recordings]))
@@ -109,7 +109,7 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
         kinds.append(replace(expert, success_pybullet=closed_loop[0], success_fused=closed_loop[1]))
         if fused.task.needs_gripper:
             actions, held = _noisy_expert(fused, recordings, rng)
-            recordings = [_played(env, number, plan) for number, plan in zip(seeds, actions, strict=True)]
+            recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, actions, strict=True)]
             grasps, agreed = _compare_grasps(held, recordings)
             figures = _figures(fused, recordings)
             noisy = Parity("noisy expert", *figures)
@@ -172,11 +172,11 @@ def _figures(fused: FusedEnvs, recordings: list[_Recording]) -> tuple[Any, ...]:
     return *figures, 1000.0 * float(np.mean(objects)), 1000.0 * float(np.median(objects))
 
 
-def _padded(plans: list[FloatArray]) -> FloatArray:
+def _padded(action_sequences: list[FloatArray]) -> FloatArray:
     """Return actions `(steps of the longest, N, A)`, with zeros after the end of the others."""
-    padded = np.zeros((max(map(len, plans)), len(plans), plans[0].shape[1]))
-    for number, plan in enumerate(plans):
-        padded[: len(plan), number] = plan
+    padded = np.zeros((max(map(len, action_sequences)), len(action_sequences), action_sequences[0].shape[1]))
+    for number, sequence in enumerate(action_sequences):
+        padded[: len(sequence), number] = sequence
     return padded
 
 

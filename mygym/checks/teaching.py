@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mygym import api
 from mygym.checks.suite import demand
 from mygym.envs.multi_task_env import AnyEnv
+from mygym.types import FloatArray
 
 REWARD, GAMMA = "shaped", 0.95
 """The reward, and the discount with which idling is compared with progress."""
@@ -28,7 +29,7 @@ CHANGE = 1e-6
 PAUSES = (0.2, 0.5, 0.8)
 """Shares of the expert's episode after which it is compared with idling."""
 
-Rewards = NDArray[np.float64]
+Rewards = FloatArray
 Actions = list[NDArray[np.float32]]
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mygym.config import RunConfig
 from mygym.runs.evaluation import DEMONSTRATION
 from mygym.runs.resolve_config import resolve_config
+from mygym.types import FloatArray
 
 Observations = dict[str, NDArray[np.float32]] | NDArray[np.float32]
 """Observations with a leading time axis: a goal dictionary or a flat array."""
@@ -32,7 +33,7 @@ class Demonstration:
     """`(T, A)`: executed actions, noise included; `(T,)` for combined discrete actions, as for the fields below."""
     expert_actions: NDArray[Any]
     """`(T + 1, A)`: action of the scripted expert at each observation."""
-    rewards: NDArray[np.float64]
+    rewards: FloatArray
     """`(T,)`."""
     terminated: NDArray[np.bool_]
     """`(T,)`."""
@@ -91,7 +92,7 @@ class Transitions:
     """`(n, A)`: executed actions."""
     expert_actions: NDArray[Any]
     """`(n, A)`: actions of the scripted expert."""
-    rewards: NDArray[np.float64]
+    rewards: FloatArray
     """`(n,)`."""
     terminated: NDArray[np.bool_]
     """`(n,)`."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.runs.evaluation import EpisodeRestarted, EpisodesEnded
+from mygym.types import FloatArray
 
 KEYBOARD = "keyboard"
 """Name of the keyboard policy on the command line."""
@@ -51,7 +52,7 @@ INSTRUCTIONS = (
 """Instructions for the operator."""
 
 
-def displacement(keys: Set[str], yaw: float) -> NDArray[np.float64]:
+def displacement(keys: Set[str], yaw: float) -> FloatArray:
     """Return the motion `(3,)` of the target in the world frame, m per step.
 
     Args:
@@ -72,7 +73,7 @@ class Keyboard:
 
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
-        self.target: NDArray[np.float64] = np.zeros(3)
+        self.target: FloatArray = np.zeros(3)
         """`(3,)` m, world frame: commanded position of the end effector."""
         self.gripper = 1.0
         """Gripper command: 1 open, −1 closed."""

@@ -174,14 +174,13 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
         if subtask.part:
             return
         bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
-        given = [predicate for stage in stages for predicate in stage.gives]
+        given = [task.sequence.predicates[predicate] for stage in stages for predicate in stage.gives]
+        strikes = any(predicate.strikes_goal for predicate in given)
         is_goal = name in task.goal_areas(number)
-        if name == subtask.via or (is_goal and (bound.object is None or "struck" in given)):
+        if name == subtask.via or (is_goal and (bound.object is None or strikes)):
             yield AreaUse("the goal")
-        elif is_goal and "placed" in given:
-            hand = [predicate for predicate in given if predicate in ("held", "free")]
-            held = bool(hand) and hand[-1] == "held"
-            support = None if held else bound.thresholds.tolerance
+        elif is_goal and any(predicate.places_object for predicate in given):
+            support = None if task.held_after[number][-1] else bound.thresholds.tolerance
             for spec in alternatives[bound.object or 0]:
                 yield AreaUse(f"the goal of {subtask.object}", spec, support)
 

@@ -16,6 +16,7 @@ from mygym.config import Layer, resolve
 from mygym.config.plain import as_plain
 from mygym.config.ranges import RANGES
 from mygym.errors import ConfigError, bad_value
+from mygym.types import FloatArray
 
 IN_CONFIGS = (
     *("robot", "robot_params", "workspace", "control", "actions", "reward"),
@@ -96,7 +97,7 @@ def check_options(options: Any) -> None:
         gymnasium.logger.warn(f"reset ignores the options {', '.join(map(repr, options))}: mygym has no options")
 
 
-def as_command(action: Any) -> NDArray[np.float64]:
+def as_command(action: Any) -> FloatArray:
     """Return a copy of an action `(A,)`, which may be a torch tensor on any device, with a gradient or without."""
     return np.array(action.detach().cpu().numpy() if hasattr(action, "detach") else action, dtype=np.float64)
 

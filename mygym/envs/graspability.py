@@ -42,13 +42,13 @@ def check_objects(
     hands = [arm.gripper.width for arm in robot.arms[: task.arms] if arm.gripper]
     keys = dict(zip(task.roles, (key for key, _ in named_objects(task, params)), strict=False))
     specs = dict(zip(task.roles, objects, strict=False))  # distractors follow the objects of the roles
-    for subtask, stages in zip(task.subtasks, task.composed, strict=True):
+    for subtask, stages, held in zip(task.subtasks, task.composed, task.held_after, strict=True):
         if subtask.part or subtask.object not in specs:
             continue
         if hands and any(stage.needs_gripper for stage in stages) and not any(subtask.grip):
             for spec in specs[subtask.object]:
                 _check_width(keys[subtask.object], spec, robot.name, min(hands), largest_size)
-        if subtask.onto and any("free" in stage.gives for stage in stages):
+        if subtask.onto and any(before and not after for before, after in itertools.pairwise(held)):
             for base in specs[subtask.onto]:
                 _check_base(keys[subtask.onto], base, subtask.object, specs[subtask.object])
 

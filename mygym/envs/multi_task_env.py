@@ -14,6 +14,7 @@ from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation
 from mygym.envs.robot_env import WORLD_INDEPENDENT_PARAMS, RobotEnv
 from mygym.errors import ConfigError, RunError
+from mygym.types import FloatArray
 
 
 class MultiTaskEnv(gymnasium.Env[Observation, Any]):
@@ -44,7 +45,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
         self.labels = tuple(labels)
         self.variant = 0
         """Index of the active environment."""
-        self._weights: NDArray[np.float64] | None = None
+        self._weights: FloatArray | None = None
         first = self.playing
         self.render_mode, self.metadata = first.render_mode, first.metadata
         self.action_space = first.action_space

@@ -31,6 +31,7 @@ from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
+from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.sim.rendering.viewer import Viewer
@@ -378,12 +379,12 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._episode.progress
 
     @property
-    def goals(self) -> NDArray[np.float64]:
+    def goals(self) -> FloatArray:
         """`(1, G, 3)` m, world frame: a copy of the task's goal points, see `StageBinding.goal_slot`."""
         return self._episode.goals.copy()
 
     @property
-    def visible_goal(self) -> NDArray[np.float64] | None:
+    def visible_goal(self) -> FloatArray | None:
         """Goal `(3,)` m of the active sub-task, where images show a marker; None if the goal is not a point."""
         goal = self._episode.visible_goal()
         return None if goal is None else goal.copy()
@@ -485,7 +486,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """The window; None before the first reset."""
         return self._renderer.viewer
 
-    def move_goal(self, position: NDArray[np.float64]) -> None:
+    def move_goal(self, position: FloatArray) -> None:
         """Move the goal of the active sub-task, which must be a point, to `(3,)` m in the world frame.
 
         The episode is then not the episode of its seed any more; `state_dict` does not contain the change.

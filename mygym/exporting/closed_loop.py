@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.playing import check_imports
 from mygym.runs.env_factory import build_env
+from mygym.types import FloatArray
 
-Seconds = NDArray[np.float64]
+Seconds = FloatArray
 
 
 @dataclass(frozen=True)

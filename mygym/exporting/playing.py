@@ -18,6 +18,7 @@ from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.runs.env_factory import build_env
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
 from mygym.sim.rendering.viewer import check_display
+from mygym.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Playing:
     """Episodes of an exported policy."""
 
     evaluation: Evaluation
-    latencies: NDArray[np.float64]
+    latencies: FloatArray
     """`(calls,)` s: durations of `ExportedPolicy.predict` for a single observation."""
 
     def microseconds(self, percentile: float) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.tasks.camera_view import Frame
+from mygym.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Images:
     """Segmentation and labels of the frames are not used."""
     classes: NDArray[np.uint8]
     """`(n, H, W)`: 0 for the background, else 1 + the index in the categories."""
-    positions: NDArray[np.float64]
+    positions: FloatArray
     """`(n, categories, 3)` m, world frame: centres of the objects; NaN for other bodies and for objects that are not
     visible."""
     cameras: Sequence[str]

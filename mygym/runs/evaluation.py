@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
+from mygym.types import FloatArray
 
 BATCH = 4
 """Number of environments of an evaluation; more environments would save network calls, but need 30 MB each."""
@@ -74,7 +75,7 @@ class Failure:
     phrase: str
     """Description of the stage in words."""
     seed: int
-    actions: NDArray[np.float64] = field(repr=False, compare=False)
+    actions: FloatArray = field(repr=False, compare=False)
     """`(steps, A)`; with the seed they reproduce the episode bit by bit."""
 
 

@@ -9,6 +9,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
+from mygym.types import FloatArray
+
 ROUTE = "route"
 """Key of the route in the observation; observations of evaluations have no such key."""
 
@@ -33,7 +35,7 @@ class RoutedVecEnv(VecEnvWrapper):
         self.shown = shown
         self.routes: NDArray[np.float32] = np.zeros((venv.num_envs, width), dtype=np.float32)
         """`(n_envs, width)`: routes to add; set before a rollout."""
-        self.rewards: NDArray[np.float64] = np.zeros(venv.num_envs)
+        self.rewards: FloatArray = np.zeros(venv.num_envs)
         """`(n_envs,)`: sums of rewards since a strategy has reset them to 0."""
 
     def reset(self) -> Any:

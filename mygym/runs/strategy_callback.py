@@ -36,10 +36,10 @@ class StrategyCallback(BaseCallback):
         self._forward(self.model._last_obs)
 
     def _on_rollout_start(self) -> None:
-        self._step("rollout")
+        self._begin_iteration("rollout")
 
     def _on_rollout_end(self) -> None:
-        self._step("gradient")
+        self._begin_iteration("gradient")
 
     def _on_step(self) -> bool:
         for info in self.locals.get("infos", ()):  # some algorithms of other packages do not pass them
@@ -54,12 +54,12 @@ class StrategyCallback(BaseCallback):
         for strategy in self.strategies:
             strategy.on_step(observations)
 
-    def _step(self, phase: str) -> None:
+    def _begin_iteration(self, phase: str) -> None:
         """Call the strategies that act before this phase; on failure, write a checkpoint first."""
         try:
             for strategy in self.strategies:
                 if strategy.phase == phase:
-                    strategy.step()
+                    strategy.begin_iteration()
         except Exception:
             self.write()
             raise

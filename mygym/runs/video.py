@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.evaluation import Evaluation, Predicts, evaluate_policy
 from mygym.runs.files import write
+from mygym.types import FloatArray
 
 PAUSE_FRAMES = 10
 """Frames for which the last picture of an episode is repeated."""
@@ -121,7 +121,7 @@ def _unused(path: Path) -> Path:
 class _ActionReplay:
     """Policy that repeats recorded actions: the original policy may be random or depend on the batch size."""
 
-    def __init__(self, actions: NDArray[np.float64]) -> None:
+    def __init__(self, actions: FloatArray) -> None:
         self.actions: Iterator[NDArray[Any]] = iter(actions)
 
     def predict(

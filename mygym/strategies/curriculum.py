@@ -99,7 +99,7 @@ class Curriculum(Strategy):
         elif variant < self.level:
             self.rehearsed = [*self.rehearsed, success][-self.window :]
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Change the level if the success rates are above or below their limits."""
         rate = _success_rate(self.outcomes)
         is_overdue = self.patience is not None and self.num_timesteps - self.level_start >= self.patience

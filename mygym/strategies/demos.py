@@ -144,7 +144,7 @@ class Demos(Strategy):
             self.schedule = parse("strategy_params.weight", schedule, Range(0), self.config.steps)
             add_loss(self._optimizer(), self._weighted_loss)
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Log the number of demonstrated env steps."""
         self.logger.record("strategy/demonstrated_steps", self.labels.size())
 

@@ -68,7 +68,7 @@ class Distill(Strategy):
                 raise ConfigError(bad_value(f"strategy_params.{name}", value, "1 or more"))
         self._schedule(None)
         self.losses: list[float] = []
-        """Losses since the last `step`."""
+        """Losses since the last `begin_iteration`."""
         self.labels: ImitationBuffer | None = None
         """Observations of the student and answers of the teachers; None if the algorithm stores them."""
 
@@ -110,7 +110,7 @@ class Distill(Strategy):
         raw = observations if self.normalizer is None else self.normalizer.get_original_obs()
         self.labels.add(raw, self.teachers.gaussians() if self.has_gaussians else self.teachers.act(raw))
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Log weight and mean loss."""
         if self.labels is None:
             return

@@ -100,7 +100,7 @@ class EWC(MultiTask):
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
         """Ignore it: the number of steps decides when the next task begins."""
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Begin the next task if the share of the current task is over."""
         index = self._task_at(self.num_timesteps)
         if index != self.index:

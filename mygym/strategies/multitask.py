@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.gradient_bandit import MIN_SHARE, bandit_step, probabilities
 from mygym.strategies.strategy import Strategy
+from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig
@@ -109,7 +109,7 @@ class MultiTask(Strategy):
             self.logits = (1.0 - self.rate) * logits  # forget: the progress of tasks changes over time
             self.baseline += self.rate * (progress - self.baseline)
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Set the share of episodes of each task."""
         if self.sampler == "fair" or self.has_sent_weights:  # fair: the environments alternate tasks without weights
             return
@@ -119,7 +119,7 @@ class MultiTask(Strategy):
         for label, weight in zip(self.labels, weights, strict=True):
             self.logger.record(f"strategy/weight_{label}", weight)
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> FloatArray:
         """Return the share of episodes of each task, `(tasks,)`."""
         count = len(self.tasks)
         uniform = np.full(count, 1.0 / count)
@@ -131,6 +131,6 @@ class MultiTask(Strategy):
         total = progress.sum()
         return MIN_SHARE * uniform + (1.0 - MIN_SHARE) * progress / total if total > 0 else uniform
 
-    def _progress(self) -> NDArray[np.float64]:
+    def _progress(self) -> FloatArray:
         """Return the absolute recent change of each success rate, `(tasks,)`: forgotten tasks are played again."""
         return np.abs(self.fast - self.slow)

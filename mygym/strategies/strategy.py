@@ -50,7 +50,7 @@ class Strategy:
     3. Before anything is written: `requires` (`model` is set).
     4. Once before training: `prepare_env`, `prepare_model`, `prepare_data`.
     5. When training begins: `callbacks`, `create_trainer`; on a resumed run `load_state_dict`.
-    6. During training: `on_step`, `on_episode`, `on_evaluation`, and `step` before every iteration;
+    6. During training: `on_step`, `on_episode`, `on_evaluation`, and `begin_iteration` before every iteration;
        `state_dict` for each checkpoint, `outcome` for each record.
     7. After training: `finish`.
 
@@ -62,7 +62,7 @@ class Strategy:
     """
 
     phase: ClassVar[Literal["rollout", "gradient"]] = "rollout"
-    """Time of the call of `step`: before each rollout, or before the gradient steps after each rollout."""
+    """Time of the call of `begin_iteration`: before each rollout, or before the gradient steps after each rollout."""
 
     identify: Literal["none", "one_hot", "stages"] = "none"
     """Task code that is appended to observations, see `mygym.runs.variants.variant_codes`; unless it is `none`,
@@ -172,7 +172,7 @@ class Strategy:
 
     # 6. During training ---------------------------------------------------------------------------------------------
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Prepare the next iteration, e.g. choose its task. An exception ends the run after a checkpoint is written."""
 
     def on_step(self, observations: Any) -> None:

@@ -42,18 +42,23 @@ def goal_slots(
     return tuple(slots)
 
 
-def index_of_put_down(stages: Sequence[Stage], first: int) -> int | None:
+def index_of_put_down(
+    stages: Sequence[Stage], held_after: Sequence[bool], first: int, predicates: Mapping[str, Predicate]
+) -> int | None:
     """Return the index in the task of the stage that puts the object of a sub-task down; None: no stage does.
 
     Args:
         stages: Stages of the sub-task.
+        held_after: Whether the object is held after each of them.
         first: Index in the task of the sub-task's first stage.
+        predicates: Name → predicate.
     """
-    is_carried = False
-    for index, stage in enumerate(stages, first):
-        if is_carried and "free" in stage.gives and "placed" not in stage.ends:
+    is_carried = was_held = False
+    for index, (stage, is_held) in enumerate(zip(stages, held_after, strict=True), first):
+        stays = not any(name in predicates and predicates[name].places_object for name in stage.ends)
+        if is_carried and was_held and not is_held and stays:
             return index
-        is_carried = stage.stops_above or (is_carried and "placed" not in stage.ends)
+        is_carried, was_held = stage.stops_above or (is_carried and stays), is_held
     return None
 
 

@@ -171,6 +171,24 @@ def _is_excluded(name: str, gives: Sequence[str], predicates: Mapping[str, Predi
     return any(given in predicates[name].excludes or name in predicates[given].excludes for given in gives)
 
 
+def held_after(stages: Sequence[Stage], predicates: Mapping[str, Predicate]) -> tuple[bool, ...]:
+    """Return whether a hand holds the object after each stage of a sub-task.
+
+    Args:
+        stages: Stages of the sub-task.
+        predicates: Name → predicate.
+    """
+    holding: set[str] = set()
+    result = []
+    for stage in stages:
+        holding = {
+            name for name in holding if name not in stage.ends and not _is_excluded(name, stage.gives, predicates)
+        }
+        holding |= {name for name in stage.gives if predicates[name].holds_object}
+        result.append(bool(holding))
+    return tuple(result)
+
+
 def _must_hold(
     givers: dict[str, int], lasting: Sequence[tuple[str, int]], predicates: Mapping[str, Predicate]
 ) -> tuple[tuple[str, int], ...]:

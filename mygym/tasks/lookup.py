@@ -41,8 +41,8 @@ def find_task(composition: str | Sequence[Any]) -> Task:
         task = _task_of_subtasks(tuple(read_subtask(number, item) for number, item in enumerate(composition)))
     else:
         task = _task_of_stages(composition if isinstance(composition, str) else tuple(composition))
-    _ = task.sequence  # checks the grammar
-    check_subgoals(task.subtasks, task.composed)
+    predicates = task.sequence.predicates  # `sequence` checks the grammar
+    check_subgoals(task.subtasks, task.composed, predicates)
     return task
 
 

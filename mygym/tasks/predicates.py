@@ -47,6 +47,14 @@ class Predicate:
     """Predicates that cannot hold together with this predicate."""
     initial: bool = False
     """Whether the predicate holds at a reset, and when a sub-task begins."""
+    moves_object: bool = False
+    """Whether a stage that gives the predicate moves the object; implied by the two below."""
+    holds_object: bool = False
+    """Whether a hand holds the object while the predicate holds."""
+    places_object: bool = False
+    """Whether the object is at the goal while the predicate holds."""
+    strikes_goal: bool = False
+    """Whether the object meets another body at the goal, which is a point of that body."""
     goal: GoalTerm | Callable[[StageBinding], GoalTerm] | None = None
     """Term in goal vectors, or a function that returns the term; None: a flag."""
     help: str = ""
@@ -65,6 +73,10 @@ def register_predicate(
     lasts: bool = False,
     excludes: Iterable[str] = (),
     initial: bool = False,
+    moves_object: bool = False,
+    holds_object: bool = False,
+    places_object: bool = False,
+    strikes_goal: bool = False,
     goal: GoalTerm | Callable[[StageBinding], GoalTerm] | None = None,
     help: str = "",
     override: bool = False,
@@ -83,6 +95,15 @@ def register_predicate(
         lasts: Whether the predicate must keep holding while later sub-tasks act on other objects or parts.
         excludes: Predicates that cannot hold together with this predicate: when either is given, the other ends.
         initial: Whether the predicate holds at a reset, and when a sub-task begins.
+        moves_object: Whether a stage that gives the predicate moves the object, as `launched` does. Later sub-tasks may
+            not move an object that was put onto another, or that other. Implied by the next two.
+        holds_object: Whether a hand holds the object while the predicate holds, as `held` does. If the object is held
+            at the end of a sub-task, its goal is in the air by default; a stage that ends the predicate (by its `ends`,
+            or by a predicate that excludes this one) lets the object go, so its base must be flat.
+        places_object: Whether the object is at the goal while the predicate holds, as `placed` does: goals must have
+            space for the object and, unless it is held, a support; with `onto`, the object is then on its base.
+        strikes_goal: Whether the object meets another body at the goal, as `struck` does: the goal is a point, and
+            needs no space for the object.
         goal: Term in goal vectors, or a function that takes the `StageBinding` and returns the term; None: a flag.
         help: One line; by default the first line of the docstring.
         override: Replace a predicate of the same name.
@@ -99,7 +120,19 @@ def register_predicate(
     def build(begins: Condition) -> Predicate:
         keeps_holding = keeps or (always if event else begins)
         return Predicate(
-            name, begins, keeps_holding, event, lasts, tuple(excludes), initial, goal, help or first_line(begins)
+            name,
+            begins,
+            keeps_holding,
+            event=event,
+            lasts=lasts,
+            excludes=tuple(excludes),
+            initial=initial,
+            moves_object=moves_object or holds_object or places_object,
+            holds_object=holds_object,
+            places_object=places_object,
+            strikes_goal=strikes_goal,
+            goal=goal,
+            help=help or first_line(begins),
         )
 
     return decorator("predicate", name, build=build, allowed="a function", help=help, override=override)
@@ -180,7 +213,7 @@ def still_held(context: StageContext) -> Array:
     return context.finger_contact.any(-1) & between
 
 
-@register_predicate("held", keeps=still_held, excludes=("free",))
+@register_predicate("held", keeps=still_held, excludes=("free",), holds_object=True)
 def held(context: StageContext) -> Array:
     """Every finger presses on the object."""
     touch = context.finger_contact
@@ -219,7 +252,7 @@ def still_placed(context: StageContext) -> Array:
     return at_goal(context) if context.bound.put_down_by is None else at_goal(context) | above_goal(context)
 
 
-@register_predicate("placed", keeps=still_placed, lasts=True, goal=placed_term)
+@register_predicate("placed", keeps=still_placed, lasts=True, places_object=True, goal=placed_term)
 def placed(context: StageContext) -> Array:
     """The object or the part is at the goal; or the object is not put down yet, above the goal and slow."""
     if context.bound.put_down_by is None:
@@ -233,7 +266,7 @@ def still_turned(context: StageContext) -> Array:
     return abs(wrapped(context.object_yaw - context.goal_yaw)) < context.thresholds.slack * context.thresholds.angle
 
 
-@register_predicate("turned", keeps=still_turned, lasts=True, goal=YAW)
+@register_predicate("turned", keeps=still_turned, lasts=True, moves_object=True, goal=YAW)
 def turned(context: StageContext) -> Array:
     """The object has the goal's yaw."""
     return abs(wrapped(context.object_yaw - context.goal_yaw)) < context.thresholds.angle
@@ -256,7 +289,7 @@ def touched(context: StageContext) -> Array:
     return context.state.touch[:, context.bound.object or 0]
 
 
-@register_predicate("launched", keeps=still_launched)
+@register_predicate("launched", keeps=still_launched, moves_object=True)
 def launched(context: StageContext) -> Array:
     """The object has left the reach of the hand at speed, and no link of the robot touches it.
 
@@ -279,7 +312,7 @@ def still_handed(context: StageContext) -> Array:
     return context.state.second_finger_contact[:, context.bound.object or 0].any(-1)
 
 
-@register_predicate("handed", keeps=still_handed)
+@register_predicate("handed", keeps=still_handed, holds_object=True)
 def handed(context: StageContext) -> Array:
     """Every finger of the second hand presses on the object, and no finger of the first."""
     second = context.state.second_finger_contact[:, context.bound.object or 0]
@@ -287,7 +320,7 @@ def handed(context: StageContext) -> Array:
     return second.all(-1) & ~first.any(-1) if second.shape[-1] else context.state.time < 0
 
 
-@register_predicate("struck", event=True, goal=struck_term)
+@register_predicate("struck", event=True, moves_object=True, strikes_goal=True, goal=struck_term)
 def struck(context: StageContext) -> Array:
     """The object meets a body other than the robot at the goal, or the part is at its goal position."""
     if context.bound.part is not None:

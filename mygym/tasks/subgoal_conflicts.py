@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mygym.errors import ConfigError, bad_value
+from mygym.tasks.predicates import Predicate
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask
 
-MOVING_PREDICATES = ("held", "placed", "launched")
-"""Predicates whose stages move the object."""
 
-
-def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stage]]) -> None:
+def check_subgoals(
+    subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stage]], predicates: Mapping[str, Predicate]
+) -> None:
     """Check that an object which was put onto another stays on it, and that each base carries one object.
 
     An object that was put down in an area may be moved again, and so may parts.
@@ -20,6 +20,7 @@ def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stag
     Args:
         subtasks: In their order.
         composed: The stages of each.
+        predicates: Name → predicate.
 
     Raises:
         ConfigError: A sub-task moves an object that an earlier one put onto another, or the base of such an object; or
@@ -27,8 +28,8 @@ def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stag
     """
     bases: dict[str, tuple[str, int]] = {}  # object → its base, and the sub-task that put it there
     for number, (subtask, stages) in enumerate(zip(subtasks, composed, strict=True)):
-        given = {name for stage in stages for name in stage.gives}
-        if subtask.part or not given.intersection(MOVING_PREDICATES):
+        given = [predicates[name] for stage in stages for name in stage.gives]
+        if subtask.part or not any(predicate.moves_object for predicate in given):
             continue
         tops = {base: (top, by) for top, (base, by) in bases.items()}
         if subtask.object in bases:
@@ -46,5 +47,5 @@ def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stag
             why = f"has {top} on it by sub-task {by}, and room for one object"
             allowed = f"another object, such as {top} for a tower, or an area"
             raise ConfigError(bad_value(f"task.{number}.onto", subtask.onto, allowed, why))
-        if subtask.onto and "placed" in given:
+        if subtask.onto and any(predicate.places_object for predicate in given):
             bases[subtask.object] = subtask.onto, number

@@ -14,7 +14,7 @@ from mygym.registry import registry
 from mygym.tasks.binding import GoalSlots, goal_slots, index_of_put_down, led_by
 from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.descriptions import describe_subtask, readable, stage_phrases
-from mygym.tasks.grammar import StageSequence, parse, stage_sequence
+from mygym.tasks.grammar import StageSequence, held_after, parse, stage_sequence
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.validation import check_numbers
@@ -80,6 +80,11 @@ class Task:
         return tuple(parse(subtask.stages) for subtask in self.subtasks)
 
     @cached_property
+    def held_after(self) -> tuple[tuple[bool, ...], ...]:
+        """Whether the object of each sub-task is held after each of its stages."""
+        return tuple(held_after(stages, self.sequence.predicates) for stages in self.composed)
+
+    @cached_property
     def roles(self) -> tuple[str, ...]:
         """Roles of the objects that stages act on or that goals are on, in the order of their slots in `State`."""
         roles: dict[str, None] = {}
@@ -109,7 +114,9 @@ class Task:
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
             target = subtask.part or (self.called(subtask.object) if object_slot is not None else "")
-            put_down_by = index_of_put_down(self.composed[number], len(stage_bindings))
+            put_down_by = index_of_put_down(
+                self.composed[number], self.held_after[number], len(stage_bindings), self.sequence.predicates
+            )
             stage_bindings += [
                 StageBinding(
                     number,
@@ -221,9 +228,7 @@ class Task:
             return (spec.area,) if isinstance(spec.area, str) else spec.area
         if not self._acts_on_object(subtask):
             return ("reach",)
-        given = [name for stage in self.composed[subtask] for name in stage.gives]
-        holds = [name for name in given if name in ("held", "free", "launched")]
-        if not holds or holds[-1] != "held":
+        if not self.held_after[subtask][-1]:
             return (SURFACE,)
         return (AIR, SURFACE) if self.goals_on_surface else (AIR,)
 

@@ -69,7 +69,7 @@ class Forgetful(Strategy):
     def __init__(self) -> None:
         self.steps = 0
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         self.steps += 1
         if self.steps % 2 == 0:
             for parameter in self.model.policy.parameters():
@@ -79,7 +79,7 @@ class Forgetful(Strategy):
 class Moody(Strategy):
     """Draws from an unseeded generator."""
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         import secrets
 
         for parameter in self.model.policy.parameters():

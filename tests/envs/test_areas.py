@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from mygym.envs.areas import check_room
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from mygym.registry import registry
+from mygym.tasks.predicates import at_goal, register_predicate
+from mygym.tasks.stage import register_stage
 from tests.components import HOSTED_QUICKLY
 
 SQUARE = ((-0.1, -0.1), (0.1, 0.1))
@@ -93,6 +97,30 @@ def test_areas_without_room_are_refused(
 )
 def test_areas_with_room_are_accepted(task: Any, workspace: str | None, areas: dict[str, Any]) -> None:
     RobotEnv(task, workspace=workspace, task_params={"areas": areas}).close()
+
+
+@pytest.mark.parametrize(
+    ("properties", "z", "fault"),
+    [
+        ({"places_object": True}, 0.2, "goal of cube at 100% of the points in the air"),
+        ({"places_object": True}, 0.0, None),
+        ({"strikes_goal": True}, 0.2, None),  # a point in the air may be struck
+        ({"strikes_goal": True}, -0.03, "the goal at 100% of the points inside table"),
+        ({}, -0.03, None),
+    ],
+)
+def test_properties_of_user_defined_predicates_demand_room(
+    properties: dict[str, bool], z: float, fault: str | None
+) -> None:
+    sweep = replace(registry("stage").get("push").load(), name="sweep", gives=("swept",))
+    register_stage("sweep", sweep, override=True)
+    register_predicate("swept", **properties, override=True)(at_goal)
+    arguments: dict[str, Any] = {"task": ["approach", "sweep"], "task_params": {"areas": {"surface": box(z, z)}}}
+    if fault is None:
+        RobotEnv(**arguments).close()
+        return
+    with pytest.raises(ConfigError, match=fault):
+        RobotEnv(**arguments).close()
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)

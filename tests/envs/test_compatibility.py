@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from mygym.models.objects import load_object
 from mygym.registry import registry
 from mygym.sim.inference import find_robot, is_installed
 from mygym.tasks.lookup import find_task
+from mygym.tasks.predicates import free, register_predicate
+from mygym.tasks.stage import register_stage
 
 
 def drawer(*to: float) -> list[dict[str, Any]]:
@@ -92,3 +95,13 @@ def test_the_error_for_a_robot_without_gripper_lists_robots_that_can_grasp() -> 
         RobotEnv("pick_and_place", robot="kuka")
     for one_jaw in ("so100", "so101", "z1"):
         assert one_jaw not in str(error.value).replace(",", "").split()
+
+
+def test_a_user_defined_stage_that_lets_an_object_go_needs_a_flat_base() -> None:
+    release = replace(registry("stage").get("drop").load(), name="release", letter="", gives=("let_go",))
+    register_stage("release", release, override=True)
+    register_predicate("let_go", excludes=("held",), override=True)(free)
+    stages = ["approach", "grasp", "move", "release"]
+    with pytest.raises(ConfigError, match=r"task\.0\.onto: 'apple' .*round on top"):
+        RobotEnv([{"stages": stages, "object": "cube", "onto": "apple"}]).close()
+    RobotEnv([{"stages": stages[:3], "object": "cube", "onto": "apple"}]).close()

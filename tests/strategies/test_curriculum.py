@@ -133,7 +133,7 @@ def shares(strategy: Curriculum) -> list[float]:
 def outcomes(strategy: Curriculum, *successes: bool, variant: int | None = None) -> None:
     for success in successes:
         strategy.on_episode(strategy.level if variant is None else variant, success, 0.0)
-    strategy.step()
+    strategy.begin_iteration()
 
 
 def test_levels_follow_success_rates(curriculum: Curriculum) -> None:

@@ -89,7 +89,7 @@ def answers(strategy: Distill) -> Any:
 @pytest.mark.parametrize("algo", slow_except(GRADIENTS, ("ppo", "ppo_runner", "trpo", "sac", "td3").__contains__))
 def test_optimiser_steps_reduce_the_loss(algo: str) -> None:
     with student(algo, ORACLE, weight=1.0) as strategy:
-        strategy.step = lambda: None  # type: ignore[method-assign]  # it would clear the losses
+        strategy.begin_iteration = lambda: None  # type: ignore[method-assign]  # it would clear the losses
         strategy.model.learn(110, callback=StrategyCallback([strategy], lambda: None))
         assert strategy.losses  # from the training of the algorithm
         assert len(answers(strategy)) == 1 + strategy.num_timesteps / 2  # first states, then one for each step

@@ -42,7 +42,7 @@ class Rated(Strategy):
     def prepare_model(self) -> None:
         CALLS.append(f"{self.name} prepares {len(self.training_env.get_attr('labels'))} environments")
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         self.times += 1
         self.model.ent_coef = self.rate * self.times  # type: ignore[attr-defined]
 

@@ -47,8 +47,8 @@ class Recorded(Strategy):
     def prepare_data(self) -> None:
         CALLS.append("prepare_data")
 
-    def step(self) -> None:
-        CALLS.append(f"step {self.num_timesteps}")
+    def begin_iteration(self) -> None:
+        CALLS.append(f"begin_iteration {self.num_timesteps}")
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
         CALLS.append("on_episode")
@@ -66,26 +66,31 @@ def calls() -> None:
     CALLS.clear()
 
 
+def begun() -> list[int]:
+    """Return the env steps at which iterations began."""
+    return [int(call.split()[1]) for call in CALLS if call.startswith("begin_iteration")]
+
+
 def test_the_order_of_calls(tmp_path: Path) -> None:
     register_strategy("recorded")(Recorded)
     mygym.train(config("ppo", tmp_path, strategy="recorded", steps=96))
     assert CALLS[:5] == ["requires", "prepare_env", "prepare_model", "prepare_data", "on_evaluation 0"]
-    assert [call for call in CALLS if call.startswith("step")] == ["step 0", "step 32", "step 64"]
+    assert begun() == [0, 32, 64]
     assert "on_episode" in CALLS
-    assert CALLS.index("step 64") > CALLS.index("on_episode") > CALLS.index("step 0")
+    assert CALLS.index("begin_iteration 64") > CALLS.index("on_episode") > CALLS.index("begin_iteration 0")
 
 
 @pytest.mark.parametrize(("algo", "steps"), [("ppo", [32, 64]), ("ppo_runner", [32, 64])])
-def test_phase_gradient_steps_before_gradient_steps(algo: str, steps: list[int], tmp_path: Path) -> None:
+def test_phase_gradient_begins_an_iteration_before_gradient_steps(algo: str, steps: list[int], tmp_path: Path) -> None:
     register_strategy("before_gradients")(BeforeGradients)
     mygym.train(config(algo, tmp_path, strategy="before_gradients", steps=64))
-    assert [call for call in CALLS if call.startswith("step")] == [f"step {step}" for step in steps]
+    assert begun() == steps
 
 
 @pytest.mark.parametrize("phase", ["rollout", "gradient"])
-def test_an_exception_in_step_ends_the_run_with_a_checkpoint(phase: str, tmp_path: Path) -> None:
+def test_an_exception_in_begin_iteration_ends_the_run_with_a_checkpoint(phase: str, tmp_path: Path) -> None:
     class Failing(Strategy):
-        def step(self) -> None:
+        def begin_iteration(self) -> None:
             if self.num_timesteps >= 64:
                 raise LookupError("not available")
 
@@ -97,7 +102,7 @@ def test_an_exception_in_step_ends_the_run_with_a_checkpoint(phase: str, tmp_pat
     assert run is not None
     assert Result.read(run).status == "failed"  # type: ignore[union-attr]
     assert [path.name for path in (run / "checkpoints").glob("step_*")] == ["step_0000000064"]
-    assert "in step" in (run / "traceback.txt").read_text()
+    assert "in begin_iteration" in (run / "traceback.txt").read_text()
 
 
 CHANGING: list[tuple[str, str, dict[str, Any]]] = [

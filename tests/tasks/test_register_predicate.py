@@ -14,7 +14,7 @@ from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.goal_terms import GoalTerm
 from mygym.tasks.goals import achieved_goal, desired_goal, goal_reached, goal_space
 from mygym.tasks.lookup import find_task
-from mygym.tasks.predicates import find_predicate, register_predicate
+from mygym.tasks.predicates import at_goal, find_predicate, held, register_predicate
 from mygym.tasks.shared import GOAL_SIZES, shared_goal_space
 from mygym.tasks.stage import register_stage
 from tests.tasks.states import PREDICATES, worlds
@@ -88,6 +88,42 @@ def test_an_initial_predicate_holds_at_the_reset() -> None:
     register_predicate("high", initial=True, override=True)(is_high)
     hoist("placed", requires=("high",))
     assert find_task(["hoist"]).sequence.gives == (("placed", 0),)
+
+
+def pinch(**ends: Any) -> list[str]:
+    """Register stages that hold the object by `pinched` in place of `held`; return a composition of them."""
+    stages = {name: registry("stage").get(name).load() for name in ("grasp", "move", "drop")}
+    fields: dict[str, dict[str, Any]] = {
+        "grasp": {"gives": ("pinched",)},
+        "move": {"requires": ("pinched",), "gives": ("there",)},
+        "drop": {"requires": ("pinched",), "gives": ("let_go",), **ends},
+    }
+    for name, stage in stages.items():
+        register_stage(f"my_{name}", replace(stage, name=f"my_{name}", letter="", **fields[name]), override=True)
+    return ["approach", "my_grasp", "my_move", "my_drop"]
+
+
+@pytest.mark.parametrize(("excludes", "ends"), [(("pinched",), ()), ((), ("pinched",))])
+def test_stages_with_user_defined_predicates_hold_the_object_and_put_it_down(
+    excludes: tuple[str, ...], ends: tuple[str, ...]
+) -> None:
+    register_predicate("pinched", holds_object=True, override=True)(held)
+    register_predicate("there", places_object=True, override=True)(at_goal)
+    register_predicate("let_go", excludes=excludes, override=True)(is_high)
+    stages = pinch(ends=ends)
+    carried, released = find_task(stages[:3]), find_task(stages)
+    assert (carried.goal_areas(0), released.goal_areas(0)) == (("air",), ("surface",))
+    assert {binding.put_down_by for binding in carried.stage_bindings} == {None}
+    assert {binding.put_down_by for binding in released.stage_bindings} == {3}
+
+
+def test_a_stage_that_ends_a_predicate_that_places_the_object_carries_it_away() -> None:
+    register_predicate("pinched", holds_object=True, override=True)(held)
+    register_predicate("let_go", excludes=("pinched",), override=True)(is_high)
+    for places, put_down_by in ((True, None), (False, 3)):
+        register_predicate("there", places_object=places, override=True)(at_goal)
+        task = find_task(pinch(ends=("there",)))
+        assert {binding.put_down_by for binding in task.stage_bindings} == {put_down_by}
 
 
 def test_an_event_with_a_term_needs_achieved_later() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.errors import ConfigError
+from mygym.registry import registry
 from mygym.tasks.lookup import find_task
+from mygym.tasks.predicates import at_goal, register_predicate
+from mygym.tasks.stage import register_stage
 from tests.components import TASKS, several, tower
 from tests.tasks.states import SAME_AGAIN
 
@@ -61,6 +65,30 @@ def test_conflicting_sub_goals_are_refused_with_key_and_remedy(composition: Any,
 )
 def test_sub_goals_without_a_conflict_are_accepted(composition: Any) -> None:
     find_task(composition)
+
+
+@pytest.mark.parametrize("properties", [{"moves_object": True}, {"holds_object": True}, {"places_object": True}])
+def test_a_user_defined_predicate_that_moves_objects_undoes_sub_goals(properties: dict[str, bool]) -> None:
+    sweep = replace(registry("stage").get("push").load(), name="sweep", gives=("swept",))
+    register_stage("sweep", sweep, override=True)
+    sequence = [*onto(("cube", "plate")), {"stages": ["approach", "sweep"], "object": "cube"}]
+    register_predicate("swept", override=True)(at_goal)
+    find_task(sequence)
+    register_predicate("swept", **properties, override=True)(at_goal)
+    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' is put onto plate by sub-task 0"):
+        find_task(sequence)
+
+
+def test_a_user_defined_predicate_that_places_objects_occupies_the_base() -> None:
+    carry = replace(registry("stage").get("move").load(), name="carry", letter="", gives=("swept",))
+    register_stage("carry", carry, override=True)
+    stages = ["approach", "grasp", "carry", "drop", "withdraw"]
+    sequence = [{"stages": stages, "object": "cube", "onto": "plate"}, *several("cube")]
+    register_predicate("swept", moves_object=True, override=True)(at_goal)
+    find_task(sequence)
+    register_predicate("swept", places_object=True, override=True)(at_goal)
+    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' is put onto plate by sub-task 0"):
+        find_task(sequence)
 
 
 @given(order=st.permutations(OBJECTS), length=st.integers(2, len(OBJECTS)), first=st.integers(0, 3))

@@ -16,6 +16,7 @@ from mygym.models.objects import ObjectSpec
 from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.object_bodies import add_visual
 from mygym.sim.rendering.appearance import LIGHT
+from mygym.types import FloatArray
 
 Picture = NDArray[np.uint8]
 
@@ -65,9 +66,7 @@ def silhouette(spec: ObjectSpec, width: int, height: int) -> NDArray[np.bool_]:
     return _render(spec, width, height)[1]
 
 
-def _render(
-    spec: ObjectSpec, width: int, height: int
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+def _render(spec: ObjectSpec, width: int, height: int) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return colours `(height, width, 3)`, the mask of the object, and the mask of its shadow."""
     client = connect()
     try:
@@ -78,7 +77,7 @@ def _render(
 
 def _render_in(
     client: int, spec: ObjectSpec, width: int, height: int
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
     low, high = bounds(spec.geoms)
     middle = (low + high) / 2 - spec.inertial.centre
     lift = float(-low[2] + spec.inertial.centre[2])
@@ -88,7 +87,7 @@ def _render_in(
     view = bullet.computeViewMatrixFromYawPitchRoll(target, distance, YAW, PITCH, 0.0, 2)
     projection = bullet.computeProjectionMatrixFOV(FOV, width / height, distance * 0.3, distance * 3.0)
 
-    def capture(view_matrix: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def capture(view_matrix: Sequence[float]) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return colours, and the mask of the object."""
         _, _, pixels, _, segments = bullet.getCameraImage(
             width,
@@ -110,7 +109,7 @@ def _render_in(
     return *capture(view), shaded
 
 
-def _distance(size: NDArray[np.float64], aspect: float) -> float:
+def _distance(size: FloatArray, aspect: float) -> float:
     """Return m from the middle of a box with edges `(3,)` m to the camera whose image it just fills."""
     yaw, pitch = math.radians(YAW), math.radians(PITCH)
     right = np.array([math.cos(yaw), math.sin(yaw), 0.0])

@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mygym.errors import ConfigError, bad_value
 from mygym.models.workspace import CameraSpec
 from mygym.sim.bullet import bullet, redirected
 from mygym.sim.rendering.scene import Scene
 from mygym.sim.world import World
+from mygym.types import FloatArray
 
 IDLE_PERIOD = 0.1
 """s between updates of a window that does not show real time."""
@@ -216,7 +217,7 @@ def _key_name(code: int) -> str:
     return KEYS.get(code) or (chr(code) if 32 < code < 127 else str(code))
 
 
-def _upper_left(camera: CameraSpec) -> NDArray[np.float64]:
+def _upper_left(camera: CameraSpec) -> FloatArray:
     """Return the point `(3,)` m in the world that a camera sees in the upper left."""
     yaw = np.radians(camera.yaw)
     left, up = np.array([-np.cos(yaw), -np.sin(yaw), 0.0]), np.array([0.0, 0.0, 1.0])

@@ -217,7 +217,7 @@ class Mixture(Strategy):
 
     # Training -------------------------------------------------------------------------------------------------------
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         """Decide the passes of the next rollout, and log the usage of the candidates."""
         if self.sampler is not None:
             self._sample(self.sampler)
@@ -246,13 +246,14 @@ class Mixture(Strategy):
             rewards = env.rewards * env.num_envs / steps
             sampler.learn(rewards if env.shown else rewards.mean(keepdims=True))
         env.rewards[:] = 0.0
-        sampler.step()
+        sampler.begin_iteration()
         self.rollout_start = self.num_timesteps
         if sampler.protocol != "single":
             return
         if sampler.drawn is None:
+            allowed = "a call of set_activate_architecture"
             why = f"of sampler {self.sampler_name} has activated no architecture"
-            raise ConfigError(bad_value("step", type(sampler).__name__, "a call of set_activate_architecture", why))
+            raise ConfigError(bad_value("begin_iteration", type(sampler).__name__, allowed, why))
         self._set_routes(sampler.drawn)
 
     def _has_updated_actor(self) -> bool:

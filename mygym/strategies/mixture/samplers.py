@@ -1,7 +1,7 @@
 """Samplers: before each rollout they decide which candidates of a super-network the passes use.
 
-A sampler is a subclass of `Sampler` with `propose`, or with its own `step`. The built-in samplers draw from numpy's
-global generator, whose state checkpoints contain.
+A sampler is a subclass of `Sampler` that defines `propose` or `begin_iteration`. The built-in samplers draw from
+numpy's global generator, whose state checkpoints contain.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import decorator
 from mygym.strategies.gradient_bandit import bandit_step, probabilities
 from mygym.strategies.mixture.protocols import Protocol
+from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.strategies.mixture.forward_state import ForwardState
@@ -29,8 +30,8 @@ class Sampler:
     """Base class of samplers.
 
     A subclass declares its parameters as keyword-only constructor parameters with annotations and defaults; they are
-    the config's `strategy_params.sampler_params`. The strategy `mixture` sets the attributes below, then calls `step`
-    before each rollout and `learn` after each rollout.
+    the config's `strategy_params.sampler_params`. The strategy `mixture` sets the attributes below, then calls
+    `begin_iteration` before each rollout and `learn` after each rollout.
     """
 
     protocol: ClassVar[Protocol] = "single"
@@ -50,14 +51,14 @@ class Sampler:
     """Forward state of the policy's networks."""
     drawn: NDArray[np.int64] | None = None
     """`(rows, layers)`: architectures of the current rollout; None before the first, or under another protocol."""
-    counts: NDArray[np.float64]
+    counts: FloatArray
     """`(layers, candidates)`: number of draws of each candidate."""
 
     def prepare(self) -> None:
         """Create state that depends on `layers`, `candidates` and `rows`; called once."""
 
-    def step(self) -> None:
-        """Decide the passes of the next rollout; by default activate the architectures of `propose`."""
+    def begin_iteration(self) -> None:
+        """Decide the architectures of the next rollout; by default those of `propose`."""
         self.set_activate_architecture(self.propose(self.rows))
 
     def propose(self, count: int) -> ArrayLike:
@@ -66,16 +67,16 @@ class Sampler:
         Args:
             count: Number of environments of the rollout.
         """
-        raise NotImplementedError(f"{type(self).__name__} defines neither propose nor step")
+        raise NotImplementedError(f"{type(self).__name__} defines neither propose nor begin_iteration")
 
-    def learn(self, rewards: NDArray[np.float64]) -> None:
+    def learn(self, rewards: FloatArray) -> None:
         """Learn from the mean reward per step `(rows,)` of each architecture in the rollout that has ended.
 
         Args:
             rewards: `(rows,)`: mean reward per step.
         """
 
-    # For `step` -----------------------------------------------------------------------------------------------------
+    # For `begin_iteration` ------------------------------------------------------------------------------------------
 
     def set_forward_state(self, protocol: Protocol, *, tau: float | None = None) -> None:
         """Set the protocol of the next passes, which must be the `protocol` of the class; `tau`: its temperature.
@@ -131,7 +132,7 @@ class Sampler:
 
     # Records --------------------------------------------------------------------------------------------------------
 
-    def usage(self) -> NDArray[np.float64] | None:
+    def usage(self) -> FloatArray | None:
         """Return the share of each candidate in all draws, `(layers, candidates)`; None before the first draw."""
         total = self.counts.sum(-1, keepdims=True)
         return self.counts / total if total.all() else None
@@ -227,7 +228,7 @@ class DifferentiableSampler(Sampler):
 
     def prepare(self) -> None:
         """Start with equal weights."""
-        self.logits: NDArray[np.float64] = np.zeros((self.layers, self.candidates))
+        self.logits: FloatArray = np.zeros((self.layers, self.candidates))
         self.baseline = 0.0
         """Running mean of the reward of a step."""
 
@@ -241,7 +242,7 @@ class DifferentiableSampler(Sampler):
         columns = [np.random.choice(len(row), size=count, p=row) for row in shares]  # noqa: NPY002
         return np.stack(columns, axis=1)
 
-    def learn(self, rewards: NDArray[np.float64]) -> None:
+    def learn(self, rewards: FloatArray) -> None:
         """Take a step of the gradient bandit.
 
         Args:

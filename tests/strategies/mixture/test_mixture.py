@@ -222,7 +222,7 @@ def test_the_task_in_the_observation_selects_the_candidate(algo: str) -> None:
 def test_only_the_active_candidate_has_gradients() -> None:
     with built("sac", {"by": "sampler", "candidates": 3}) as (_, model, strategy):
         model._setup_learn(10)
-        strategy.step()
+        strategy.begin_iteration()
         active = strategy.sampler.drawn[0, 0]
         batch = {key: torch.as_tensor(array) for key, array in observations(model).items()}
         model.actor.action_log_prob(batch)[1].sum().backward()

@@ -83,7 +83,7 @@ class EvenOnly(Sampler):
     def __init__(self, *, shift: int = 0) -> None:
         self.shift, self.count, self.seen = shift, 0, []
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         self.set_forward_state("single")
         self.set_activate_architecture(np.full(self.layers, (2 * self.count + self.shift) % 4))
         self.count += 1
@@ -94,7 +94,7 @@ class Weighted(Sampler):
 
     protocol = "sum"
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         self.set_forward_state("sum")
         self.set_arch_param(np.eye(self.candidates)[:2].mean(0))
 
@@ -181,7 +181,7 @@ class Mistaken(EvenOnly):
 
     architecture: Any = None
 
-    def step(self) -> None:
+    def begin_iteration(self) -> None:
         if self.architecture is not None:
             self.set_activate_architecture(self.architecture)
 
