@@ -39,11 +39,10 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
         eval_envs = make_eval_envs(plan, stack)
         env = make_vec_env(plan, stack, gui)
 
-        # Model: AlgoClass(*args, **kwargs) with the config's `algo_params` over kwargs.
-        AlgoClass, _args, _kwargs = implemented_combos[plan.config.algo][plan.config.framework]  # noqa: N806
-        model = build_model(plan, env)
+        # Model: AlgoClass(*args, **kwargs); the config's `algo_params` replace the defaults in args and kwargs.
+        combo = implemented_combos[plan.config.algo][plan.config.framework]
+        model = build_model(plan, env, combo)
         load_pretrained(plan, model, env, resumed=start.checkpoint is not None)
-        assert issubclass(type(model), AlgoClass)
         print_notes(plan, eval_envs[0])
         plan = prepare_run(plan, env, model)  # strategies may change the model or collect data before training
 

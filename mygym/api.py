@@ -23,7 +23,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.export import export
-from mygym.registry import registry
+from mygym.registry import implemented_combos, registry
 from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
@@ -101,7 +101,8 @@ def train(
             return start.complete
         eval_envs = env_factory.make_eval_envs(start.plan, stack)
         env = env_factory.make_vec_env(start.plan, stack, gui)
-        model = model_factory.build_model(start.plan, env)
+        combo = implemented_combos[start.plan.config.algo][start.plan.config.framework]
+        model = model_factory.build_model(start.plan, env, combo)
         load_pretrained(start.plan, model, env, resumed=start.checkpoint is not None)
         print_notes(start.plan, eval_envs[0])
         plan = prepare_run(start.plan, env, model)

@@ -30,7 +30,7 @@ def predicate_checks(name: str) -> Iterator[Check]:
     yield Check("loads", lambda: _has_conditions(name))
     yield Check("episode", plays, needs=("loads",))
     yield Check("pure functions", lambda: _is_pure(name, episodes[0]), needs=("episode",))
-    yield Check("keeps what begins", lambda: _keeps(name, episodes[0]), needs=("pure functions",))
+    yield Check("keeps holding", lambda: _keeps(name, episodes[0]), needs=("pure functions",))
     yield Check("excludes", lambda: _excludes(name, episodes[0]), needs=("pure functions",))
 
 

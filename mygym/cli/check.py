@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from mygym.checks import KINDS
+from mygym.checks import CHECKED_KINDS
 from mygym.cli.arguments import command_kind, parse_count, registry_kind
 from mygym.cli.command import JSON, argument, command
 from mygym.cli.output import print_json
@@ -18,7 +18,7 @@ from mygym.registry import registry
 if TYPE_CHECKING:
     from mygym.checks import Outcome
 
-KINDS_IN_WORDS = ", ".join(map(command_kind, KINDS[:-1])) + f" or {command_kind(KINDS[-1])}"
+KINDS_IN_WORDS = ", ".join(map(command_kind, CHECKED_KINDS[:-1])) + f" or {command_kind(CHECKED_KINDS[-1])}"
 
 PARSER = command(
     "mygym check",
@@ -74,8 +74,8 @@ def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
     from mygym.checks import TRAINED
 
     kind = registry_kind(options.kind)
-    if kind not in KINDS:
-        raise ConfigError(bad_value("check", options.kind, map(command_kind, KINDS), "has no checks"))
+    if kind not in CHECKED_KINDS:
+        raise ConfigError(bad_value("check", options.kind, map(command_kind, CHECKED_KINDS), "has no checks"))
     if (options.name is None) != options.all:
         raise ConfigError("check: give either a NAME or --all")
     for flag in ("steps", "framework"):

@@ -10,7 +10,7 @@ from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
-KINDS = ("vision",)
+DATASETS = ("vision",)
 """Values of KIND."""
 
 UNUSED_FLAGS = {"task", "steps", "n_envs", "logdir", "engine", "algo", "framework", "strategy", "reward"}
@@ -62,8 +62,8 @@ episode are in one split. Without `randomize` in the config, light, colors, text
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
-    if options.kind not in KINDS:
-        raise ConfigError(bad_value("dataset", options.kind, KINDS, "is not a kind of data set"))
+    if options.kind not in DATASETS:
+        raise ConfigError(bad_value("dataset", options.kind, DATASETS, "is not a kind of data set"))
     images, splits = parse_count(options.images, "--images"), parse_value(options.splits, "--splits")
     if not isinstance(splits, dict):
         raise ConfigError(bad_value("--splits", options.splits, "a mapping such as {train: 0.9, val: 0.1}"))

@@ -20,6 +20,7 @@ from mygym.config.schedulable import check_schedule, is_scheduled
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at, has, merged
 from mygym.registry import Algorithm, registry
+from mygym.registry.combos import Combo
 from mygym.registry.signatures import REQUIRED, Parameter, parameters, source_location
 
 SECTION = "algo_params"
@@ -38,11 +39,14 @@ class Schema:
         values: Values of `algo_params`; they choose the policy, the optimiser and the feature extractor, and thereby
             parameters of these.
         her: Whether the run uses hindsight replay, which has a special replay buffer.
+        combo: `(AlgoClass, args, kwargs)`; None: that of the registration.
     """
 
-    def __init__(self, entry: Algorithm, values: Mapping[str, Any], her: bool = False) -> None:
+    def __init__(
+        self, entry: Algorithm, values: Mapping[str, Any], her: bool = False, combo: Combo | None = None
+    ) -> None:
         self.entry = entry
-        self.cls, self.args, self.kwargs = entry.combo()
+        self.cls, self.args, self.kwargs = combo or entry.combo()
         self.her = her
         self.known = parameters(self.cls, leave_out=OF_THE_RUN)
         self.policy = self._default_policy()

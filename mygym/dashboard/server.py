@@ -71,7 +71,7 @@ def _serve(
 
     from mygym.dashboard.api import add_api
     from mygym.dashboard.guard import LARGEST_BODY, Guard
-    from mygym.dashboard.pages import add_pages
+    from mygym.dashboard.pages.all_pages import add_pages
     from mygym.dashboard.service import Service, stored_token
 
     service = Service(logdir, slots)

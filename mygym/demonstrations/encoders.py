@@ -27,7 +27,7 @@ from mygym.sim.rendering.thumbnails import class_colors, grid
 COMPONENTS = ("rgbd", "image", "depth")
 """Observation components of the images that an encoder can take."""
 
-KINDS = tuple(NETWORKS)
+ENCODER_KINDS = tuple(NETWORKS)
 """Kinds of encoders."""
 
 LATENTS, MOST_LATENTS = 32, 1024
@@ -44,7 +44,7 @@ def train_encoder(
     data: str | Path,
     *,
     out: str | Path,
-    kind: str = KINDS[0],
+    kind: str = ENCODER_KINDS[0],
     component: str = COMPONENTS[0],
     latents: int | None = None,
     steps: int = 3000,
@@ -78,7 +78,7 @@ def train_encoder(
         KeyboardInterrupt: A signal stops the training; no file remains.
     """
     path, steps, seed = checked_file(out), checked_count(steps, "steps"), checked_seed(seed)
-    for key, value, names in (("kind", kind, KINDS), ("component", component, COMPONENTS)):
+    for key, value, names in (("kind", kind, ENCODER_KINDS), ("component", component, COMPONENTS)):
         if value not in names:
             raise ConfigError(bad_value(key, value, names))
     if kind == "objects" and latents is not None:

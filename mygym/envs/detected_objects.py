@@ -93,7 +93,7 @@ def open_detector(images: ImageParams, world: World) -> Detector:
         why = f"knows {', '.join(detector.objects)}, and not {unknown[0]}"
         raise ConfigError(bad_value(KEY, path, f"a detector of {', '.join(dict.fromkeys(names))}", why))
     if len(set(names)) < len(names) or not names:
-        why = "cannot tell objects of the same name apart" if names else "finds objects, and the task has none"
+        why = "cannot distinguish objects of the same name" if names else "finds objects, and the task has none"
         raise ConfigError(bad_value(KEY, path, "null, or a task with objects of different names", why))
     return detector
 

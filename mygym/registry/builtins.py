@@ -28,7 +28,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "observation": "mygym.tasks.components",
     "reward": "mygym.tasks.rewards",
     "predicate": "mygym.tasks.predicates",
-    "strategy": "mygym.strategies",
+    "strategy": "mygym.strategies.built_in",
     "sampler": "mygym.strategies.mixture.samplers",
     "callback": "mygym.runs.callbacks",
     "randomizer": "mygym.envs.randomizers",

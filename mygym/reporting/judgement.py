@@ -133,7 +133,9 @@ def rejudge(rows: Sequence[Row], sources: Iterable[str | Path], episodes: int | 
     known = [row for row in rows if row.run in runs]
     if not known:
         names = ", ".join(row.run for row in rows) or "no rows"
-        raise ConfigError(bad_value("runs", names, "the folder that holds the runs of the rows", "are not there"))
+        raise ConfigError(
+            bad_value("runs", names, "the folder that holds the runs of the rows", "are not in this folder")
+        )
     return [Repetition(row, judge(runs[row.run], episodes or row.episodes, AGAIN)) for row in known]
 
 

@@ -107,7 +107,7 @@ class DirectoryGuard:
         except OSError as error:
             gone = isinstance(error, FileNotFoundError | NotADirectoryError)
         if gone:
-            raise RunError(f"{self.run}: is gone: it was removed or moved while the run wrote there")
+            raise RunError(f"{self.run}: was removed or moved during the run")
 
     def close(self) -> None:
         """Release the directory."""

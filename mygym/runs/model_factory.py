@@ -12,6 +12,7 @@ from mygym.config.schedulable import schedules
 from mygym.config.schedules import Schedule
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import is_environment
+from mygym.registry.combos import Combo
 from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
 from mygym.runs.buffer_memory import check_memory
@@ -26,12 +27,16 @@ _REFUSALS = (
 """Exceptions that a constructor may raise for invalid arguments."""
 
 
-def build_model(run: Plannable, env: Any) -> Any:
-    """Return the algorithm, constructed from `implemented_combos[algo][framework]` with `algo_params` on top.
+def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
+    """Return the algorithm `AlgoClass(*args, **kwargs)`, with the values of the config's `algo_params`.
+
+    `algo_params` contain the policy in `args` and the values in `kwargs`, unless a layer of the config replaces them.
+    A config holds a class or function by its name; the object of this name comes from `args` and `kwargs`.
 
     Args:
         run: A plan, or a complete config.
         env: Its training environments.
+        combo: `(AlgoClass, args, kwargs)` of `implemented_combos`; None: those of the plan's algorithm.
 
     Raises:
         ConfigError: The class refuses its arguments, or the device is missing.
@@ -42,7 +47,8 @@ def build_model(run: Plannable, env: Any) -> Any:
     from mygym.runs.exploration import gaussian_noise
 
     plan = plan_of(run)
-    config, entry, schema = plan.config, plan.algorithm, plan.schema
+    config, entry = plan.config, plan.algorithm
+    schema = plan.schema if combo is None else Schema(entry, config.algo_params, bool(config.her), combo)
     devices.use(config.framework, config.device, config.threads)
     policy, kwargs = schema.arguments(config.algo_params)
     if is_frozen(schema):

@@ -1,6 +1,7 @@
-"""Built-in strategies, which work with any algorithm. Given as import strings: a class is imported at its first use.
+"""Strategies, which work with any algorithm.
 
 strategy              `Strategy`, the base class
+built_in              table of the built-in strategies
 requirements          requirements of strategies on a run
 curriculum            easier tasks first
 curriculum_levels     built-in levels of a curriculum
@@ -19,31 +20,6 @@ fine_tuning           `bitfit` and `lora`
 low_rank              low-rank changes of linear layers
 """
 
-from mygym.registry import registry
 from mygym.strategies.strategy import Requirement, Strategy, register_strategy
 
 __all__ = ["Requirement", "Strategy", "register_strategy"]
-
-BUILT_IN = {
-    "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),
-    "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; advances by success rate"),
-    "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run with one network"),
-    "ewc": (
-        "mygym.strategies.ewc:EWC",
-        "several tasks one after the other; elastic weight consolidation against forgetting",
-    ),
-    "mixture": (
-        "mygym.strategies.mixture.mixture:Mixture",
-        "several networks in one policy, chosen by stage, task, sampler or gate",
-    ),
-    "demos": ("mygym.strategies.demos:Demos", "demonstrations in replay, as a warm start and as a loss"),
-    "bitfit": ("mygym.strategies.fine_tuning:BitFit", "fine-tuning: trains the biases of a pretrained policy alone"),
-    "lora": (
-        "mygym.strategies.fine_tuning:LoRA",
-        "fine-tuning: trains low-rank changes of a pretrained policy's layers",
-    ),
-    "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert or from trained runs"),
-}
-
-for _name, (_target, _help) in BUILT_IN.items():
-    registry("strategy").register(_name, _target, _help, origin=__file__)

@@ -12,7 +12,7 @@ from mygym.errors import ConfigError, bad_value
 
 LISTS = ("grid", "choice")
 RANGES = ("uniform", "loguniform", "int")
-KINDS = (*LISTS, *RANGES)
+RANGE_WORDS = (*LISTS, *RANGES)
 """Words that make a mapping a range."""
 
 FIXED = ("seed", "logdir", "imports", "strict")
@@ -25,7 +25,7 @@ class Parameter:
 
     path: tuple[str, ...]
     kind: str
-    """One of `KINDS`."""
+    """One of `RANGE_WORDS`."""
     values: tuple[Any, ...]
     """All values of a list; lowest and highest value of another range."""
 
@@ -94,7 +94,7 @@ def _without_ranges(config: Mapping[str, Any], path: tuple[str, ...], parameters
     base: dict[str, Any] = {}
     for name, value in config.items():
         inner = (*path, name)
-        if isinstance(value, Mapping) and not value.keys().isdisjoint(KINDS):
+        if isinstance(value, Mapping) and not value.keys().isdisjoint(RANGE_WORDS):
             parameters.append(_parameter(inner, value))
         elif isinstance(value, Mapping):
             rest = _without_ranges(value, inner, parameters)
@@ -112,7 +112,7 @@ def _refuse_ranges(value: Any, path: tuple[str, ...]) -> None:
         ConfigError: The list has a range.
     """
     for item in value if isinstance(value, list | tuple) else ():
-        if isinstance(item, Mapping) and len(item) == 1 and not item.keys().isdisjoint(KINDS):
+        if isinstance(item, Mapping) and len(item) == 1 and not item.keys().isdisjoint(RANGE_WORDS):
             allowed = "{choice: [[64, 64], [128, 128]]}: a choice of whole lists"
             raise ConfigError(bad_value(".".join(path), item, allowed, "is a range within a list"))
         _refuse_ranges(item, path)
@@ -129,8 +129,8 @@ def _parameter(path: tuple[str, ...], marker: Mapping[str, Any]) -> Parameter:
         why = "is the same in all trials"
         raise ConfigError(bad_value(key, dict(marker), f"a key other than {', '.join(FIXED)}", why))
     kind, content = next(iter(marker.items()))
-    if len(marker) > 1 or kind not in KINDS:
-        raise ConfigError(bad_value(key, dict(marker), f"a single word of {', '.join(KINDS)}", "is not a range"))
+    if len(marker) > 1 or kind not in RANGE_WORDS:
+        raise ConfigError(bad_value(key, dict(marker), f"a single word of {', '.join(RANGE_WORDS)}", "is not a range"))
     if kind in LISTS:
         return Parameter(path, kind, _list(key, kind, content))
     return Parameter(path, kind, _ends(key, kind, content))

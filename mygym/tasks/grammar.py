@@ -199,4 +199,4 @@ def _must_hold(
 
 def _refuse(key: str, typed: str | Sequence[str], why: str) -> None:
     allowed = "stages that follow from each other, e.g. A, AG, AGM, AGMDW, [approach, push]"
-    raise ConfigError(bad_value(key, as_typed(typed), allowed, f"invalid composition: {why}"))
+    raise ConfigError(bad_value(key, as_typed(typed), allowed, f"is an invalid composition: {why}"))

@@ -142,7 +142,7 @@ def test_rows_are_ranked_by_success_then_by_steps(row: Row) -> None:
         (["judge", "unfinished", "--episodes", "0"], "--episodes"),
         (["judge", "--again", "gone.json"], "does not exist"),
         (["judge", "--again", "board.json", "-o", "x.json"], "--again writes no file"),
-        (["judge", "--again", "board.json", "finished"], "are not there"),
+        (["judge", "--again", "board.json", "finished"], "are not in this folder"),
         (["leaderboard", "other.json"], "is no leaderboard"),
         (["leaderboard", "board.json", "--csv", "--json"], "exclude each other"),
     ],

@@ -128,6 +128,19 @@ def test_train_py_exports_the_combos() -> None:
     assert implemented_combos["ppo"]["pytorch"][0].__name__ == "PPO"
 
 
+def test_a_model_is_built_from_the_combo_and_the_config_wins() -> None:
+    AlgoClass, args, kwargs = implemented_combos["ppo"]["pytorch"]  # noqa: N806
+
+    class Subclass(AlgoClass):  # type: ignore[misc,valid-type]
+        pass
+
+    plan = make_plan(overrides={"algo": "ppo", "n_envs": 1, "algo_params": {"gamma": 0.9}})
+    env = make_vec_env(plan)
+    model = build_model(plan, env, (Subclass, args, {**kwargs, "gamma": 0.5}))
+    env.close()
+    assert (type(model), model.gamma) == (Subclass, 0.9)
+
+
 def test_the_command_calls_the_train_function_that_it_gets(tmp_path: Path) -> None:
     called: list[Any] = []
 

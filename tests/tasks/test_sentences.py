@@ -88,7 +88,7 @@ REFUSALS: list[tuple[str, list[str]]] = [
     ("push the drawer", ["'push the drawer', which no stage can do", "open {object}"]),
     ("pick up the cube and put it on the base, then open the door", ["is not what a named task"]),
     ("move the apple to the goal and put it on the plate", ["two goals", "'to the goal'", "'onto plate'"]),
-    ("take the cube, let go of it", ["'AGD' invalid composition"]),
+    ("take the cube, let go of it", ["'AGD' is an invalid composition"]),
 ]
 
 

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
     from mygym.cli.new.request import Request
-    from mygym.cli.new.scaffolds import CHECKED_KINDS, PACKAGES, SCAFFOLDS, new_files
+    from mygym.cli.new.scaffolds import KINDS_TO_CHECK, PACKAGES, SCAFFOLDS, new_files
     from mygym.cli.new.templating import train_command
     from mygym.cli.new.writing import write_new
 
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str]) -> None:
     flag = f"--{TRAIN_FLAGS[kind]} {options.name}" if kind in TRAIN_FLAGS else f"--config configs/{options.name}.yaml"
     if kind == "algo" and request.framework != "pytorch":
         flag += f" --framework {request.framework}"
-    checks = [f"mygym check {checked} {options.name}" for checked in CHECKED_KINDS.get(kind, (kind,))]
+    checks = [f"mygym check {checked} {options.name}" for checked in KINDS_TO_CHECK.get(kind, (kind,))]
     print("\ntrain, check and test it:")
     for line in (f"{train} {flag}", *checks, f"pytest tests/test_{options.name}.py"):
         print(f"  {line}")

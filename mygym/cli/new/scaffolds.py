@@ -31,7 +31,7 @@ SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
 PACKAGES: Mapping[str, Callable[[Request], dict[str, str]]] = {"ros2-node": robot_files.ros2_files}
 """Further kinds, which are not components: packages for a robot."""
 
-CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "stage"), "env": ("task", "workspace")}
+KINDS_TO_CHECK: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "stage"), "env": ("task", "workspace")}
 """Kind → kinds for `mygym check`, if they differ from the kind."""
 
 

@@ -221,7 +221,7 @@ class RunPage:
                     ui.label(finding.evidence)
                     ui.label(f"Try {finding.remedy}").classes("opacity-80")
             if not findings:
-                ui.label("It has learned." if has_learned(logs) else "Nothing found so far.")
+                ui.label("It has learned." if has_learned(logs) else "No findings so far.")
 
     def _fill_config(self) -> None:
         config = self.service.index.config(self.id)

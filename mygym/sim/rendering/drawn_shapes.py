@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mygym.sim.bullet import bullet
 from mygym.sim.rendering.scene import Scene
 
-KINDS = {
+SHAPE_NAMES = {
     bullet.GEOM_BOX: "box",
     bullet.GEOM_SPHERE: "sphere",
     bullet.GEOM_CYLINDER: "cylinder",
@@ -39,13 +39,13 @@ def drawn_shapes(scene: Scene) -> list[DrawnShape]:
     """Return all visual shapes of the robot, the fixtures and the objects."""
     return [
         DrawnShape(
-            _name(body, link), KINDS[kind], tuple(size), file.decode(), tuple(position), tuple(turn), tuple(color)
+            _name(body, link), SHAPE_NAMES[kind], tuple(size), file.decode(), tuple(position), tuple(turn), tuple(color)
         )
         for body, number in scene.bodies()
         for _, link, kind, size, file, position, turn, color, *_ in bullet.getVisualShapeData(
             number, physicsClientId=scene.client
         )
-        if kind in KINDS
+        if kind in SHAPE_NAMES
     ]
 
 
