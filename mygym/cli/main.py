@@ -110,7 +110,7 @@ def _print_version() -> None:
 
 
 def _check_process() -> None:
-    """Refuse what libraries would end with a crash.
+    """Refuse conditions under which libraries would crash.
 
     Raises:
         ConfigError: The current folder was removed, or Python has removed all docstrings.

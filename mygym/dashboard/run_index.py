@@ -48,7 +48,7 @@ def run_id(logdir: Path, run: Path) -> str:
 
 
 class RunIndex:
-    """Runs of a log directory; what has not changed on the disk is not read again.
+    """Runs of a log directory; unchanged files are not read again.
 
     Args:
         logdir: Absolute path.
@@ -89,7 +89,7 @@ class RunIndex:
         return Path(self.get(identifier).record.path)
 
     def progress(self, run: Path) -> list[dict[str, Any]]:
-        """Return the lines of progress.jsonl so far; all browsers share what has been read."""
+        """Return the lines of progress.jsonl so far; all browsers share the lines that were read."""
         with self._lock:
             return self._progress(run / directory.PROGRESS)
 
@@ -105,7 +105,7 @@ class RunIndex:
             return lines
         complete = content[: content.rfind(b"\n") + 1]
         lines = lines + [line for text in complete.splitlines() if isinstance(line := _parsed(text), dict)]
-        if len(self._logs) > 32:  # of runs that nobody watches
+        if len(self._logs) > 32:  # of runs without viewers
             self._logs.pop(next(iter(self._logs)))
         self._logs[path] = offset + len(complete), lines
         return lines

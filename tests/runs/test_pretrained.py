@@ -1,4 +1,4 @@
-"""Runs that start from something trained: what is loaded, what is frozen, and what is refused."""
+"""Runs that start from a trained model: loaded values, frozen layers and refusals."""
 
 from __future__ import annotations
 

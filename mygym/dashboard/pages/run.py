@@ -117,7 +117,7 @@ class RunPage:
         ui.timer(0.1, self._fill_origins, once=True)
 
     def update(self) -> None:
-        """Show the current state of the run; what has not changed is not sent."""
+        """Show the current state of the run; only changes are sent."""
         try:
             entry = self.service.index.get(self.id)
         except MygymError:

@@ -48,8 +48,8 @@ def _bring_to(context: StageContext, position: Array, ee_position: Array) -> Arr
 
 def _offer_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the other hand, as far as it is lifted: else a policy drags it to and fro."""
-    place = _place(context)
-    return from_above(context, place, 0.0, 0.0, carrying_progress(context, place))
+    position = _place(context)
+    return from_above(context, position, 0.0, 0.0, carrying_progress(context, position))
 
 
 def _offer_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:

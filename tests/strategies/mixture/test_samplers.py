@@ -1,4 +1,4 @@
-"""Samplers: what they draw, what they may decide, and that only the candidates that they propose are trained."""
+"""Samplers: their draws and decisions; training of the proposed candidates alone."""
 
 from __future__ import annotations
 
