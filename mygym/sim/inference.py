@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from mygym.errors import AssetError, bad_value
@@ -54,16 +53,6 @@ def inferred_of(name: str) -> tuple[str, ...]:
     """Return one line for each property that `find_robot` infers; empty unless `name` is a URDF."""
     path = Path(registry("robot").get(name).load())
     return infer_robot(path).notes if path.suffix == ".urdf" else ()
-
-
-def is_installed(name: str) -> bool:
-    """Return whether a robot's model is installed; some need an extra."""
-    if not registry("robot").get(name).requires:
-        return True
-    try:
-        return bool(distribution("example-robot-data"))
-    except PackageNotFoundError:
-        return False
 
 
 def infer_robot(urdf: Path) -> Inferred:

@@ -23,7 +23,7 @@ from mygym.models.robot_model import robot_model
 from mygym.models.urdf import inertial, read_joints, read_urdf
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.registry import ASSETS, registry
-from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_installed
+from mygym.sim.inference import find_robot, infer_robot, inferred_of
 from mygym.sim.inspection import collisions
 from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
 from mygym.sim.world import World
@@ -296,7 +296,7 @@ def test_a_linkage_gripper_is_inferred_and_grasps() -> None:
         assert any(env.step(env.expert_action())[4]["is_success"] for _ in range(env.task.horizon))
 
 
-@pytest.mark.skipif(not is_installed("ur5"), reason="needs the extra `robots`")
+@pytest.mark.skipif(bool(registry("robot").get("ur5").missing_extras), reason="needs the extra `robots`")
 @pytest.mark.parametrize("name", ["ur3", "ur5", "ur10"])
 def test_an_inferred_home_has_the_elbow_above_the_table(name: str) -> None:
     with mygym.make_env({"robot": load_robot(name).urdf}) as env:
