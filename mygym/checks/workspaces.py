@@ -16,9 +16,9 @@ from mygym.errors import bad_value
 from mygym.models.objects import load_object
 from mygym.models.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.registry import registry
-from mygym.sim.inference import find_robot
 from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
 from mygym.sim.rendering.camera import Camera
+from mygym.sim.robot_lookup import find_robot
 from mygym.sim.world import World
 from mygym.types import FloatArray
 

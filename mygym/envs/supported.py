@@ -13,7 +13,7 @@ from mygym.models.robot import load_robot, robot_names
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.registry import registry
-from mygym.sim.inference import find_robot
+from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 

@@ -12,7 +12,7 @@ from mygym.envs.supported import combinations, robots_for
 from mygym.errors import ConfigError
 from mygym.models.objects import load_object
 from mygym.registry import registry
-from mygym.sim.inference import find_robot
+from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
 
 
