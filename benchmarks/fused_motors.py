@@ -21,8 +21,7 @@ from mygym.errors import MygymError
 from mygym.fused.arm import ArmModel, BatchArm
 from mygym.fused.arrays import find_arrays
 from mygym.fused.motors import FILE, fitted_accelerations
-from mygym.models.robot import robot_names
-from mygym.sim.inference import is_installed
+from mygym.registry import registry
 from mygym.types import FloatArray
 
 EPISODES, STEPS = 24, 50
@@ -47,7 +46,8 @@ def main() -> None:
     fitted = {name: list(values) for name, values in fitted_accelerations().items()}
     print("| robot | accelerations, rad/s² | tool error, fitted: mean, mm | 95 %, mm | at 60 rad/s²: mean, mm |")
     print("|---|---|---|---|---|")
-    for name in options.robots or [name for name in robot_names() if is_installed(name)]:
+    installed = [entry.name for entry in registry("robot") if entry.built_in and not entry.missing_extras]
+    for name in options.robots or installed:
         try:
             env = RobotEnv("reach", robot=name)
         except MygymError as error:

@@ -16,7 +16,6 @@ from mygym.experts import OraclePolicy
 from mygym.models.workspace import load_workspace, workspace_names
 from mygym.registry import registry
 from mygym.runs.evaluation import evaluate_policy
-from mygym.sim.inference import is_installed
 
 NEEDED = 0.98
 
@@ -42,7 +41,7 @@ def main() -> None:
     combinations, short = 0, 0
     for workspace in options.only or workspace_names():
         for robot in load_workspace(workspace).robots:
-            if not is_installed(robot):
+            if registry("robot").get(robot).missing_extras:
                 continue
             counts = [solved(robot, workspace, control, options.episodes) for control in controls]
             combinations += len(counts)

@@ -19,7 +19,6 @@ from mygym.envs.supported import a_robot_for
 from mygym.experts import make_expert
 from mygym.models.objects import load_object, object_names
 from mygym.registry import registry
-from mygym.sim.inference import is_installed
 from mygym.sim.rendering.camera import Camera
 from mygym.sim.rendering.thumbnails import contact_sheet, grid
 from mygym.tasks.lookup import find_task
@@ -127,7 +126,7 @@ def main(folder: Path) -> None:
     for kind in ("task", "robot", "workspace"):
         (folder / kind).mkdir(exist_ok=True)
         for entry in registry(kind):
-            if entry.built_in and (kind != "robot" or is_installed(entry.name)):
+            if entry.built_in and not entry.missing_extras:
                 Image.fromarray(component(kind, entry.name)).save(folder / kind / f"{entry.name}.jpg", quality=85)
     (folder / "film").mkdir(exist_ok=True)
     for entry in registry("task"):

@@ -33,7 +33,7 @@ from mygym.runs.result import Result
 from mygym.runs.rollouts import rollout_steps
 from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
-from mygym.sim.inference import inferred_of
+from mygym.sim.robot_lookup import inferred_of
 from mygym.strategies.mixture.run_search import search
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
 from mygym.errors import ConfigError
 from mygym.models.base_placement import place_base
+from mygym.models.inference.robots import count_joints
 from mygym.models.objects import load_object
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.sim.inference import count_joints, find_robot
 from mygym.sim.inspection import collisions, reached
 from mygym.sim.rendering.camera import Camera
+from mygym.sim.robot_lookup import find_robot
 from mygym.sim.world import World
 from mygym.types import FloatArray
 

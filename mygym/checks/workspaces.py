@@ -16,9 +16,9 @@ from mygym.errors import bad_value
 from mygym.models.objects import load_object
 from mygym.models.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.registry import registry
-from mygym.sim.inference import find_robot, is_installed
 from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
 from mygym.sim.rendering.camera import Camera
+from mygym.sim.robot_lookup import find_robot
 from mygym.sim.world import World
 from mygym.types import FloatArray
 
@@ -74,8 +74,10 @@ def _world(name: str, robot: str | None = None, objects: int = 0) -> World:
 def _at_home(name: str) -> list[str]:
     """Return the robots that are at home in a workspace and installed; the default robot if it does not load."""
     try:
-        known = registry("robot").names()
-        return [robot for robot in _load(name).robots if robot not in known or is_installed(robot)] or [ROBOT]
+        robots = registry("robot")
+        known = robots.names()
+        at_home = _load(name).robots
+        return [robot for robot in at_home if robot not in known or not robots.get(robot).missing_extras] or [ROBOT]
     except Exception:  # noqa: BLE001  (the check `loads` fails with it)
         return [ROBOT]
 

@@ -110,11 +110,8 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
 
 def _installed(kind: str) -> list[str]:
     """Return the names of a kind; for robots, only names whose model files are installed."""
-    if kind != "robot":
-        return registry(kind).names()
-    from mygym.sim.inference import is_installed
-
-    return [name for name in registry(kind).names() if is_installed(name)]
+    names = registry(kind).names()
+    return [name for name in names if kind != "robot" or not registry(kind).get(name).missing_extras]
 
 
 def _print_outcome(outcome: Outcome) -> None:

@@ -195,9 +195,10 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
 
 def _inferred_robot(urdf: Path) -> dict[str, Any]:
     """Return the robot that `--robot FILE.urdf` infers, with the keys of a robot's YAML file."""
-    from mygym.sim.inference import infer_robot
+    from mygym.models.inference.robots import infer_robot
+    from mygym.sim.primitives import mesh_points
 
-    robot = infer_robot(urdf)
+    robot = infer_robot(urdf, mesh_points)
     values = asdict(robot.spec)
     return {key: values[key] for key in ROBOT_KEYS if values[key] is not None} | {"inferred": list(robot.notes)}
 

@@ -127,8 +127,8 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
         window: Whether to show the world in a window until it is closed, and return None.
     """
     from mygym.models.workspace import load_workspace
-    from mygym.sim.inference import find_robot
     from mygym.sim.inspection import around_robot
+    from mygym.sim.robot_lookup import find_robot
     from mygym.sim.world import World
 
     world = World(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))

@@ -155,10 +155,10 @@ def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
 
 def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     """Return the message for the first mistake: key, value, origin, allowed, nearest."""
-    path, given, allowed, unknown = first_mistake(error)
+    path, given, allowed, kind, _ = first_mistake(error)
     key = dotted(path)
     origin = _origin(key, origins)
-    if unknown:
+    if kind == "unknown":
         names = sorted(_section(path[:-1]).model_fields)
         return bad_value(key, given, names, f"is not a config key ({origin})")
     if key in CHOICES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -25,35 +25,42 @@ ALLOWED: Mapping[str, str] = {
 }
 """Error type of pydantic → allowed values in words, for error types whose message names Python types."""
 
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""Error types of pydantic for an unknown key of a model, and of a dataclass."""
+
 
 class Mistake(NamedTuple):
-    """An invalid value, or an unknown key."""
+    """An invalid or missing value, or an unknown key."""
 
     path: tuple[str | int, ...]
     """Keys, and indices in lists."""
     given: Any
     allowed: str
-    unknown: bool = False
-    """Whether the last key of `path` is unknown."""
+    """Allowed values in the words of configs; empty for an unknown key."""
+    kind: Literal["invalid", "unknown", "missing", "short"] = "invalid"
+    """`unknown`: the last key of `path`; `missing`: the value; `short`: a list."""
+    needed: str = ""
+    """Allowed values in the words of descriptions: pydantic's, or the length of a list."""
 
 
 def first_mistake(error: ValidationError) -> Mistake:
     """Return the mistake to report: an unknown key first; for a union type, the branch that matches best."""
     errors = error.errors(include_url=False)
-    first = next((detail for detail in errors if detail["type"] == "extra_forbidden"), errors[0])
-    if first["type"] == "extra_forbidden":
-        return Mistake(tuple(first["loc"]), first["loc"][-1], "", unknown=True)
+    # A misspelt key is reported as missing, too.
+    first = next((detail for detail in errors if detail["type"] in UNKNOWN), errors[0])
+    if first["type"] in UNKNOWN:
+        return Mistake(tuple(first["loc"]), first["loc"][-1], "", "unknown")
     of_union = [detail for detail in errors if detail["loc"][:1] == first["loc"][:1] and _path(detail) != detail["loc"]]
     candidates = of_union if first in of_union else [first]
     deepest = max(candidates, key=lambda detail: len(_path(detail)))
     path = _path(deepest)
     if deepest["type"] == "missing" and isinstance(path[-1], int):
         wanted = 1 + max(int(detail["loc"][-1]) for detail in errors if detail["loc"][:-1] == deepest["loc"][:-1])
-        return Mistake(path[:-1], deepest["input"], f"a list of {wanted}")
+        return Mistake(path[:-1], deepest["input"], f"a list of {wanted}", "short", f"{wanted} values")
     if deepest["type"] == "missing":
-        return Mistake(path, None, "a value, which is required")
+        return Mistake(path, None, "a value, which is required", "missing")
     words = dict.fromkeys(_allowed(detail) for detail in candidates if _path(detail) == path)
-    return Mistake(path, deepest["input"], " or ".join(words))
+    return Mistake(path, deepest["input"], " or ".join(words), needed=_message(deepest))
 
 
 def _allowed(detail: ErrorDetails) -> str:
@@ -61,8 +68,12 @@ def _allowed(detail: ErrorDetails) -> str:
         return f"a list of at least {detail['ctx']['min_length']}"
     if detail["type"] == "too_long":
         return f"a list of at most {detail['ctx']['max_length']}"
-    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    message = _message(detail)
     return ALLOWED.get(detail["type"], message[:1].lower() + message[1:])
+
+
+def _message(detail: ErrorDetails) -> str:
+    return detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
 
 
 def _path(detail: ErrorDetails) -> tuple[str | int, ...]:

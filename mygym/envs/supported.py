@@ -13,7 +13,7 @@ from mygym.models.robot import load_robot, robot_names
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.registry import registry
-from mygym.sim.inference import find_robot, is_installed
+from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 
@@ -56,7 +56,8 @@ def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
     """Yield the installed robots of a workspace that can do a task."""
     for robot, home in load_workspace(registry("workspace").get(workspace).load()).robots.items():
         unsuited = (home or HomeSpec()).unsuited
-        if is_installed(robot) and task.name not in unsuited and can_do(_spec(robot), task):
+        installed = not registry("robot").get(robot).missing_extras
+        if installed and task.name not in unsuited and can_do(_spec(robot), task):
             yield robot
 
 

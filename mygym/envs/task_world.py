@@ -14,7 +14,7 @@ from mygym.envs.home import check_home
 from mygym.envs.placement import moving_distractors
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.sim.inference import find_robot
+from mygym.sim.robot_lookup import find_robot
 from mygym.sim.world import World
 from mygym.tasks.lookup import find_task
 from mygym.tasks.sampling import Area

@@ -4,6 +4,7 @@ assets                 YAML files → validated dataclasses
 robot                  names and loading of robots
 robot_spec             `RobotSpec`, the description of a robot
 robot_validation       checks of a robot's description against its URDF
+inference              inference of robots from bare URDF files
 robot_model            URDF of a robot as it is simulated: tools mounted, other joints locked
 base_placement         base position and home posture of a robot whose description has none
 workspace              workspaces as data

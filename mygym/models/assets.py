@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, TypeAdapter, V
 
 from mygym.config.loading import FastLoader, read_yaml
 from mygym.config.plain import check_plain
+from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import AssetError, ConfigError, bad_value
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -143,24 +144,14 @@ def _adapter(spec: Any) -> TypeAdapter[Any]:
 
 
 def _explain(spec: type[Any], error: ValidationError) -> str:
-    """Return the first problem as a message."""
-    # An unknown key first: a misspelt key is reported as missing, too.
-    problem = min(
-        error.errors(), key=lambda item: item["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
-    )
-    key = ".".join(str(item) for item in problem["loc"])
-    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        allowed = _keys_at(spec, problem["loc"][:-1])
-        return bad_value(f"{key}", str(problem["loc"][-1]), allowed, "is not a key of this file")
-    if problem["type"] == "missing" and isinstance(problem["loc"][-1], int):
-        wanted = 1 + max(int(item["loc"][-1]) for item in error.errors() if item["loc"][:-1] == problem["loc"][:-1])
-        return bad_value(key.rpartition(".")[0], problem["input"], f"{wanted} values", "is too short")
-    if problem["type"] in ("missing", "missing_argument"):
-        return bad_value(
-            key, None, f"a value; the keys are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing"
-        )
-    needed = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    return bad_value(key, problem["input"], needed)
+    """Return the first mistake as a message."""
+    mistake = first_mistake(error)
+    key, keys = dotted(mistake.path), _keys_at(spec, mistake.path[:-1])
+    if mistake.kind == "unknown":
+        return bad_value(key, str(mistake.given), keys, "is not a key of this file")
+    if mistake.kind == "missing":
+        return bad_value(key, None, f"a value; the keys are {', '.join(keys)}", "is missing")
+    return bad_value(key, mistake.given, mistake.needed, "is too short" if mistake.kind == "short" else "")
 
 
 def _keys_at(spec: Any, location: tuple[int | str, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Physics simulation: modules that use PyBullet, and the inference of robots from URDF files.
+"""Physics simulation with PyBullet.
 
 world               a simulated world: exact reset, step, state
 robot_body          the robot in a client: loading, motors, sensors
@@ -7,9 +7,7 @@ object_bodies       the objects: creation, weight, state, contacts
 moving_distractor   motion of distractors
 collision_shapes    collision shapes made of convex pieces
 primitives          primitive shapes fitted to meshes
-inference           robot descriptions inferred from a URDF, whose meshes Bullet reads
-arm_inference       arm between torso and hand in a URDF
-tool_inference      gripper and tool point inferred from a URDF
+robot_lookup        robots by name, or inferred from a URDF whose meshes Bullet reads
 inspection          collision, joint-travel and reachability queries on a world
 resting             measurement of an undisturbed object
 saved_world         saved states of a world in Bullet's memory

@@ -228,9 +228,9 @@ def _settings(section: Any) -> SweepSettings:
     try:
         return SweepSettings.model_validate(section)
     except ValidationError as error:
-        path, given, allowed, unknown = first_mistake(error)
+        path, given, allowed, kind, _ = first_mistake(error)
         key = dotted((SECTION, *path))
-        if unknown:
+        if kind == "unknown":
             raise ConfigError(bad_value(key, given, sorted(SweepSettings.model_fields), "is not a key")) from None
         raise ConfigError(bad_value(key, given, allowed)) from None
 

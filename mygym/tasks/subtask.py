@@ -84,7 +84,7 @@ def read_subtask(number: int, values: Mapping[str, Any]) -> SubTask:
     try:
         return _ADAPTER.validate_python(dict(values))
     except ValidationError as error:
-        path, given, allowed, _ = first_mistake(error)
+        path, given, allowed, *_ = first_mistake(error)
         raise ConfigError(bad_value(dotted(("task", number, *path)), given, allowed)) from None
     except ConfigError as error:  # `SubTask` does not know its number
         raise ConfigError(f"task.{number}{str(error).removeprefix('task')}") from None

@@ -31,7 +31,7 @@ def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, 
         for number, subtask in enumerate(subtasks):
             read_subtask(number, asdict(subtask))
     except ValidationError as error:
-        path, given, allowed, _ = first_mistake(error)
+        path, given, allowed, *_ = first_mistake(error)
         raise RegistryError(f"task {name}: {bad_value(dotted(path), given, allowed)}") from None
     except ConfigError as error:
         raise RegistryError(f"task {name}: {error}") from None

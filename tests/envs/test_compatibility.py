@@ -13,7 +13,7 @@ from mygym.envs.supported import combinations, robots_for
 from mygym.errors import ConfigError
 from mygym.models.objects import load_object
 from mygym.registry import registry
-from mygym.sim.inference import find_robot, is_installed
+from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicates import free, register_predicate
 from mygym.tasks.stage import register_stage
@@ -48,7 +48,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("keywords", "words"), REFUSED)
 def test_infeasible_tasks_are_refused_with_alternatives(keywords: dict[str, Any], words: list[str]) -> None:
-    if not is_installed(keywords.get("robot", "panda")):
+    if registry("robot").get(keywords.get("robot", "panda")).missing_extras:
         pytest.skip("needs the extra `robots`")
     with pytest.raises(ConfigError) as error:
         RobotEnv(**keywords).close()

@@ -18,14 +18,15 @@ import mygym
 from mygym.checks.path_following import follow_sine
 from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.models import assets
+from mygym.models.inference.robots import infer_robot
 from mygym.models.robot import load_robot
 from mygym.models.robot_model import robot_model
 from mygym.models.urdf import inertial, read_joints, read_urdf
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.registry import ASSETS, registry
-from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_installed
 from mygym.sim.inspection import collisions
 from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
+from mygym.sim.robot_lookup import find_robot, inferred_of
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY, needs_extra
 from tests.worlds import MakeWorld, cube_at, go, two_armed
@@ -296,7 +297,7 @@ def test_a_linkage_gripper_is_inferred_and_grasps() -> None:
         assert any(env.step(env.expert_action())[4]["is_success"] for _ in range(env.task.horizon))
 
 
-@pytest.mark.skipif(not is_installed("ur5"), reason="needs the extra `robots`")
+@pytest.mark.skipif(bool(registry("robot").get("ur5").missing_extras), reason="needs the extra `robots`")
 @pytest.mark.parametrize("name", ["ur3", "ur5", "ur10"])
 def test_an_inferred_home_has_the_elbow_above_the_table(name: str) -> None:
     with mygym.make_env({"robot": load_robot(name).urdf}) as env:
@@ -310,7 +311,7 @@ def test_missing_limits_are_assumed_and_noted(tmp_path: Path) -> None:
     text = re.sub(r' effort="[0-9.]+" velocity="[0-9.]+"', "", text)
     path = tmp_path / "bare.urdf"
     path.write_text(text)
-    inferred = infer_robot(path)
+    inferred = infer_robot(path, mesh_points)
     assert {joint.velocity for joint in inferred.spec.joints} == {1.5}
     assert any("turns at up to 1.5 rad/s; the URDF has no limit" in note for note in inferred.notes)
 

@@ -93,9 +93,10 @@ def _path_from(folder: Path, urdf: Path) -> str:
 
 def _inferred_values(urdf: Path, folder: Path) -> dict[str, str]:
     """Return the values of `robot.yaml.template` that are inferred from a URDF, for a file in `folder`."""
-    from mygym.sim.inference import count_joints, infer_robot
+    from mygym.models.inference.robots import count_joints, infer_robot
+    from mygym.sim.primitives import mesh_points
 
-    robot = infer_robot(urdf)
+    robot = infer_robot(urdf, mesh_points)
     spec = robot.spec
     joints = [
         f"  - {{name: {joint.name}, home: {joint.home:g}, lower: {joint.lower:g}, upper: {joint.upper:g}, "

@@ -115,8 +115,9 @@ def _check_flags(kind: str, options: argparse.Namespace) -> None:
 
 def _print_inferred(urdf: Path) -> None:
     """Print the inferred properties of a robot, which the user should verify."""
-    from mygym.sim.inference import infer_robot
+    from mygym.models.inference.robots import infer_robot
+    from mygym.sim.primitives import mesh_points
 
     print("\ninferred from the URDF; verify these values in the YAML file:")
-    for note in infer_robot(urdf).notes:
+    for note in infer_robot(urdf, mesh_points).notes:
         print(f"  {note}")

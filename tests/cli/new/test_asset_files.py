@@ -11,11 +11,12 @@ from mygym.checks import check
 from mygym.cli.new.request import Request
 from mygym.cli.new.scaffolds import new_files
 from mygym.errors import AssetError
+from mygym.models.inference.robots import infer_robot
 from mygym.models.robot import load_robot
 from mygym.registry import ASSETS
-from mygym.sim.inference import infer_robot
+from mygym.sim.primitives import mesh_points
 from tests.cli.new.conftest import new
-from tests.sim.test_inference import arm, write
+from tests.models.test_inference import arm, write
 
 
 @pytest.mark.parametrize("robot", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
@@ -40,11 +41,11 @@ def test_a_robot_from_a_urdf_has_its_gripper(folder: Path) -> None:
         assert inferred[key] == pytest.approx(shipped[key], abs=0.005), key
 
 
-@pytest.mark.slow  # infers the arm twice; the quick suite has tests/sim/test_inference.py
+@pytest.mark.slow  # infers the arm twice; the quick suite has tests/models/test_inference.py
 def test_a_robot_from_a_urdf_of_a_short_arm_has_its_base_and_the_size_of_its_areas(folder: Path) -> None:
     urdf = write(folder / "short.urdf", arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 2.8)}))
     new("robot", "custom", urdf=urdf)
-    spec, inferred = load_robot(folder / "envs" / "robots" / "custom.yaml"), infer_robot(urdf).spec
+    spec, inferred = load_robot(folder / "envs" / "robots" / "custom.yaml"), infer_robot(urdf, mesh_points).spec
     assert spec.area_scale == inferred.area_scale < 1.0
     assert spec.base_position == inferred.base_position
     assert spec.base_orientation == pytest.approx(inferred.base_orientation, abs=1e-5) != (0.0, 0.0, 0.0, 1.0)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mygym.models.inference.tools import ROTARY_JOINT_TYPES, carried, is_finger
 from mygym.models.urdf import Joint
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
-from mygym.sim.tool_inference import ROTARY_JOINT_TYPES, carried, is_finger
 
 ARM_JOINTS = 3
 """Smallest number of rotary joints of an arm on a torso or before a palm; heads and fingers may have fewer."""

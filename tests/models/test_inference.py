@@ -11,12 +11,13 @@ import pytest
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.models.inference.arms import Arm, infer_arm
+from mygym.models.inference.robots import infer_robot
+from mygym.models.inference.tools import infer_gripper, infer_tool
 from mygym.models.urdf import Joint, read_joints, read_urdf
 from mygym.models.workspace import load_workspace
-from mygym.sim.arm_inference import Arm, infer_arm
-from mygym.sim.inference import infer_robot
 from mygym.sim.inspection import collisions
-from mygym.sim.tool_inference import infer_gripper, infer_tool
+from mygym.sim.primitives import mesh_points
 
 INERTIAL = (
     '<inertial><mass value="0.5"/><inertia ixx="0.002" iyy="0.002" izz="0.002" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -93,7 +94,7 @@ def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Pa
     assert names(result.joints) == SIX
     assert len(result.hand) == 6
     root = read_urdf(path)
-    tool = infer_tool(root, read_joints(root), result.joints, None, result.hand)
+    tool = infer_tool(root, read_joints(root), result.joints, None, result.hand, mesh_points)
     np.testing.assert_allclose(tool.position, (0, 0, 0.14), atol=1e-3)  # 1 cm before the tips
 
 
@@ -121,7 +122,7 @@ def test_fingers_with_fixed_links_that_have_names_of_fingers_are_a_gripper(tmp_p
         links.append(link_of(f"{side}_finger", "arm_6_link", (x, 0, 0.05), "0 1 0", (0, 1)))
         links.append(link_of(f"{side}_finger_tip", f"{side}_finger_link", (0, 0, 0.04)))
     root = read_urdf(write(tmp_path / "a.urdf", links))
-    gripper = infer_gripper(root, read_joints(root), "arm_6_link", [])
+    gripper = infer_gripper(root, read_joints(root), "arm_6_link", [], mesh_points)
     assert gripper is not None
     assert gripper.links == ("left_finger_link", "right_finger_link")
 
@@ -160,7 +161,7 @@ def test_the_expert_reaches_with_an_arm_behind_a_torso_and_with_a_hand(tmp_path:
 def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path) -> None:
     """The arm of 37 cm bends down to -y in the middle of its ranges, so that its base turns to the left."""
     path = write(tmp_path / "a.urdf", arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 2.8)}))
-    inferred = infer_robot(path)
+    inferred = infer_robot(path, mesh_points)
     scale, table = inferred.spec.area_scale, load_workspace("table")
     assert inferred.reaches == 1.0
     assert scale < 1.0
@@ -177,7 +178,7 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
 
 
 def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
-    spec = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root"))).spec
+    spec = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")), mesh_points).spec
     assert spec.area_scale == 1.0
     assert spec.base_orientation == (0.0, 0.0, 0.0, 1.0)
 
@@ -186,7 +187,7 @@ def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
 def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: Path, column: float) -> None:
     """The column is as narrow as a point; the first joint is 10 cm above it, and the floor 70 cm below the table."""
     path = write(tmp_path / "a.urdf", arm("arm", "root", (0, 0, column)))
-    assert (infer_robot(path).spec.base_position[2] == -0.7) == (column == 0.72)
+    assert (infer_robot(path, mesh_points).spec.base_position[2] == -0.7) == (column == 0.72)
     with mygym.make_env({"robot": str(path)}) as env:
         env.reset(seed=0)
         assert collisions(env.world) == []
@@ -202,6 +203,7 @@ def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path:
     root = read_urdf(write(tmp_path / "a.urdf", links))
     chain = infer_arm(read_joints(root)).joints
     assert len(chain) == joints
-    tool = infer_tool(root, read_joints(root), chain, infer_gripper(root, read_joints(root), wrist, []), ())
+    gripper = infer_gripper(root, read_joints(root), wrist, [], mesh_points)
+    tool = infer_tool(root, read_joints(root), chain, gripper, (), mesh_points)
     assert (tool.position[0] == 0.0) == (joints == 5)
     assert tool.position[2] == pytest.approx(0.08, abs=0.01)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
-from mygym.models.robot import load_robot
+from mygym.models.inference.arms import infer_arm
+from mygym.models.inference.tools import MeshReader, infer_gripper, infer_tool
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
 from mygym.models.urdf import Joint, read_joints, read_urdf
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.sim.arm_inference import infer_arm
-from mygym.sim.tool_inference import infer_gripper, infer_tool
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 1.5, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
@@ -39,44 +37,17 @@ class Inferred:
     """Share of the corners of the table's areas that the robot reaches with its tool down."""
 
 
-def find_robot(name: str) -> RobotSpec:
-    """Return the robot of a config's `robot`: a registered name, a YAML file, or a URDF to infer it from.
-
-    Raises:
-        RegistryError: No such name or file.
-        AssetError: The file does not describe a robot.
-    """
-    path = Path(registry("robot").get(name).load())
-    return infer_robot(path).spec if path.suffix == ".urdf" else load_robot(path)
-
-
-def inferred_of(name: str) -> tuple[str, ...]:
-    """Return one line for each property that `find_robot` infers; empty unless `name` is a URDF."""
-    path = Path(registry("robot").get(name).load())
-    return infer_robot(path).notes if path.suffix == ".urdf" else ()
-
-
-def is_installed(name: str) -> bool:
-    """Return whether a robot's model is installed; some need an extra."""
-    if not registry("robot").get(name).requires:
-        return True
-    try:
-        return bool(distribution("example-robot-data"))
-    except PackageNotFoundError:
-        return False
-
-
-def infer_robot(urdf: Path) -> Inferred:
+def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
     """Infer a robot from a URDF: arm, gripper (by names), home and base position.
 
     Raises:
-        AssetError: The file is invalid, has no arm, or a moving link has no mass or inertia.
+        AssetError: The file is invalid, has no arm, a moving link without mass or inertia, or an unreadable mesh.
     """
-    return _infer(urdf.resolve(), urdf.stat().st_mtime_ns if urdf.is_file() else 0)
+    return _infer(urdf.resolve(), urdf.stat().st_mtime_ns if urdf.is_file() else 0, read_mesh)
 
 
 @cache
-def _infer(urdf: Path, modified: int) -> Inferred:
+def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
     root = read_urdf(urdf)
     joints = read_joints(root)
     if not any(joint.kind in MOVING_JOINT_TYPES for joint in joints.values()):
@@ -87,10 +58,10 @@ def _infer(urdf: Path, modified: int) -> Inferred:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
     notes = [f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"]
     specs = tuple(_joint(joint, notes) for joint in chain)
-    gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, notes)
+    gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, notes, read_mesh)
     if arm.hand:
         notes.append(f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still")
-    tool = infer_tool(root, joints, chain, gripper, arm.hand)
+    tool = infer_tool(root, joints, chain, gripper, arm.hand, read_mesh)
     notes.append(f"the tool point at {list(tool.position)} m in {tool.link}")
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +14,13 @@ from mygym.models.robot_model import rest_position
 from mygym.models.robot_spec import EndEffectorSpec, GripperSpec
 from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
 from mygym.models.urdf import Joint, inertial, origin_of
-from mygym.sim.primitives import mesh_points
 from mygym.types import FloatArray
+
+MeshReader = Callable[[str, str], FloatArray]
+"""File name and scale (`1 1 1`) of a mesh → points `(n, 3)` m with the same bounds as the mesh.
+
+It is an argument, because the physics engine reads more formats than this room.
+"""
 
 ROTARY_JOINT_TYPES = ("revolute", "continuous")
 
@@ -47,7 +52,9 @@ def is_finger(joint: Joint) -> bool:
     return "grip" in name or any(word in name or word in joint.child.lower() for word in FINGER_WORDS)
 
 
-def infer_gripper(root: ET.Element, joints: Mapping[str, Joint], wrist: str, notes: list[str]) -> GripperSpec | None:
+def infer_gripper(
+    root: ET.Element, joints: Mapping[str, Joint], wrist: str, notes: list[str], read_mesh: MeshReader
+) -> GripperSpec | None:
     """Return the gripper of the fingers behind a link, or None.
 
     Prismatic fingers with limits are preferred to revolute fingers. One line about the result is added to `notes`.
@@ -64,7 +71,7 @@ def infer_gripper(root: ET.Element, joints: Mapping[str, Joint], wrist: str, not
     ranges = [(joint.lower, joint.upper) if opens_at_upper else (joint.upper, joint.lower) for joint in fingers]
     names = [joint.name for joint in fingers]
     closed, opened = (dict(zip(names, ends, strict=True)) for ends in zip(*ranges, strict=True))
-    tips = _finger_tips(root, joints, wrist, fingers, closed)
+    tips = _finger_tips(root, joints, wrist, fingers, closed, read_mesh)
     if fingers[0].kind == "prismatic":
         width = sum(abs(high - low) for low, high in ranges)
     else:
@@ -84,7 +91,12 @@ def infer_gripper(root: ET.Element, joints: Mapping[str, Joint], wrist: str, not
 
 
 def _finger_tips(
-    root: ET.Element, joints: Mapping[str, Joint], wrist: str, fingers: list[Joint], closed: dict[str, float]
+    root: ET.Element,
+    joints: Mapping[str, Joint],
+    wrist: str,
+    fingers: list[Joint],
+    closed: dict[str, float],
+    read_mesh: MeshReader,
 ) -> dict[str, FloatArray]:
     """Return the links at the finger tips, and the tip `(3,)` m of each in its frame.
 
@@ -97,7 +109,7 @@ def _finger_tips(
         if any(other.name in closed for other in carried(joints, joint.child)):
             continue
         for pose in _poses(joints, wrist, closed, joint.child):
-            shapes = [np.zeros((1, 3)), *_shapes(root, joints, joint.child, np.eye(4))]
+            shapes = [np.zeros((1, 3)), *_shapes(root, joints, joint.child, np.eye(4), read_mesh)]
             points = np.concatenate(shapes[1:] or shapes)
             along = (points @ pose[:3, :3].T + pose[:3, 3]) @ direction
             tips[joint.child] = points[along > along.max() - PAD].mean(axis=0)
@@ -173,6 +185,7 @@ def infer_tool(
     arm: Sequence[Joint],
     gripper: GripperSpec | None,
     hand: Sequence[Joint],
+    read_mesh: MeshReader,
 ) -> EndEffectorSpec:
     """Return the tool point: between the closed fingers, or at the end of the hand or the last link; z points to it."""
     wrist = arm[-1].child
@@ -186,11 +199,13 @@ def infer_tool(
         links = gripper.links if gripper else [joint.child for joint in hand]
         poses = [(link, pose) for link in links for pose in _poses(joints, wrist, fingers, link)]
         reaches = [
-            float((points @ direction).max()) for link, pose in poses for points in _shapes(root, joints, link, pose)
+            float((points @ direction).max())
+            for link, pose in poses
+            for points in _shapes(root, joints, link, pose, read_mesh)
         ]
         return _pointing_along(wrist, direction * (max(reaches) - PAD if reaches else float(centre @ direction)))
     link = _behind_fixed(joints, wrist)
-    points = np.concatenate([np.zeros((1, 3)), *_shapes(root, joints, link, np.eye(4))])
+    points = np.concatenate([np.zeros((1, 3)), *_shapes(root, joints, link, np.eye(4), read_mesh)])
     reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
     longest = int((reach - np.roll(reach, 3)).argmax())  # an asymmetric extent
     is_face = reach[2] < SHORTEST_TOOL / 4 and reach[5] > reach[2]  # the body ends at the origin along z: a flange
@@ -228,22 +243,24 @@ def _behind_fixed(joints: Mapping[str, Joint], link: str) -> str:
     return link if child is None else _behind_fixed(joints, child)
 
 
-def _shapes(root: ET.Element, joints: Mapping[str, Joint], link: str, pose: FloatArray) -> Iterator[FloatArray]:
+def _shapes(
+    root: ET.Element, joints: Mapping[str, Joint], link: str, pose: FloatArray, read_mesh: MeshReader
+) -> Iterator[FloatArray]:
     """Yield points `(n, 3)` m on the collision shapes of a link and of all links behind it."""
     for collision in root.findall(f"link[@name='{link}']/collision"):
         shape_pose = pose @ origin_of(collision)
         for shape in collision.findall("geometry/*"):
-            points = _points(shape)
+            points = _points(shape, read_mesh)
             yield points @ shape_pose[:3, :3].T + shape_pose[:3, 3]
     for joint in joints.values():
         if joint.parent == link:
-            yield from _shapes(root, joints, joint.child, pose @ joint.origin)
+            yield from _shapes(root, joints, joint.child, pose @ joint.origin, read_mesh)
 
 
-def _points(shape: ET.Element) -> FloatArray:
+def _points(shape: ET.Element, read_mesh: MeshReader) -> FloatArray:
     """Return points `(n, 3)` m with the same bounds as a shape, in the shape's frame."""
     if shape.tag == "mesh":
-        return mesh_points(shape.get("filename", ""), shape.get("scale", "1 1 1"))
+        return read_mesh(shape.get("filename", ""), shape.get("scale", "1 1 1"))
     radius, length = float(shape.get("radius", "0")), float(shape.get("length", "0"))
     half = np.array([radius, radius, length / 2])
     if shape.tag == "box":

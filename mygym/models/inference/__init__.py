@@ -1,0 +1,6 @@
+"""Inference of robots from bare URDF files.
+
+robots  description of a robot: arm, gripper, tool point, home and base position
+arms    the arm: the joints between torso and hand
+tools   gripper and tool point
+"""
