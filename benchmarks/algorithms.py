@@ -57,7 +57,7 @@ def default_hash(combo: Combo) -> str:
     """Return the hash of the current default config; rows with a different hash are outdated."""
     from mygym.config import config_hash
     from mygym.runs import built_config, env_factory, model_factory
-    from mygym.runs.resolve_config import from_python
+    from mygym.runs.planning.resolve_config import from_python
 
     resolved = from_python({"algo": combo[0], "framework": combo[1]})
     env = env_factory.make_vec_env(resolved.config)

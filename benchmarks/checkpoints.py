@@ -53,7 +53,7 @@ def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
 def cost(her: bool, repeats: int) -> dict[str, Any]:
     """Measure checkpoints and training in seconds."""
     from mygym.runs import directory, env_factory, model_factory
-    from mygym.runs.plan import plan_from_python
+    from mygym.runs.planning.plan import plan_from_python
     from mygym.runs.result import Result
     from mygym.runs.session import Session
     from mygym.strategies.requirements import prepare_run

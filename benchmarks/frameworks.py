@@ -50,7 +50,7 @@ class Timing:
 def build(algo: str, framework: str) -> Any:
     """Build the model with default settings and environments."""
     from mygym.runs import env_factory, model_factory
-    from mygym.runs.resolve_config import from_python
+    from mygym.runs.planning.resolve_config import from_python
 
     config = from_python({"algo": algo, "framework": framework, "steps": 1_000_000}).config
     return model_factory.build_model(config, env_factory.make_vec_env(config))

@@ -27,7 +27,7 @@ from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.resolve_config import from_python
+from mygym.runs.planning.resolve_config import from_python
 
 TIMES = 5
 SECONDS = 1.0

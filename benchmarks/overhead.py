@@ -62,7 +62,7 @@ def by_hand(algo: str) -> Measurement:
     from mygym.config.hyperparameters import Schema
     from mygym.registry import algorithm
     from mygym.runs.evaluation import TRAINING, episode_seeds
-    from mygym.runs.resolve_config import resolve_config
+    from mygym.runs.planning.resolve_config import resolve_config
 
     torch.set_num_threads(1)
     config = resolve_config(overrides=settings(algo, "unused")).config

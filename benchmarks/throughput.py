@@ -27,7 +27,7 @@ import psutil
 from mygym.config import load_file
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.plan import make_plan
+from mygym.runs.planning.plan import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -28,9 +28,9 @@ from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
 from mygym.runs.loading import find_plan, load
-from mygym.runs.plan import Config, RunPlan, plan_of
+from mygym.runs.planning.plan import Config, RunPlan, plan_of
+from mygym.runs.planning.rollouts import rollout_steps
 from mygym.runs.result import Result
-from mygym.runs.rollouts import rollout_steps
 from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.robot_lookup import inferred_of

@@ -576,7 +576,7 @@ def test_a_worker_that_is_replaced(row: Row, train: Train, before: Any) -> None:
     assert [line["time/replaced_workers"] for line in lines if "time/replaced_workers" in line] == [1]
 
 
-@pytest.mark.slow  # as in tests/runs/test_worker_vec_env.py, in a whole run
+@pytest.mark.slow  # as in tests/runs/vec_envs/test_worker_vec_env.py, in a whole run
 @holds("a worker process dies 3 times without a step in between", "a worker process hangs")
 def test_a_worker_that_is_lost(
     row: Row, train: Train, before: Any, undisturbed_workers: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import RegistryError
 from mygym.registry import Algorithm, Entry
 from mygym.registry.signatures import source_location
-from mygym.runs.parameter_tables import hyperparameters, strategy_parameters, training_parameters
+from mygym.runs.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
 
 RESULT = "algorithms.md"
 

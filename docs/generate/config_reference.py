@@ -12,7 +12,7 @@ from mygym.config import RunConfig
 from mygym.config.layers import flatten
 from mygym.registry.signatures import in_words
 from mygym.runs.built_config import explained
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 
 
 def pages() -> dict[str, str]:

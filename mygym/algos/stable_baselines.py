@@ -12,7 +12,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 from mygym.algos.asymmetric import SACPolicy, TD3Policy
 from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.runs.checkpoints.algorithm_state import Stateful
-from mygym.runs.exploration import gaussian_noise
+from mygym.runs.planning.exploration import gaussian_noise
 
 
 class GaussianExploration:

@@ -9,8 +9,8 @@ from mygym import api
 from mygym.checks.parity import success_rate
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.runs import directory
-from mygym.runs.engines import check_engine, env_arguments
 from mygym.runs.loading import find_plan, load
+from mygym.runs.planning.engines import check_engine, env_arguments
 
 
 @dataclass(frozen=True)

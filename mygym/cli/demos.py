@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
     from mygym.api import demonstrate
     from mygym.demonstrations.keyboard import INSTRUCTIONS, KEYBOARD
     from mygym.runs.loading import is_run
-    from mygym.runs.resolve_config import resolve_config
+    from mygym.runs.planning.resolve_config import resolve_config
 
     of_run = is_run(options.policy)
     unused = set(flags) - {"seed", "imports"}

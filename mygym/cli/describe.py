@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
 def complete_config(name: str, framework: str) -> str:
     """Return the YAML config of an algorithm with every value and `strict: true`."""
     from mygym.runs.built_config import explained
-    from mygym.runs.resolve_config import resolve_config
+    from mygym.runs.planning.resolve_config import resolve_config
 
     resolved = resolve_config(overrides={"algo": name, "framework": framework})
     values = {**explained(resolved).values(), "strict": True}

@@ -91,7 +91,7 @@ def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
     from mygym.config.schedulable import may_be_scheduled
-    from mygym.runs.parameter_tables import hyperparameters, training_parameters
+    from mygym.runs.planning.parameter_tables import hyperparameters, training_parameters
 
     try:
         cls = algorithm.combo()[0]
@@ -118,7 +118,7 @@ def _schedule(entry: Entry, target: Any) -> dict[str, Any]:
 
 
 def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
-    from mygym.runs.parameter_tables import strategy_parameters
+    from mygym.runs.planning.parameter_tables import strategy_parameters
 
     text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
     rows = strategy_parameters(entry.name)
@@ -167,7 +167,7 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
 
 
 def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
-    from mygym.runs.parameter_tables import controller_parameters
+    from mygym.runs.planning.parameter_tables import controller_parameters
 
     return {
         "documentation": (inspect.getdoc(controller) or "").partition("\nArgs:")[0].strip(),

@@ -12,7 +12,7 @@ from mygym.cli.output import print_note
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from mygym.runs.plan import RunPlan
+    from mygym.runs.planning.plan import RunPlan
 
 STEPS = 200
 """Number of timed control steps."""
@@ -33,9 +33,9 @@ def compact(space: Space[Any]) -> str:
 def dry_run(plan: RunPlan) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.envs.supported import support_warning
-    from mygym.runs.buffer_memory import buffer_bytes
     from mygym.runs.env_factory import make_vec_env
     from mygym.runs.model_factory import build_model
+    from mygym.runs.planning.buffer_memory import buffer_bytes
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.weights import parameter_counts
     from mygym.strategies.requirements import prepare_run

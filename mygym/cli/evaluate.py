@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from mygym.api import evaluate
     from mygym.demonstrations.keyboard import INSTRUCTIONS, KEYBOARD
-    from mygym.runs.resolve_config import resolve_config
+    from mygym.runs.planning.resolve_config import resolve_config
 
     if options.policy == KEYBOARD:
         print_note(INSTRUCTIONS)

@@ -106,7 +106,7 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
     """
     from mygym.cli.camera_sheet import camera_sheet, names_for
     from mygym.envs.robot_env import RobotEnv
-    from mygym.runs.engines import env_arguments
+    from mygym.runs.planning.engines import env_arguments
 
     task = {"task": parse_task(scene["task"])} if "task" in scene else {}
     layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})

@@ -17,7 +17,7 @@ from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.runs.directory import is_run
 
 if TYPE_CHECKING:
-    from mygym.runs.plan import RunPlan
+    from mygym.runs.planning.plan import RunPlan
     from mygym.runs.result import Result
 
 PARSER = command(
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         allowed = "--config RUN/config.yaml in place of --resume RUN"
         raise ConfigError(bad_value("train.py", flag, allowed, "is for new runs"))
 
-    from mygym.runs.plan import make_plan
+    from mygym.runs.planning.plan import make_plan
 
     plan = None if options.resume else make_plan(file, flags)
     finetuning = _finetuning(options, plan, file, flags)
@@ -132,7 +132,7 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
         why = "cannot be combined with --resume" if plan is None else f"needs engine fused, not {plan.config.engine}"
         raise ConfigError(bad_value("--finetune-steps", options.finetune_steps, "a new run with --engine fused", why))
     steps = parse_count(options.finetune_steps, "--finetune-steps")
-    from mygym.runs.plan import make_plan
+    from mygym.runs.planning.plan import make_plan
 
     kept = {key: value for key, value in merge_configs(*layers).items() if key not in OF_ENGINE}
     params = {key: plan.config.algo_params[key] for key in OF_POLICY if key in plan.config.algo_params}
@@ -193,8 +193,8 @@ def _print_help(options: argparse.Namespace) -> None:
 
 
 def _print_strategies(strategy: str) -> None:
-    from mygym.runs.parameter_tables import strategy_parameters
-    from mygym.runs.strategies import sections
+    from mygym.runs.planning.parameter_tables import strategy_parameters
+    from mygym.runs.planning.strategies import sections
 
     for name, (section, _) in sections(strategy, {}).items():
         if rows := strategy_parameters(name):
@@ -204,7 +204,7 @@ def _print_strategies(strategy: str) -> None:
 
 def _print_controller(control: str) -> None:
     from mygym.models.controllers import find_controller
-    from mygym.runs.parameter_tables import controller_parameters
+    from mygym.runs.planning.parameter_tables import controller_parameters
 
     name = find_controller(flag_value("control", control)).config.name
     print(f"control of {name}: --set control.NAME=VALUE")
@@ -213,7 +213,7 @@ def _print_controller(control: str) -> None:
 
 def _print_algorithm(config: Mapping[str, Any]) -> None:
     from mygym.registry import algorithm
-    from mygym.runs.parameter_tables import hyperparameters, training_parameters
+    from mygym.runs.planning.parameter_tables import hyperparameters, training_parameters
 
     entry = algorithm(config["algo"], config["framework"])
     tables = {"algo_params": hyperparameters(entry), "training_params": training_parameters(entry)}

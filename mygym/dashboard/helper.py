@@ -108,7 +108,7 @@ def check(config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: A mistake, in the words of the command line.
     """
-    from mygym.runs.plan import make_plan
+    from mygym.runs.planning.plan import make_plan
 
     make_plan(overrides=dict(config))
 
@@ -126,7 +126,7 @@ def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
     """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
     from mygym.config.plain import is_plain
     from mygym.registry import algorithm
-    from mygym.runs.parameter_tables import hyperparameters
+    from mygym.runs.planning.parameter_tables import hyperparameters
 
     rows = hyperparameters(algorithm(algo, framework))
     return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
@@ -136,7 +136,7 @@ def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
 def strategy_parameters(name: str) -> list[dict[str, Any]]:
     """Return a row for each parameter of a strategy."""
     from mygym.config.plain import is_plain
-    from mygym.runs import parameter_tables
+    from mygym.runs.planning import parameter_tables
 
     rows = parameter_tables.strategy_parameters(name)
     return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
@@ -166,7 +166,7 @@ def origins(run: str) -> dict[str, str]:
     workspace and engine would have by itself has that origin; the user has set any other value.
     """
     from mygym.config.layers import flatten
-    from mygym.runs.plan import make_plan
+    from mygym.runs.planning.plan import make_plan
 
     keys = ("algo", "framework", "strategy", "robot", "task", "workspace", "engine", "imports")
     values = load_file(Path(run) / directory.CONFIG)

@@ -24,10 +24,10 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import directory, env_factory, files
-from mygym.runs.engines import env_arguments
 from mygym.runs.evaluation import Predicts
 from mygym.runs.loading import find_plan, is_run, load
-from mygym.runs.plan import Config, RunPlan
+from mygym.runs.planning.engines import env_arguments
+from mygym.runs.planning.plan import Config, RunPlan
 from mygym.runs.result import versions
 from mygym.runs.stop_request import StopRequest
 

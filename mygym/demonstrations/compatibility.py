@@ -11,7 +11,7 @@ from mygym.config import RunConfig
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import env_factory
-from mygym.runs.plan import Plannable, plan_of
+from mygym.runs.planning.plan import Plannable, plan_of
 from mygym.tasks.lookup import find_task
 
 MEANING = ("task", "robot", "workspace", "control", "actions", "image_params")

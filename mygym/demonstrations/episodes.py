@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mygym.config import RunConfig
 from mygym.runs.evaluation import DEMONSTRATION
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.types import FloatArray
 
 Observations = dict[str, NDArray[np.float32]] | NDArray[np.float32]

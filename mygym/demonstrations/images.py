@@ -23,10 +23,10 @@ from mygym.envs.randomizers import ranges
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import files
-from mygym.runs.engines import env_arguments
 from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
 from mygym.runs.loading import find_plan
-from mygym.runs.plan import Config
+from mygym.runs.planning.engines import env_arguments
+from mygym.runs.planning.plan import Config
 from mygym.runs.result import versions
 from mygym.runs.stop_request import StopRequest
 from mygym.tasks.camera_view import Frame

@@ -17,7 +17,7 @@ from mygym.exporting.formats import FLAT, VERSION, inputs_of
 from mygym.models.kinematics import Chain
 from mygym.models.robot_spec import ArmSpec
 from mygym.runs import env_factory
-from mygym.runs.plan import RunPlan
+from mygym.runs.planning.plan import RunPlan
 from mygym.runs.result import Result, versions
 from mygym.tasks.observations import camera_of, find_component
 

@@ -16,7 +16,7 @@ from torch import nn
 from mygym.exporting.formats import ACTION, FLAT, NEXT, START, STATES, inputs_of
 from mygym.exporting.jax_actor import JaxActor
 from mygym.runs.policy import CLIP, EPSILON, Policy
-from mygym.runs.routed_vec_env import without_route
+from mygym.runs.vec_envs.routed_vec_env import without_route
 
 Tensors = dict[str, torch.Tensor]
 

@@ -44,7 +44,7 @@ class Algorithm:
     """Constructor arguments of the dictionary form (`implemented_combos`); None: `(policy, "env")`."""
     help: str = ""
     requires: tuple[str, ...] = ()
-    """Requirements on the environment: names in `mygym.runs.requirements`."""
+    """Requirements on the environment: names in `mygym.runs.planning.requirements`."""
     training_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Training parameters of a `Runner` that differ from the defaults in the signature of its `training`."""
     origin: str = ""

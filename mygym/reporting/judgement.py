@@ -14,10 +14,10 @@ from mygym.errors import ConfigError, bad_value
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
 from mygym.runs import built_config, directory, env_factory, files
-from mygym.runs.derived import changed
 from mygym.runs.evaluation import JUDGE, episode_seeds, evaluate_or_fail, round_robin
 from mygym.runs.loading import find_plan, load
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.derived import changed
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.result import Result, versions
 
 SEED = 0

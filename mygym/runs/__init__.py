@@ -2,29 +2,13 @@
 
 Before the run:
 
-resolve_config         the user's values and the registries → the complete config
-python_values          config values given from Python, as plain data
-config_layers          preferences of algorithm, task, strategies and engine
-hyperparameter_checks  checks of hyperparameters and training parameters
-component_names        check of the names in a config
-derived                values that follow from other values
-buffer_memory          memory of replay buffers
-image_checks           checks of runs whose observations have images
-frozen_encoders        trained encoders as networks: files and checks
-engines                arguments and limits of the engines
-strategies             construction of the strategies
-variants               task variants of a run
-worker_count           choice of the number of worker processes
-parameter_tables       parameters of algorithms, strategies and controllers as rows of a table
-plan                   `RunPlan`, the complete description of a run
+planning               the user's values → complete config and `RunPlan`
 env_factory            environments of a plan
 model_factory          model of a plan
 built_config           config with the values that constructors decide
-requirements           requirements of algorithms on the environment
 devices                devices and threads of the frameworks
-exploration            exploration noise given as a number
+frozen_encoders        trained encoders as networks: files and checks
 pretrained             start from an earlier run
-rollouts               length of a rollout
 
 The run:
 
@@ -40,11 +24,7 @@ final_evaluation       final evaluation and videos
 
 Environments and buffers:
 
-worker_vec_env         environments in worker processes
-worker_process         start, requests and end of a worker process
-worker_main            code of a worker process
-transposed_images      images with the channels first
-routed_vec_env         observations with a route through the networks of a mixture
+vec_envs               vector environments: worker processes, images, routes of mixtures
 variance_floor         normalisation with a floor
 multi_task_her         hindsight replay over several tasks
 imitation_buffer       buffer of observations and teacher actions

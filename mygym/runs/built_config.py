@@ -11,7 +11,7 @@ from mygym.config.plain import is_plain
 from mygym.registry.signatures import parameters
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.plan import Plannable, plan_of
+from mygym.runs.planning.plan import Plannable, plan_of
 
 
 def as_built(resolved: Resolved, model: Any) -> Resolved:

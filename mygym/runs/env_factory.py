@@ -18,11 +18,11 @@ from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import user_files
-from mygym.runs.engines import env_arguments
 from mygym.runs.evaluation import BATCH
-from mygym.runs.plan import Plannable, RunPlan, plan_of
-from mygym.runs.variants import Variant
-from mygym.runs.worker_vec_env import worker_vec_env
+from mygym.runs.planning.engines import env_arguments
+from mygym.runs.planning.plan import Plannable, RunPlan, plan_of
+from mygym.runs.planning.variants import Variant
+from mygym.runs.vec_envs.worker_vec_env import worker_vec_env
 from mygym.sim.rendering.viewer import check_display
 
 MONITORED = ("is_success", "stages_done", "touched", "saturation")
@@ -194,7 +194,7 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
     from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
-    from mygym.runs.transposed_images import TransposedImages
+    from mygym.runs.vec_envs.transposed_images import TransposedImages
 
     env = VecMonitor(env, info_keywords=MONITORED)
     images, numbers = _images_and_numbers(env.observation_space)

@@ -11,7 +11,7 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError
 from mygym.runs import directory, model_factory
 from mygym.runs.evaluation import FINAL, Evaluation, Predicts, episode_seeds, evaluate_policy, round_robin
-from mygym.runs.plan import RunPlan
+from mygym.runs.planning.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of
 from mygym.runs.result import Result
 from mygym.runs.video import FAILURE_PREFIX, record_failure_videos, record_video

@@ -9,7 +9,7 @@ from mygym.config import RunConfig, load_file
 from mygym.errors import ConfigError, RunError
 from mygym.registry import registry
 from mygym.runs import devices, directory, env_factory, model_factory
-from mygym.runs.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
+from mygym.runs.planning.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
 from mygym.runs.result import Result
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import is_environment
 from mygym.registry.combos import Combo
 from mygym.registry.signatures import is_noise, parameters
-from mygym.runs import devices, requirements
-from mygym.runs.buffer_memory import check_memory
+from mygym.runs import devices
 from mygym.runs.evaluation import TRAINING, episode_seeds
 from mygym.runs.frozen_encoders import is_frozen, with_loaded_encoder
-from mygym.runs.plan import Plannable, RunPlan, plan_of
+from mygym.runs.planning import requirements
+from mygym.runs.planning.buffer_memory import check_memory
+from mygym.runs.planning.plan import Plannable, RunPlan, plan_of
 
 _REFUSALS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
@@ -44,7 +45,7 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     from stable_baselines3 import HerReplayBuffer
 
     from mygym.runs import schedule_callback
-    from mygym.runs.exploration import gaussian_noise
+    from mygym.runs.planning.exploration import gaussian_noise
 
     plan = plan_of(run)
     config, entry = plan.config, plan.algorithm

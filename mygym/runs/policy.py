@@ -23,7 +23,7 @@ from mygym.runs.checkpoints.env_state import normalizer_state
 from mygym.runs.directory import BEST_MODEL, BEST_POLICY, POLICY
 from mygym.runs.evaluation import BATCH
 from mygym.runs.files import write_bytes
-from mygym.runs.routed_vec_env import without_route
+from mygym.runs.vec_envs.routed_vec_env import without_route
 from mygym.runs.weights import load_weights, weights
 
 EPSILON = 1e-8

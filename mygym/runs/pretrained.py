@@ -15,7 +15,7 @@ from mygym.runs import directory, model_factory
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.checkpoints.env_state import load_normalizer_state
 from mygym.runs.files import is_file
-from mygym.runs.plan import RunPlan
+from mygym.runs.planning.plan import RunPlan
 from mygym.runs.policy import open_model, read_policy
 from mygym.runs.weights import load_weights, weights
 

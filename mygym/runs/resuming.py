@@ -13,7 +13,7 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs import devices, directory, logs
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.loading import read_config
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.result import Result
 
 MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard", "subprocesses")

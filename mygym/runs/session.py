@@ -26,7 +26,7 @@ from mygym.runs.divergence_callback import DivergenceCallback
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.evaluation_callback import EvaluationCallback, StopTraining
 from mygym.runs.final_evaluation import check_finite, evaluate_finally, record_videos, saved_policy
-from mygym.runs.plan import RunPlan
+from mygym.runs.planning.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.progress_bar import ProgressBarCallback
 from mygym.runs.result import Result, versions

@@ -14,8 +14,8 @@ from mygym.config import Resolved, config_hash
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError
 from mygym.runs import directory, files
-from mygym.runs.plan import Config, RunPlan, plan_from_python, plan_of
-from mygym.runs.python_values import python_values
+from mygym.runs.planning.plan import Config, RunPlan, plan_from_python, plan_of
+from mygym.runs.planning.python_values import python_values
 from mygym.runs.result import Result
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
 
 def _measured(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
     """Return a plan without `auto`."""
-    from mygym.runs.worker_count import with_worker_count  # imports torch
+    from mygym.runs.planning.worker_count import with_worker_count  # imports torch
 
     return with_worker_count(plan, notify)
 

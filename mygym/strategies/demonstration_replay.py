@@ -17,7 +17,7 @@ from stable_baselines3.common.preprocessing import is_image_space, maybe_transpo
 from mygym.demonstrations import Transitions
 from mygym.demonstrations.episodes import Observations
 from mygym.runs.imitation_buffer import ImitationBuffer
-from mygym.runs.routed_vec_env import without_route
+from mygym.runs.vec_envs.routed_vec_env import without_route
 
 
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:

@@ -15,7 +15,7 @@ from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
 from mygym.runs.imitation_buffer import ImitationBuffer
-from mygym.runs.routed_vec_env import without_route
+from mygym.runs.vec_envs.routed_vec_env import without_route
 from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy

@@ -9,8 +9,8 @@ from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.built_config import as_built
-from mygym.runs.plan import Plannable, RunPlan, plan_of
-from mygym.runs.strategies import JOIN, errors_name_section
+from mygym.runs.planning.plan import Plannable, RunPlan, plan_of
+from mygym.runs.planning.strategies import JOIN, errors_name_section
 from mygym.strategies.losses import actor_optimizer
 from mygym.strategies.strategy import Requirement, Strategy
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mygym.config import RunConfig
     from mygym.runs.evaluation import Evaluation
-    from mygym.runs.plan import RunPlan
+    from mygym.runs.planning.plan import RunPlan
 
 S = TypeVar("S")
 
@@ -65,7 +65,7 @@ class Strategy:
     """Time of the call of `begin_iteration`: before each rollout, or before the gradient steps after each rollout."""
 
     identify: Literal["none", "one_hot", "stages"] = "none"
-    """Task code that is appended to observations, see `mygym.runs.variants.variant_codes`; unless it is `none`,
+    """Task code that is appended to observations, see `planning.variants.variant_codes`; unless it is `none`,
     `evaluation_variants` must be the same as `variants`."""
 
     name: str

@@ -11,10 +11,10 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import devices, directory, env_factory
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
-from mygym.runs.engines import env_arguments
 from mygym.runs.loading import config_of_run, load
-from mygym.runs.plan import Plannable, plan_of
-from mygym.runs.variants import Variant
+from mygym.runs.planning.engines import env_arguments
+from mygym.runs.planning.plan import Plannable, plan_of
+from mygym.runs.planning.variants import Variant
 from mygym.strategies.teachers import Oracle, Teacher, Teachers, Trained
 
 KEY = "strategy_params.teacher"

@@ -12,7 +12,7 @@ import numpy as np
 
 from mygym.config import Resolved
 from mygym.errors import ConfigError
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.sweeps.settings import Sweep
 from mygym.sweeps.space import with_values
 

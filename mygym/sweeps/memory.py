@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mygym.config import Resolved
-from mygym.runs.buffer_memory import buffer_bytes
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.plan import plan_of
+from mygym.runs.planning.buffer_memory import buffer_bytes
+from mygym.runs.planning.plan import plan_of
 
 PROCESS = {"pytorch": 450_000_000, "jax": 900_000_000}
 """Framework → bytes of a process with the libraries, a small network and its optimiser."""

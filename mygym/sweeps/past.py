@@ -14,7 +14,7 @@ from mygym.reporting.records import find_runs
 from mygym.reporting.settings import ENDED
 from mygym.runs import directory
 from mygym.runs.built_config import explained
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.result import Result
 from mygym.sweeps import storage, trial_runs
 from mygym.sweeps.objective import judge

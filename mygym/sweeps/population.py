@@ -21,7 +21,7 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
 from mygym.runs import files
 from mygym.runs.branching import branch, changeable
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.sweeps import batch, trial_runs
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep

@@ -14,7 +14,7 @@ from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
 from mygym.registry import algorithm
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.sweeps.objective import Objective, parse_objective
 from mygym.sweeps.space import Parameter, find_parameters, size, with_values
 

@@ -13,7 +13,7 @@ from mygym.cli.arguments import CONFIG_FLAGS
 from mygym.config import load_file
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import algorithm
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.cli.conftest import SHORT_RUN, Command
 from tests.components import ALGORITHMS, COMBOS, slow_except
 from tests.conftest import ROOT

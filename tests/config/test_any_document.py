@@ -34,7 +34,7 @@ from mygym.registry import algorithm, registry
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.files import to_yaml
 from mygym.runs.model_factory import build_model
-from mygym.runs.resolve_config import from_python, resolve_config
+from mygym.runs.planning.resolve_config import from_python, resolve_config
 from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS, known
 from tests.conftest import ROOT
 

@@ -28,7 +28,7 @@ from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, registe
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
 from mygym.registry.signatures import fits
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.runner import Runner
 from tests.components import ALGORITHMS, check, known
 

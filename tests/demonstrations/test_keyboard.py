@@ -17,7 +17,7 @@ from mygym.api import demonstrate, evaluate, load_demonstrations, replay
 from mygym.demonstrations import keyboard
 from mygym.errors import ConfigError, RunError
 from mygym.runs import env_factory
-from mygym.runs.resolve_config import from_python
+from mygym.runs.planning.resolve_config import from_python
 from mygym.sim.rendering import viewer
 
 CODES = {name: code for code, name in viewer.KEYS.items()}

@@ -14,7 +14,7 @@ from mygym.demonstrations.recording import play, replay
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import OraclePolicy, ZeroPolicy
 from mygym.runs import env_factory
-from mygym.runs.resolve_config import from_python
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.video import VideoRecorder
 from tests.components import CONTROLS, TASKS_QUICKLY
 

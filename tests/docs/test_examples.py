@@ -19,8 +19,8 @@ from mygym.config import load_file, merged
 from mygym.config.json_schema import json_schema
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs import env_factory, model_factory
-from mygym.runs.plan import make_plan
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.plan import make_plan
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
 from tests.components import slow_except
 from tests.docs.documents import ROOT

@@ -24,8 +24,8 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
 from mygym.runs import env_factory, model_factory
-from mygym.runs.plan import plan_of
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.plan import plan_of
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.components import ALGORITHMS, CONTROLS, small
 from tests.conftest import ROOT
 from tests.runs.test_resuming import config, stopped

@@ -13,7 +13,7 @@ from mygym.config import config_hash
 from mygym.envs.placement import draw_choice
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import MygymError
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.sim.bullet import bullet, connect
 from mygym.sim.rendering.scene import Scene
 from mygym.tasks.lookup import find_task

@@ -17,7 +17,7 @@ from mygym.errors import ConfigError
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.registry import registry
 from mygym.runs.env_factory import make_env
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 
 RANDOMIZERS = registry("randomizer").names()
 CHANGES: Mapping[str, set[str]] = {

@@ -12,7 +12,7 @@ import pytest
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.runs import env_factory
-from mygym.runs.resolve_config import from_python
+from mygym.runs.planning.resolve_config import from_python
 from mygym.tasks.lookup import find_task
 from tests.components import TASKS
 

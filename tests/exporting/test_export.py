@@ -25,8 +25,8 @@ from mygym.exporting.playing import play
 from mygym.registry import register_algorithm, register_features_extractor, registry
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.files import write_yaml
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.policy import normalizer_of, save_policy
-from mygym.runs.resolve_config import from_python
 from tests.components import small
 
 

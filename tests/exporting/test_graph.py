@@ -20,8 +20,8 @@ from mygym.exporting.formats import FLAT, METADATA, ROWS, VERSION
 from mygym.exporting.graph import acting_graph
 from mygym.registry import resolve
 from mygym.runs import env_factory, model_factory
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.policy import Policy, normalizer_of
-from mygym.runs.resolve_config import from_python
 from mygym.strategies.mixture.protocols import PROTOCOLS
 from tests.components import COMBOS, small
 

@@ -15,7 +15,7 @@ from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.runs import env_factory
 from mygym.runs.evaluation import evaluate_policy
-from mygym.runs.plan import make_plan
+from mygym.runs.planning.plan import make_plan
 from mygym.runs.policy import normalizer_of
 from mygym.runs.variance_floor import FLOOR, MASKED, FlooredMeanStd
 from tests.components import small

@@ -15,7 +15,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, MygymError
 from mygym.models.controllers import EndEffectorDelta, find_controller, register_controller
 from mygym.registry import registry
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.components import CONTROLS
 from tests.worlds import MakeWorld, go
 

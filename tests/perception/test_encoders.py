@@ -33,8 +33,8 @@ from mygym.perception.vae import VAE
 from mygym.perception.vae_training import _linear, measure_vae
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.plan import plan_from_python
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.plan import plan_from_python
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.perception.conftest import Refuses
 from tests.runs.test_images import config
 from tests.runs.test_resuming import stopped

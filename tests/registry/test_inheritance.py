@@ -12,7 +12,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy, MultiInputActor
 import mygym
 from mygym.config.hyperparameters import Schema
 from mygym.registry import Algorithm, algorithm, implemented_combos, register_algorithm
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.components import COMBOS, slow_except, small
 
 FORMS: dict[str, Callable[[type, str], object]] = {

@@ -23,7 +23,7 @@ from mygym.nested import merged
 from mygym.reporting.doctor.diagnosis import RULES, diagnose
 from mygym.reporting.doctor.learning_table import LEARNED, SEVERAL_STAGES, steps_to_learn
 from mygym.reporting.doctor.logs import SUCCESS, RunLogs, read_logs
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.conftest import ROOT
 
 LOGS = Path(__file__).parent / "logs"

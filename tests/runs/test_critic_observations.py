@@ -18,8 +18,8 @@ from mygym.exporting.export import export
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.plan import plan_from_python
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.plan import plan_from_python
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.exporting.test_export import save_run
 
 SMALL: dict[str, Any] = {

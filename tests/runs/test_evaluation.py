@@ -25,8 +25,8 @@ from mygym.runs.evaluation import (
     episode_seeds,
     evaluate_policy,
 )
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.policy import Policy, normalizer_of
-from mygym.runs.resolve_config import from_python
 
 PURPOSES = (TRAINING, EVALUATION, FINAL, EXTRA, DEMONSTRATION, TEST)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -11,10 +11,10 @@ import pytest
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictReplayBuffer
 
-from mygym.runs.buffer_memory import buffer_bytes
 from mygym.runs.checkpoints import replay_log
 from mygym.runs.checkpoints.replay_log import ReplayLog
 from mygym.runs.frame_replay import FrameReplayBuffer
+from mygym.runs.planning.buffer_memory import buffer_bytes
 
 ACTIONS = spaces.Box(-1, 1, (2,), np.float32)
 

@@ -18,12 +18,12 @@ from mygym.algos.image_networks import KeypointExtractor
 from mygym.algos.imitation_policies import Standardizer
 from mygym.config import config_hash
 from mygym.errors import ConfigError
-from mygym.runs.buffer_memory import buffer_bytes
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.frame_replay import FrameReplayBuffer
 from mygym.runs.model_factory import build_model
-from mygym.runs.plan import plan_from_python
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.buffer_memory import buffer_bytes
+from mygym.runs.planning.plan import plan_from_python
+from mygym.runs.planning.resolve_config import resolve_config
 from tests.cli.conftest import Command, mygym_command
 from tests.runs.test_resuming import stopped
 

@@ -22,8 +22,8 @@ from mygym.runs import env_factory, model_factory
 from mygym.runs.checkpoints import receipts
 from mygym.runs.files import write_yaml
 from mygym.runs.loading import load
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.policy import Policy, load_policy, normalizer_of, open_model, save_policy
-from mygym.runs.resolve_config import from_python
 from tests.components import small
 
 

@@ -24,7 +24,7 @@ from mygym.runs.curves import Curves
 from mygym.runs.evaluation import EVALUATION, Evaluation, episode_seeds
 from mygym.runs.result import Result
 from mygym.runs.runner import SEEDS, Loop, Runner
-from mygym.runs.worker_vec_env import worker_vec_env
+from mygym.runs.vec_envs.worker_vec_env import worker_vec_env
 from tests.runs.runners import STEPS, Climber, config, registered, train, with_training
 from tests.runs.test_resuming import stopped
 

@@ -21,7 +21,7 @@ from mygym.config.schedulable import may_be_scheduled, schedules
 from mygym.errors import ConfigError
 from mygym.registry import add_algorithm, algorithm, register_algorithm
 from mygym.runs import env_factory, model_factory
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.runner import Runner
 from mygym.runs.schedule_callback import ScheduleCallback
 from mygym.runs.weights import weights

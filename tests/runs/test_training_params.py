@@ -15,7 +15,7 @@ from mygym.cli.train import main as train_command
 from mygym.config import config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.runs.curves import Curves
-from mygym.runs.resolve_config import from_python
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.runner import Loop, Runner
 from tests.runs.runners import Climber, config, registered
 from tests.runs.test_resuming import stopped

@@ -18,8 +18,8 @@ from mygym.registry import register_algorithm
 from mygym.runs import env_factory, model_factory
 from mygym.runs.checkpoints import pytrees, serialization
 from mygym.runs.checkpoints.algorithm_state import algorithm_state, load_algorithm_state
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.policy import load_policy, save_policy
-from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import load_weights, parameter_counts, weights
 from tests.components import COMBOS, slow_except, small
 from tests.runs.test_resuming import config, differences, stopped

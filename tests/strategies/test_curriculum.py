@@ -16,9 +16,9 @@ import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.runs import env_factory, model_factory
-from mygym.runs.engines import env_arguments
-from mygym.runs.plan import plan_of
-from mygym.runs.resolve_config import from_python, resolve_config
+from mygym.runs.planning.engines import env_arguments
+from mygym.runs.planning.plan import plan_of
+from mygym.runs.planning.resolve_config import from_python, resolve_config
 from mygym.strategies.curriculum import Curriculum
 from mygym.strategies.requirements import prepared
 from mygym.tasks.lookup import find_task

@@ -22,8 +22,8 @@ from mygym.errors import ConfigError
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs import env_factory, model_factory
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.policy import Policy, normalizer_of
-from mygym.runs.resolve_config import from_python
 from mygym.strategies.demonstration_replay import spread
 from mygym.strategies.demos import Demos
 from mygym.strategies.requirements import prepared

@@ -20,7 +20,7 @@ from benchmarks.kills import differences
 from mygym.config import merged
 from mygym.errors import ConfigError
 from mygym.runs import env_factory, model_factory
-from mygym.runs.resolve_config import from_python
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.strategy_callback import StrategyCallback
 from mygym.strategies.distill import Distill
 from mygym.strategies.gaussians import divergence, family, gaussian

@@ -13,7 +13,7 @@ from torch import nn
 
 import mygym
 from mygym.errors import ConfigError
-from mygym.runs.plan import plan_from_python
+from mygym.runs.planning.plan import plan_from_python
 from mygym.strategies.ewc import EWC
 from tests.runs.test_resuming import config
 

@@ -12,9 +12,9 @@ import pytest
 import mygym
 from mygym.errors import ConfigError
 from mygym.runs import env_factory
-from mygym.runs.plan import plan_of
-from mygym.runs.resolve_config import from_python
-from mygym.runs.variants import VARIANT_KEYS
+from mygym.runs.planning.plan import plan_of
+from mygym.runs.planning.resolve_config import from_python
+from mygym.runs.planning.variants import VARIANT_KEYS
 from mygym.strategies.gradient_bandit import MIN_SHARE
 from mygym.strategies.multitask import MultiTask
 from mygym.tasks.components import stage_columns

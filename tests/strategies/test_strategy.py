@@ -15,7 +15,7 @@ from benchmarks.kills import differences
 from mygym.errors import ConfigError, RegistryError, RunError
 from mygym.registry import registry
 from mygym.runs.checkpoints.serialization import can_be_saved
-from mygym.runs.plan import plan_from_python
+from mygym.runs.planning.plan import plan_from_python
 from mygym.runs.result import Result
 from mygym.strategies import Requirement, Strategy, register_strategy
 from tests.components import slow_except

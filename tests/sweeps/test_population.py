@@ -13,7 +13,7 @@ import yaml
 from mygym.config import load_file
 from mygym.errors import ConfigError
 from mygym.reporting import sweep_files
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.sweeps import batch
 from mygym.sweeps.population import Member, _changed, _following
 from mygym.sweeps.run import Report, new_sweep, resume_sweep

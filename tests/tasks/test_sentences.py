@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.tasks.descriptions import readable
 from mygym.tasks.lookup import find_task
 from mygym.tasks.sentences import read_sentence

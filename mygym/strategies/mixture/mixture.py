@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
     from mygym.runs.evaluation import Evaluation
-    from mygym.runs.routed_vec_env import RoutedVecEnv
+    from mygym.runs.vec_envs.routed_vec_env import RoutedVecEnv
     from mygym.strategies.mixture.forward_state import ForwardState
     from mygym.strategies.mixture.routing import ByObservation
 
@@ -146,7 +146,7 @@ class Mixture(Strategy):
         from stable_baselines3.common.policies import ActorCriticPolicy
 
         from mygym.config.hyperparameters import Schema
-        from mygym.runs.routed_vec_env import RoutedVecEnv
+        from mygym.runs.vec_envs.routed_vec_env import RoutedVecEnv
 
         params = self.config.algo_params
         cls = Schema(algorithm(self.config.algo, self.config.framework), params).component(("policy",))
@@ -281,7 +281,7 @@ class Mixture(Strategy):
 
     @property
     def _routed_env(self) -> RoutedVecEnv:
-        from mygym.runs.routed_vec_env import RoutedVecEnv
+        from mygym.runs.vec_envs.routed_vec_env import RoutedVecEnv
 
         env: Any = self.training_env
         while not isinstance(env, RoutedVecEnv):

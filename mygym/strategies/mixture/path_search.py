@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.evaluation import Evaluation
-from mygym.runs.routed_vec_env import without_route
+from mygym.runs.vec_envs.routed_vec_env import without_route
 
 Method = Literal["random", "evolutionary"]
 Path = tuple[int, ...]

@@ -18,7 +18,7 @@ from torch import nn
 
 from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.routed_vec_env import ROUTE, without_route
+from mygym.runs.vec_envs.routed_vec_env import ROUTE, without_route
 from mygym.strategies.mixture.forward_state import ForwardState, Route, route_rows
 from mygym.strategies.mixture.network_slots import (
     linear_layers,

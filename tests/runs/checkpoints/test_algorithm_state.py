@@ -20,7 +20,7 @@ from mygym.runs.checkpoints.env_state import env_state, load_env_state
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.checkpoints.replay_log import ReplayLog
 from mygym.runs.checkpoints.serialization import from_files, to_files
-from mygym.runs.resolve_config import from_python
+from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.weights import weights as weights_of
 from tests.components import COMBOS, known, small
 

@@ -16,10 +16,10 @@ import mygym
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.runs import env_factory, model_factory
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.policy import Policy, load_policy, save_policy
-from mygym.runs.resolve_config import resolve_config
-from mygym.runs.routed_vec_env import ROUTE
 from mygym.runs.strategy_callback import StrategyCallback
+from mygym.runs.vec_envs.routed_vec_env import ROUTE
 from mygym.strategies.mixture.network_slots import acting_supernet, supernets
 from mygym.strategies.mixture.policies import MixturePolicy
 from mygym.strategies.requirements import prepared

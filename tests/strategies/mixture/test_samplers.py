@@ -16,7 +16,7 @@ from mygym.errors import ConfigError, MygymError, RegistryError
 from mygym.registry import registry
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.plan import plan_from_python
+from mygym.runs.planning.plan import plan_from_python
 from mygym.strategies.gradient_bandit import MIN_SHARE, probabilities
 from mygym.strategies.mixture.network_slots import acting_supernet
 from mygym.strategies.mixture.samplers import Sampler, register_sampler

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mygym.runs.plan import RunPlan
+from mygym.runs.planning.plan import RunPlan
 
 
 def rollout_steps(plan: RunPlan) -> int:

@@ -10,8 +10,8 @@ import pytest
 import mygym
 from mygym.config import load_file
 from mygym.errors import ConfigError, RunError
-from mygym.runs import worker_count
-from mygym.runs.plan import RunPlan, make_plan
+from mygym.runs.planning import worker_count
+from mygym.runs.planning.plan import RunPlan, make_plan
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, **rates: float) -> tuple[Any, str]:

@@ -12,8 +12,8 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.models.controllers import find_controller
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.runs.callbacks import check_callbacks
-from mygym.runs.component_names import check_names
-from mygym.runs.config_layers import (
+from mygym.runs.planning.component_names import check_names
+from mygym.runs.planning.config_layers import (
     STRATEGY_KEYS,
     algorithm_layer,
     engine_layer,
@@ -25,19 +25,19 @@ from mygym.runs.config_layers import (
     strategy_run_defaults,
     task_layer,
 )
-from mygym.runs.derived import absolute, changed, derived_values, uses_her
-from mygym.runs.engines import check_engine
-from mygym.runs.hyperparameter_checks import check_hyperparameters, registered_training_params
-from mygym.runs.image_checks import check_critic, check_images
-from mygym.runs.python_values import python_values
-from mygym.runs.requirements import REQUIREMENTS
-from mygym.runs.strategies import (
+from mygym.runs.planning.derived import absolute, changed, derived_values, uses_her
+from mygym.runs.planning.engines import check_engine
+from mygym.runs.planning.hyperparameter_checks import check_hyperparameters, registered_training_params
+from mygym.runs.planning.image_checks import check_critic, check_images
+from mygym.runs.planning.python_values import python_values
+from mygym.runs.planning.requirements import REQUIREMENTS
+from mygym.runs.planning.strategies import (
     ConstructedStrategies,
     errors_name_section,
     join_params,
     without_aliases,
 )
-from mygym.runs.variants import make_variants
+from mygym.runs.planning.variants import make_variants
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import find_component
 from mygym.tasks.rewards import find_reward

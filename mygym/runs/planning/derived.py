@@ -12,7 +12,7 @@ from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
 from mygym.models.controllers import find_controller
 from mygym.registry import DESCRIPTION_SUFFIXES, Algorithm, registry
-from mygym.runs.variants import Variant
+from mygym.runs.planning.variants import Variant
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
 from mygym.tasks.rewards import find_reward

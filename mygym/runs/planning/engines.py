@@ -9,7 +9,7 @@ from mygym.config import RunConfig
 from mygym.envs.fused_support import check_supported
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
-from mygym.runs.variants import Variant
+from mygym.runs.planning.variants import Variant
 
 MOST_IN_BULLET = 1024
 """Largest `n_envs` with engine pybullet, in which each environment takes 30 MB."""

@@ -22,7 +22,7 @@ from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
 from mygym.runs import built_config, env_factory, model_factory
 from mygym.runs.files import write_yaml
-from mygym.runs.resolve_config import from_python, resolve_config
+from mygym.runs.planning.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
 from tests.components import ALGORITHMS, COMBOS, CONTROLS, TASKS, slow_except
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from mygym.config import Resolved, RunConfig
 from mygym.config.hyperparameters import Schema
 from mygym.registry import Algorithm, algorithm
-from mygym.runs.python_values import python_values
-from mygym.runs.resolve_config import resolve_with_strategies
-from mygym.runs.strategies import construct_strategies
-from mygym.runs.variants import Variant, make_variants, variant_codes
+from mygym.runs.planning.python_values import python_values
+from mygym.runs.planning.resolve_config import resolve_with_strategies
+from mygym.runs.planning.strategies import construct_strategies
+from mygym.runs.planning.variants import Variant, make_variants, variant_codes
 
 
 @dataclass(frozen=True)

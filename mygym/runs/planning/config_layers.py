@@ -13,8 +13,8 @@ from mygym.errors import ConfigError, bad_value
 from mygym.nested import common
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.registry.signatures import parameters
-from mygym.runs.derived import plain_distractors
-from mygym.runs.strategies import JOIN, join_params, sections, without_aliases
+from mygym.runs.planning.derived import plain_distractors
+from mygym.runs.planning.strategies import JOIN, join_params, sections, without_aliases
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 from mygym.tasks.task_params import CHANGEABLE

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import mygym
-from mygym.runs.plan import plan_from_python
-from mygym.runs.rollouts import rollout_steps
+from mygym.runs.planning.plan import plan_from_python
+from mygym.runs.planning.rollouts import rollout_steps
 
 SHORT = {
     "n_envs": 2,

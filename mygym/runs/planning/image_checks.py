@@ -10,7 +10,7 @@ from mygym.config.named_components import name_of
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, registry
 from mygym.runs.frozen_encoders import check_frozen, is_frozen
-from mygym.runs.strategies import JOIN
+from mygym.runs.planning.strategies import JOIN
 from mygym.tasks.observations import CRITIC_KEY, camera_components
 
 NATURE_CNN = 36

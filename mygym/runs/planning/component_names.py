@@ -9,7 +9,7 @@ from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.runs.callbacks import check_callbacks
-from mygym.runs.strategies import JOIN
+from mygym.runs.planning.strategies import JOIN
 from mygym.tasks.lookup import find_task
 from mygym.tasks.rewards import find_reward
 

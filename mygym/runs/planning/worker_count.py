@@ -14,8 +14,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mygym.errors import MygymError
 from mygym.runs import env_factory
-from mygym.runs.plan import RunPlan
-from mygym.runs.worker_vec_env import worker_vec_env
+from mygym.runs.planning.plan import RunPlan
+from mygym.runs.vec_envs.worker_vec_env import worker_vec_env
 
 WORTH_MEASURING = 50_000
 """Env steps of a run below which starting workers and the measurement would take longer than the workers save."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.worker_main import full_name
-from mygym.runs.worker_process import UNGUARDED, WorkerProcess, end_workers, signals_blocked
+from mygym.runs.vec_envs.worker_main import full_name
+from mygym.runs.vec_envs.worker_process import UNGUARDED, WorkerProcess, end_workers, signals_blocked
 
 PATIENCE_AT_START = 600.0
 """Time limit for a worker's first answer, s; on few cores, many workers need a while to import and build."""

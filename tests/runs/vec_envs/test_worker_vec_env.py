@@ -23,19 +23,20 @@ import pytest
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry.user_files import user_modules
-from mygym.runs import env_factory, worker_process, worker_vec_env
-from mygym.runs.resolve_config import from_python
+from mygym.runs import env_factory
+from mygym.runs.planning.resolve_config import from_python
+from mygym.runs.vec_envs import worker_process, worker_vec_env
 from tests.components import slow_except
-from tests.runs.worker_envs import Fatal, OddError, Watched, fail, small_env, watched_env
+from tests.runs.vec_envs.worker_envs import Fatal, OddError, Watched, fail, small_env, watched_env
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STILL = np.zeros((2, 3), dtype=np.float32)
 
 
 UNGUARDED = """
 import mygym.errors
 from mygym.envs.robot_env import RobotEnv
-from mygym.runs.worker_vec_env import worker_vec_env
+from mygym.runs.vec_envs.worker_vec_env import worker_vec_env
 
 try:
     worker_vec_env([RobotEnv])
@@ -338,7 +339,7 @@ SCRIPT = """
 import time
 from pathlib import Path
 from mygym.envs.robot_env import RobotEnv
-from mygym.runs import worker_process, worker_vec_env
+from mygym.runs.vec_envs import worker_process, worker_vec_env
 
 class Slow(RobotEnv):
     def work(self):

@@ -15,7 +15,7 @@ from typing import Any
 from mygym.errors import ConfigError, MygymError, RunError, bad_value
 from mygym.registry.user_files import user_modules
 from mygym.runs.stop_request import SIGNALS
-from mygym.runs.worker_main import answer_requests
+from mygym.runs.vec_envs.worker_main import answer_requests
 
 PATIENCE = 60.0
 """Time limit for a worker's answer, s."""
