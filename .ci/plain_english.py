@@ -26,7 +26,7 @@ PRONOUNS = frozenset({"one", "ones", "another", "others", "thing", "things", "wh
 """Words that are no identifier by themselves."""
 
 IN_PROSE = re.compile(
-    rf"\b({'|'.join(sorted(WORDS))}|one's|(?:this|that|the|each|every|which|other) one|ones)\b", re.IGNORECASE
+    rf"\b({'|'.join(sorted(WORDS))}|what|one's|(?:this|that|the|each|every|which|other) one|ones)\b", re.IGNORECASE
 )
 CLAUSE = re.compile(r"(What|Which|Who|How|Where)\b")
 """A first line that begins with one of these names no thing and no action."""

@@ -164,7 +164,7 @@ class TwoPlayers(Runner):
         self.goals[begins] = low + share * (high - low)
 
     def _step(self, loop: Loop) -> None:
-        """Step all environments, and remember what both players have seen."""
+        """Step all environments, and remember the observations of both players."""
         before = {**loop.observations, "desired_goal": self.goals.copy()}
         actions = _act(self.policy, before, self.epsilon)
         observations, _, dones, infos = loop.step(actions)

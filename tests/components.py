@@ -49,7 +49,7 @@ def known(cls: type) -> dict[str, Parameter]:
 
 
 def check(cls: type, values: Mapping[str, Any]) -> None:
-    """Refuse what a class, registered in no special way, would not take."""
+    """Refuse values that a class, registered in no special way, would not take."""
     Schema(Algorithm("untitled", "pytorch", cls), values).check(values)
 
 
@@ -151,7 +151,7 @@ TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda composition: 
 
 
 def traits(task: str) -> Iterator[Any]:
-    """Yield what the code of environments depends on: numbers of arms and objects, a part, gripper, goal sections."""
+    """Yield the traits by which environments differ: numbers of arms and objects, a part, gripper, goal sections."""
     definition = find_task(task)
     yield "arms", definition.arms
     yield "objects", len(definition.roles)

@@ -57,7 +57,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def old_objects() -> None:
-    """Collections of garbage pass over what other modules have left: a second each, after what JAX has compiled."""
+    """Exclude objects of other modules from collections of garbage, which take a second each after JAX has compiled."""
     gc.collect()
     gc.freeze()
 
@@ -123,7 +123,7 @@ def scanned_project() -> None:
 
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
-    """Undo what a test registers."""
+    """Undo the registrations of a test."""
     with isolated():
         yield
 

@@ -898,7 +898,7 @@ def waiting(pipe: int) -> int:
 
 @contextlib.contextmanager
 def standard_error(writer: int) -> Iterator[None]:
-    """Replace standard error by a pipe, which is closed afterwards: the descriptor, and what pytest has replaced."""
+    """Replace standard error by a pipe, which is closed afterwards: the descriptor, and the stream of pytest."""
     kept = os.dup(2), sys.stderr
     os.dup2(writer, 2)
     os.close(writer)

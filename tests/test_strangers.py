@@ -168,7 +168,7 @@ DAMAGES = [halved, emptied, flipped, deleted]
 
 
 def damages(run: Path, count: int, rng: random.Random) -> list[tuple[str, Callable[[Path, random.Random], None]]]:
-    """Files with what happens to them: each file and each kind of damage comes about as often."""
+    """Files with their damage: each file and each kind of damage comes about as often."""
     files = [*sorted(contents(run)), *["config.yaml", "policy.safetensors"] * 2]
     kinds = DAMAGES if count == FEW else [*DAMAGES, flipped, flipped, overwritten, a_folder]
     order = [(file, kind) for file in files for kind in kinds]
@@ -625,7 +625,7 @@ def test_a_pipe_does_not_block(name: str, run: Path) -> None:
 
 
 def put(path: str, value: Any) -> Callable[[Any, Any], object]:
-    """Sets what is at a path of keys and indices in the checkpoint's tree, or in its manifest."""
+    """Sets the value at a path of keys and indices in the checkpoint's tree, or in its manifest."""
 
     def change(tree: Any, manifest: Any) -> None:
         *names, last = path.split("/")

@@ -123,7 +123,7 @@ class Jobs:
         return next((job for job in self.queue.newest() if job.run == str(run) and job.command == "train"), None)
 
     def tick(self) -> None:
-        """Follow the processes, then start what fits."""
+        """Follow the processes, then start the jobs that fit."""
         with self._lock:
             started = self.queue.in_state(STARTED)
             busy = sum(job.cores for job in started if not self._follow(job))

@@ -103,7 +103,7 @@ class Player:
             self._reset()
 
     def frame(self) -> dict[str, Any] | None:
-        """Perform a step if a policy acts; return what is drawn, or None if nothing has moved."""
+        """Perform a step if a policy acts; return the new state of the scene, or None: only changes are sent."""
         from mygym.sim.rendering.drawn_shapes import link_poses
 
         if self.acting:

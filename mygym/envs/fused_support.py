@@ -49,7 +49,7 @@ FIXTURES = {"table"}
 
 
 def check_supported(arguments: Mapping[str, Any]) -> None:
-    """Refuse what the engine cannot represent, before anything is built.
+    """Refuse arguments that the engine cannot represent, before anything is built.
 
     Args:
         arguments: Arguments of `RobotEnv`; absent ones have their defaults.

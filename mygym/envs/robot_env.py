@@ -454,7 +454,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._renderer.image(self._episode.visible_goal(), shadow, samples)
 
     def capture(self, camera: str = "main", width: int = 64, height: int = 64, *, marker: bool = False) -> Frame:
-        """Return colours, depth and segmentation of what a camera sees.
+        """Return colours, depth and segmentation of a camera's view.
 
         Args:
             camera: A camera of the workspace or the robot.

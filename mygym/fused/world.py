@@ -20,7 +20,7 @@ LIFT = 0.0005
 
 @dataclass(frozen=True)
 class WorldModel:
-    """An arm with what it handles."""
+    """Models of an arm and, with a box, of its gripper and the box."""
 
     arm: ArmModel
     gripper: GripperModel | None = None

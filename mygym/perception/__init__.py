@@ -1,4 +1,4 @@
-"""Perception: what cameras see. Networks that find objects in images, and networks that encode images.
+"""Networks that find objects in images, and networks that encode images.
 
 detector                 `Detector`: segmentation and positions of the objects in frames
 detector_network         its network: the body that each pixel shows, and the offset to the centre of the body

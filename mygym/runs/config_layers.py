@@ -110,7 +110,7 @@ def stage_layers(task: Task, entry: Algorithm) -> list[Layer]:
 
 
 def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
-    """Return what the algorithm prefers for the fused engine and the number of the task's stages; empty for Bullet."""
+    """Return the values that the algorithm prefers for the fused engine and the number of stages; empty for Bullet."""
     values = dict(entry.fused_defaults) if asked.engine == "fused" else {}
     if values and len(task.stage_names) > 1:
         values = merged(values, entry.fused_stage_defaults)

@@ -172,7 +172,7 @@ class FrameReplayBuffer(DictReplayBuffer):
     # Checkpoints --------------------------------------------------------------------------------------------------
 
     def separate_rows(self, first: int, last: int) -> Arrays:
-        """Return what is stored separately for the rows from `first` to `last - 1`, counted since the start.
+        """Return the separately stored data for the rows from `first` to `last - 1`, counted since the start.
 
         The next observation of row `last - 1` may still be `newest`, so that of the row before `first` takes its place.
         """

@@ -70,7 +70,7 @@ class Policy:
     def predict_padded(
         self, observations: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[NDArray[np.float32], Any]:
-        """Return what `predict` returns, with bits that do not depend on the number of observations.
+        """Return the result of `predict`, with bits that do not depend on the number of observations.
 
         Matrix products of another number of rows add in another order, and a bit may decide an episode. So the first
         observation fills the batch up to `BATCH` rows, which takes no longer. Larger batches are not changed.

@@ -29,7 +29,7 @@ KEY = "pretrained"
 
 
 def load_pretrained(plan: RunPlan, model: Any, env: Any, resumed: bool = False) -> None:
-    """Load what the config's `pretrained` names into a newly built model, and freeze its layers.
+    """Load weights, normaliser, optimisers and buffer as the config's `pretrained` states; freeze layers.
 
     Args:
         plan: The plan of the run.

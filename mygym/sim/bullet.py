@@ -31,7 +31,7 @@ def redirected(stream: int, target: int) -> Iterator[None]:
 
 
 def _flush_c() -> None:
-    """Write out what C code has printed to its buffers."""
+    """Write out the buffers of C code."""
     if os.name == "posix":
         ctypes.CDLL(None).fflush(None)
 

@@ -106,7 +106,7 @@ def check(sweep: Sweep) -> None:
 
 
 def search(folder: Path, sweep: Sweep, executor: Executor, memory: int, notify: Callable[[str], None]) -> Population:
-    """Train the population, or what is left of it.
+    """Train the population, or the rest of a stopped population.
 
     Args:
         folder: Absolute path of the sweep, which this process has locked.

@@ -67,7 +67,7 @@ def write_best(folder: Path, sweep: Sweep, trial: FrozenTrial) -> None:
 
 
 def config_of(sweep: Sweep, trial: FrozenTrial) -> dict[str, Any]:
-    """Return the config of a trial, without what all runs of sweeps have."""
+    """Return the config of a trial, without the values that all runs of sweeps have."""
     return with_values(sweep.base, {each.path: each.value(trial.params[each.key]) for each in sweep.parameters})
 
 

@@ -146,7 +146,7 @@ def load_study(folder: Path) -> Study | None:
 
 
 def _repair(journal: Path) -> None:
-    """Remove what a killed process has left: the lock of the journal, and a part of its last line."""
+    """Remove the remains of a killed process: the lock of the journal, and a part of its last line."""
     for lock_of_journal in journal.parent.glob(f"{journal.name}.lock*"):
         lock_of_journal.unlink()
     if journal.is_file():

@@ -288,7 +288,7 @@ def test_values_that_the_class_refuses_are_config_errors(algo: str, params: dict
 
 
 def figures(run: Result) -> list[Any]:
-    """Return what a run has logged, without times."""
+    """Return the lines that a run has logged, without times."""
     lines = [json.loads(line) for line in (run.path / "progress.jsonl").read_text().splitlines()]
     episodes = list(csv.DictReader((run.path / "monitor.csv").read_text().splitlines()[1:]))
     timed = [{key: value for key, value in line.items() if "time" not in key} for line in lines]

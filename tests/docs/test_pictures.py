@@ -1,4 +1,4 @@
-"""The pictures of the documents are what the project draws today."""
+"""The pictures of the documents equal those that the project draws today."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SPHINX = ["-q", "-W", "--keep-going", "-c", "docs"]
 
 
 def build(builder: str, folder: Path) -> None:
-    """Build the site as `make docs` does, with any builder; in this process, which has imported what the pages name."""
+    """Build the site as `make docs` does, with any builder; in this process, which has imported the modules."""
     from sphinx.cmd.build import main
 
     output, errors = io.StringIO(), io.StringIO()

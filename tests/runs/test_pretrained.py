@@ -1,4 +1,4 @@
-"""Runs that start from something trained: what is loaded, what is frozen, and what is refused."""
+"""Runs that start from a trained policy: loaded values, frozen layers, refused configs."""
 
 from __future__ import annotations
 

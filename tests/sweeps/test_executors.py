@@ -1,4 +1,4 @@
-"""The local executor: processes, their output, stops, and what a killed sweep leaves."""
+"""The local executor: processes, their output, stops, and the remains of a killed sweep."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class RunsPage:
         ui.timer(PERIOD, self.update)
 
     def update(self) -> None:
-        """Show the runs of the current filter; what has not changed is not sent."""
+        """Show the runs of the current filter; only changes are sent."""
         rows = self.filtered()
         pages = max(1, -(-len(rows) // ON_A_PAGE))
         self.page.props(f"max={pages}")

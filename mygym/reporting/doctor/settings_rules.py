@@ -116,7 +116,7 @@ def reward_cannot_teach(logs: RunLogs) -> Finding | None:
 
 
 def task_harder_than_its_default(logs: RunLogs) -> Finding | None:
-    """Horizon, tolerance or hold ask for more than half or twice of what the task asks for by default."""
+    """Horizon, tolerance or hold makes the task harder than its default by more than a factor of 2."""
     if logs.task is None:
         return None
     for key in ("horizon", "tolerance", "hold"):

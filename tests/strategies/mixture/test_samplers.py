@@ -1,4 +1,4 @@
-"""Samplers: what they draw, what they may decide, and that only the candidates that they propose are trained."""
+"""Samplers: their draws, their permitted decisions, and that only the candidates that they propose are trained."""
 
 from __future__ import annotations
 
