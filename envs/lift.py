@@ -32,7 +32,7 @@ def lifted(context: StageContext) -> Array:
 
 
 def above_start(context: StageContext) -> Array:
-    """`(N, 3)` m: above the place where the object was grasped, at the height of the goal."""
+    """`(N, 3)` m: above the position where the object was grasped, at the height of the goal."""
     return with_height(context.start_object_position, context.goal[:, 2])
 
 

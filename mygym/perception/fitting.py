@@ -1,4 +1,4 @@
-"""Training of a network by minibatches: the weights of the least validation loss are kept."""
+"""Training of a network by minibatches; keeps the weights with the lowest validation loss."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def fit(
     Args:
         network: The network.
         loss: Returns the loss of a new minibatch.
-        validation_loss: Returns the loss of the images to choose by; called without gradients, in evaluation mode.
+        validation_loss: Returns the loss of the validation images, by which the weights are chosen; called without
+            gradients, in evaluation mode.
         steps: Minibatches.
         highest_rate: Highest learning rate.
         after_step: Called after each step with the number of the step, its loss, and the validation loss, which is

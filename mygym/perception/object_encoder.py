@@ -1,4 +1,4 @@
-"""`ObjectEncoder`: the place of each object in an image."""
+"""Positions of objects in an image."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWEST = 2
 
 
 class ObjectEncoder(nn.Module):
-    """Maps images to the places of objects: their numbers follow from the pixels that a U-Net assigns to them.
+    """Positions of objects in an image: their numbers follow from the pixels that a U-Net assigns to them.
 
     The latents of an object are its mean position to the right, downwards and, if the images have depth, the mean
     depth, all in [-1, 1], then 1. They are 0 if the object is not visible.
@@ -55,9 +55,9 @@ class ObjectEncoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the latents `(n, Z)` of images `(n, C, H, W)` in [0, 1]."""
-        return self.places(images, self.logits(images).argmax(1)).flatten(1)
+        return self.positions(images, self.logits(images).argmax(1)).flatten(1)
 
-    def places(self, images: Tensor, classes: Tensor) -> Tensor:
+    def positions(self, images: Tensor, classes: Tensor) -> Tensor:
         """Return the latents `(n, objects, 3 or 4)` of images whose pixels have known classes.
 
         Args:

@@ -81,7 +81,7 @@ def measure_object_encoder(encoder: ObjectEncoder, test: Pictures, objects: Mapp
     """
     images, true_classes = scaled(test.pixels), _as_classes(test.images.classes)
     true, estimated = (
-        encoder.places(images, classes).numpy()
+        encoder.positions(images, classes).numpy()
         for classes in (true_classes, torch.from_numpy(estimated_classes(encoder, test.pixels)))
     )
     rows = []

@@ -29,7 +29,7 @@ class ScannedFile:
     """Module name under which a Python file is executed."""
     components: tuple[SourceName, ...] = ()
     error: str = ""
-    """Reason why the file cannot be read; None if it can be read."""
+    """Reason why the file cannot be read; empty if it can be read."""
 
 
 class Scanner:

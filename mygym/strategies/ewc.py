@@ -33,7 +33,7 @@ class EWC(MultiTask):
         tasks: Names or compositions; or partial configs, such as `{task: push, robot: kuka}`. null: reach and push.
         weight: Weight of the penalty. 0: none.
         identify: Task code appended to the observation: `none`; a `one_hot` vector; or `stages`, an embedding of the
-            task's stages, which also places tasks that were never trained.
+            task's stages, which also encodes tasks that were not trained.
     """
 
     checkpointed = ("index", "updates", "squares", "importance", "anchors")

@@ -30,7 +30,7 @@ class MultiTask(Strategy):
             progress (the gradient bandit of Sutton and Barto, 2018, section 2.8), with forgetting.
         rate: Step size of the running success rates and of the learned weights; in (0, 1].
         identify: Task code appended to the observation: `none`; a `one_hot` vector; or `stages`, an embedding of the
-            task's stages, which also places tasks that were never trained.
+            task's stages, which also encodes tasks that were not trained.
     """
 
     checkpointed = ("fast", "slow", "logits", "baseline", "has_sent_weights")

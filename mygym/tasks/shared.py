@@ -56,9 +56,9 @@ def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gr
 
 
 def shared_goal_space(task: Task) -> GoalSpace:
-    """Return the layout of goal vectors with every section at the place that it has in all tasks.
+    """Return the layout of goal vectors in which every section has the same offset in all tasks.
 
-    Sections of user-defined predicates have no such place: they use the places of flags that their sub-task lacks.
+    Sections of user-defined predicates have no such offset: they use the offsets of flags that their sub-task lacks.
 
     Raises:
         ConfigError: The task has more sub-tasks than slots, or more user-defined sections than unused flags.

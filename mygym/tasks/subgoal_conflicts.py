@@ -1,4 +1,4 @@
-"""Conflicts between sub-goals: two at the same place, or one that a later sub-task undoes."""
+"""Conflicts between sub-goals: two at the same position, or one that a later sub-task undoes."""
 
 from __future__ import annotations
 

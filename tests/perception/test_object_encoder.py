@@ -61,7 +61,7 @@ def test_places_are_the_centroids_and_mean_depths_of_the_pixels(component: str) 
         classes = observation[names[1]][None, ..., 0]
         first = int(classes.max()) - 1  # the cube, then the marker of the goal
         encoder = ObjectEncoder(pixels.shape[1:], 2 + first, [first, first + 1])
-        latents = encoder.places(scaled(pixels), torch.from_numpy(classes.astype(np.int64)))[0].numpy()
+        latents = encoder.positions(scaled(pixels), torch.from_numpy(classes.astype(np.int64)))[0].numpy()
         expected = observation["observation"].reshape(2, 3)
         np.testing.assert_allclose(latents[:, [0, 1, -1]], expected, atol=1e-6)
         assert latents[:, -1].tolist() == [1.0, 1.0]
@@ -76,7 +76,7 @@ def test_an_object_of_too_few_pixels_is_not_visible() -> None:
     classes = torch.zeros(1, 8, 8, dtype=torch.int64)
     classes[0, 2, : FEWEST - 1] = 1
     classes[0, 5, :FEWEST] = 2
-    latents = encoder.places(torch.zeros(1, 3, 8, 8), classes)[0]
+    latents = encoder.positions(torch.zeros(1, 3, 8, 8), classes)[0]
     assert latents[0].tolist() == [0.0] * 3
     assert latents[1, 2] == 1.0
 
@@ -120,7 +120,7 @@ def test_the_error_is_the_distance_between_points_in_the_frame(dataset: Path) ->
         if not (near < depths.min() and depths.max() < far) or (masks[0] & masks[1]).any():
             continue
         classes = torch.from_numpy(masks[0] + 2 * masks[1].astype(np.int64))[None]
-        first, second = encoder.places(images[row : row + 1], classes)[0].numpy()
+        first, second = encoder.positions(images[row : row + 1], classes)[0].numpy()
         expected = np.linalg.norm(points[masks[0]].mean(0) - points[masks[1]].mean(0))
         assert _distance(test, row, masks[0], first, second) == pytest.approx(expected, abs=0.01)
         compared += 1

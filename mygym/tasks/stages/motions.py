@@ -14,10 +14,10 @@ CRUISE, CRUISE_TO_HANDLE = 0.10, 0.05
 
 
 STAND_SHARE = 0.3
-"""Share of the potential of a pushing stage that rewards the place from which the tool pushes."""
+"""Share of the potential of a pushing stage that rewards the position from which the tool pushes."""
 
 STAND_RADIUS, STAND_HALF = 0.02, 0.1
-"""m from the place from which the tool pushes: full reward within the first, half beyond it by the second."""
+"""m from the position from which the tool pushes: full reward within the first, half beyond it by the second."""
 
 TRAVEL, FARTHEST = 0.3, 0.6
 """m from the goal of an object that travels: at the first half of the slow half of its progress is left; the
@@ -33,7 +33,7 @@ def closeness(away: Array, half: Array | float) -> Array:
 
 
 def closeness_outside(away: Array, radius: float, half: float) -> Array:
-    """Return the closeness of what is left beyond `radius`: 1 within it, so that hovering earns no more."""
+    """Return the closeness for the distance beyond `radius`: 1 within it, so that hovering earns no more."""
     return closeness(namespace(away).maximum(away - radius, 0.0), half)
 
 
@@ -69,12 +69,12 @@ def travel_progress(away: Array, near: float) -> Array:
 
 
 def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
-    """`(N,)`: a pushing stage's potential: the progress of the object, and the closeness of the tool to its place.
+    """`(N,)`: a pushing stage's potential: the progress of the object, and the closeness of the tool to `stand`.
 
     Args:
         context: Context of the stage.
         progress: `(N,)` in [0, 1]: progress of the object or part.
-        stand: `(N, 3)` m: place from which the tool pushes.
+        stand: `(N, 3)` m: position from which the tool pushes.
     """
     stands = closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
     return (1.0 - STAND_SHARE) * progress + STAND_SHARE * stands
