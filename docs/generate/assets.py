@@ -37,7 +37,7 @@ def _robot(entry: Entry) -> str:
     arms = content.get("arms") or [content]
     joints = [", ".join(code(joint) for joint in _names(arm.get("joints"))) for arm in arms]
     gripper = [f"{100 * arm['gripper']['width']:g} cm" for arm in arms if (arm.get("gripper") or {}).get("width")]
-    facts = table(
+    properties = table(
         ["property", "value"],
         [
             ("model", code(content.get("urdf", ""))),
@@ -49,7 +49,7 @@ def _robot(entry: Entry) -> str:
             ("cannot", ", ".join(content.get("cannot", ())) or "–"),
         ],
     )
-    return section(entry.name, picture("robot", entry.name), entry.help, facts)
+    return section(entry.name, picture("robot", entry.name), entry.help, properties)
 
 
 def _names(joints: Any) -> list[str]:
