@@ -25,9 +25,9 @@ SPARKS = 24
 """Points of the small curve of a run."""
 
 FILES = (directory.CONFIG, directory.RESULT, directory.PROGRESS, directory.MONITOR, directory.TRACEBACK)
-"""Files of a run that are served, besides its films."""
+"""Files of a run that are served, besides its videos."""
 
-FILMS = (".mp4", ".gif")
+VIDEO_SUFFIXES = (".mp4", ".gif")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def run_id(logdir: Path, run: Path) -> str:
 
 
 class RunIndex:
-    """Runs of a log directory; what has not changed on the disk is not read again.
+    """Runs of a log directory; unchanged files are not read again.
 
     Args:
         logdir: Absolute path.
@@ -89,7 +89,7 @@ class RunIndex:
         return Path(self.get(identifier).record.path)
 
     def progress(self, run: Path) -> list[dict[str, Any]]:
-        """Return the lines of progress.jsonl so far; all browsers share what has been read."""
+        """Return the lines of progress.jsonl so far; lines are read once for all browsers."""
         with self._lock:
             return self._progress(run / directory.PROGRESS)
 
@@ -105,7 +105,7 @@ class RunIndex:
             return lines
         complete = content[: content.rfind(b"\n") + 1]
         lines = lines + [line for text in complete.splitlines() if isinstance(line := _parsed(text), dict)]
-        if len(self._logs) > 32:  # of runs that nobody watches
+        if len(self._logs) > 32:  # of runs without viewers
             self._logs.pop(next(iter(self._logs)))
         self._logs[path] = offset + len(complete), lines
         return lines
@@ -118,13 +118,13 @@ class RunIndex:
         """Return name → path of the files of a run that are served; links are left out."""
         run = self.path(identifier)
         paths = [run / name for name in FILES]
-        films = sorted((run / directory.VIDEOS).rglob("*")) if (run / directory.VIDEOS).is_dir() else []
-        paths += [path for path in films if path.suffix in FILMS]
+        videos = sorted((run / directory.VIDEOS).rglob("*")) if (run / directory.VIDEOS).is_dir() else []
+        paths += [path for path in videos if path.suffix in VIDEO_SUFFIXES]
         return {str(path.relative_to(run)): path for path in paths if _is_inside(path, run)}
 
-    def films(self, identifier: str) -> list[str]:
-        """Return the names of the films of a run."""
-        return [name for name in self.files(identifier) if name.endswith(FILMS)]
+    def videos(self, identifier: str) -> list[str]:
+        """Return the names of the videos of a run."""
+        return [name for name in self.files(identifier) if name.endswith(VIDEO_SUFFIXES)]
 
     def _entry(self, run: Path, now: float) -> Entry:
         files = (directory.PROGRESS, directory.CONFIG, directory.RESULT)
