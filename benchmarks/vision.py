@@ -13,7 +13,7 @@ in pairs. `learn` trains `--algo dagger` and prints the success of 100 fresh epi
 env steps and wall time of each seed. `detect` trains detectors of the cube of `pick_and_place` on randomized views, and
 a policy of the config `pick_and_place_on_detections.yaml`; it prints the detectors' errors on views of other episodes,
 and the success of 100 fresh episodes of the policy with the simulator's positions and with those of each detector;
-likewise for `push`, in other sizes, and in episodes whose light, colours and camera vary.
+also for `push`, in other sizes, and in episodes whose light, colours and camera vary.
 `encode` trains an encoder on views of `reach`, and a policy on its latents with `--algo dagger`; it prints the errors
 of the encoder and the success of 100 fresh episodes. `places` does so with encoders of objects for each seed, while
 light, colours and camera vary between episodes.

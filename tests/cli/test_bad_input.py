@@ -99,7 +99,10 @@ MISTAKES = [
     ("train --engine fused --strategy curriculum", ["strategy", "'curriculum'", "engine fused", "standard"]),
     ("train --engine fused --set subprocesses=2", ["subprocesses", "2", "engine fused", "false"]),
     ("train --engine fused --set spaces=shared", ["spaces", "'shared'", "engine fused", "own"]),
-    ("train --engine fused --task push --set randomize.object_mass=[1,2]", ["randomize", "object_mass", "engine fused"]),
+    (
+        "train --engine fused --task push --set randomize.object_mass=[1,2]",
+        ["randomize", "object_mass", "engine fused"],
+    ),
     ("train --engine fused --set task_params.stages_done=0.5", ["task_params.stages_done", "0.5", "engine fused"]),
     ("train --engine fused --set control.action_repeat=2", ["control.action_repeat", "2", "engine fused", "1"]),
     ("train --engine fused --set task_params.distractors=[cube]", ["task_params.distractors", "engine fused"]),
