@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mygym.runs.result import Result
 
 COMMANDS = {
-    "train": "train a robot arm; save, evaluate and film the policy",
+    "train": "train a robot arm; save and evaluate the policy, with a video",
     "evaluate": "evaluate a run or a scripted policy",
     "runs": "list, delete and archive runs",
     "compare": "compare settings over their seeds",
@@ -37,7 +37,7 @@ COMMANDS = {
     "dataset": "record images with masks, boxes and depth, in COCO's format",
     "detector": "train a network that finds objects in images",
     "encoder": "train a network that encodes images as a few numbers",
-    "replay": "replay and film demonstrations",
+    "replay": "replay demonstrations, also as a video",
     "export": "write the policy of a run as an ONNX file",
     "run": "play an exported policy, without torch",
     "serve": "start, watch and compare runs in a browser",

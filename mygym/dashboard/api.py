@@ -95,9 +95,9 @@ def make_router(service: Service) -> APIRouter:
     def events(identifier: str) -> StreamingResponse:
         return StreamingResponse(_events(service, service.entry(identifier).id), media_type="text/event-stream")
 
-    @router.get("/runs/{identifier}/films", summary="Names of the films of a run, for /files")
-    def films(identifier: str) -> list[str]:
-        return index.films(service.entry(identifier).id)
+    @router.get("/runs/{identifier}/videos", summary="Names of the videos of a run, for /files")
+    def videos(identifier: str) -> list[str]:
+        return index.videos(service.entry(identifier).id)
 
     @router.get("/runs/{identifier}/files", summary="Names of the files of a run")
     def files(identifier: str) -> list[str]:

@@ -25,9 +25,9 @@ SPARKS = 24
 """Points of the small curve of a run."""
 
 FILES = (directory.CONFIG, directory.RESULT, directory.PROGRESS, directory.MONITOR, directory.TRACEBACK)
-"""Files of a run that are served, besides its films."""
+"""Files of a run that are served, besides its videos."""
 
-FILMS = (".mp4", ".gif")
+VIDEO_SUFFIXES = (".mp4", ".gif")
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,13 @@ class RunIndex:
         """Return name → path of the files of a run that are served; links are left out."""
         run = self.path(identifier)
         paths = [run / name for name in FILES]
-        films = sorted((run / directory.VIDEOS).rglob("*")) if (run / directory.VIDEOS).is_dir() else []
-        paths += [path for path in films if path.suffix in FILMS]
+        videos = sorted((run / directory.VIDEOS).rglob("*")) if (run / directory.VIDEOS).is_dir() else []
+        paths += [path for path in videos if path.suffix in VIDEO_SUFFIXES]
         return {str(path.relative_to(run)): path for path in paths if _is_inside(path, run)}
 
-    def films(self, identifier: str) -> list[str]:
-        """Return the names of the films of a run."""
-        return [name for name in self.files(identifier) if name.endswith(FILMS)]
+    def videos(self, identifier: str) -> list[str]:
+        """Return the names of the videos of a run."""
+        return [name for name in self.files(identifier) if name.endswith(VIDEO_SUFFIXES)]
 
     def _entry(self, run: Path, now: float) -> Entry:
         files = (directory.PROGRESS, directory.CONFIG, directory.RESULT)

@@ -26,7 +26,7 @@ def test_runs_with_filters(client: Any, service: Service) -> None:
 def test_a_run(client: Any, service: Service) -> None:
     run = make_run(service.logdir)
     (run / "videos").mkdir()
-    (run / "videos" / "final.mp4").write_bytes(b"film")
+    (run / "videos" / "final.mp4").write_bytes(b"video")
     (run / "videos" / "link.mp4").symlink_to("/etc/passwd")
     (run / "model.zip").write_bytes(b"weights")
     identifier = client.get("/api/runs").json()[0]["id"]
@@ -35,8 +35,8 @@ def test_a_run(client: Any, service: Service) -> None:
     assert content["stages"]
     assert len(client.get(f"/api/runs/{identifier}/progress").json()) == 11
     assert len(client.get(f"/api/runs/{identifier}/progress?after=8000").json()) == 2
-    assert client.get(f"/api/runs/{identifier}/films").json() == ["videos/final.mp4"]
-    assert client.get(f"/api/runs/{identifier}/files/videos/final.mp4").content == b"film"
+    assert client.get(f"/api/runs/{identifier}/videos").json() == ["videos/final.mp4"]
+    assert client.get(f"/api/runs/{identifier}/files/videos/final.mp4").content == b"video"
     assert client.get(f"/api/runs/{identifier}/files/model.zip").status_code == 404
     assert client.get(f"/api/runs/{identifier}/files/videos/link.mp4").status_code == 404
     assert client.get(f"/api/runs/{identifier}/doctor").json() == []

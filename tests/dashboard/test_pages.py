@@ -1,4 +1,4 @@
-"""From end to end in Chromium: start a run, watch its curve, stop, resume, compare, open the film, move the arm."""
+"""From end to end in Chromium: start a run, watch its curve, stop, resume, compare, open the video, move the arm."""
 
 from __future__ import annotations
 

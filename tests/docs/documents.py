@@ -76,7 +76,7 @@ FEW_TRIALS = "--set sweep.trials=4"
 FEW_GENERATIONS = "--set sweep.population.members=4 --set sweep.population.generations=2"
 """Added to a population."""
 
-SMALL_FILM = "--set video.width=96 --set video.height=72"
+SMALL_VIDEO = "--set video.width=96 --set video.height=72"
 
 FAST_PYTHON = (
     f'"steps": {STEPS}, "n_envs": 2, "eval": {{"episodes": 1, "final_episodes": 1}}, "video": {{"episodes": 0}}'
@@ -286,9 +286,9 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         return f"{bare} {FEW_TRIALS}"
     if program in {("mygym", "card"), ("mygym", "parity"), ("mygym", "run")}:
         return f"{bare} --episodes 1"
-    films = "--failure-videos" in words or {"--policy", "--video"} <= set(words)
+    videos = "--failure-videos" in words or {"--policy", "--video"} <= set(words)
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search", "judge"))}:
-        return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if films else "")
+        return f"{bare} --episodes 2" + (f" {SMALL_VIDEO}" if videos else "")
     if "--record-latency" in words:
         return f"{bare} --seconds 0.2"
     if program == ("mygym", "dataset"):

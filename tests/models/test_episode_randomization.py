@@ -42,9 +42,9 @@ def poses(world: World, height: float = 0.0) -> Any:
     return result
 
 
-def episode(world: World, variation: EpisodeRandomization, steps: int = 25) -> bytes:
+def episode(world: World, randomization: EpisodeRandomization, steps: int = 25) -> bytes:
     """Return the states of an episode in which the arm moves at random and into the cube, as bytes."""
-    world.randomize(variation)
+    world.randomize(randomization)
     world.reset(poses(world))
     rng, states = np.random.default_rng(0), b""
     for step in range(steps):
@@ -86,8 +86,8 @@ def dynamics(world: World, k: int) -> tuple[float, float, tuple[float, ...]]:
 
 @pytest.mark.parametrize("k", [0, 1])
 def test_mass_and_friction_are_scaled_independently(k: int, world: World) -> None:
-    def after(variation: EpisodeRandomization) -> tuple[float, float, tuple[float, ...]]:
-        world.randomize(variation)
+    def after(randomization: EpisodeRandomization) -> tuple[float, float, tuple[float, ...]]:
+        world.randomize(randomization)
         world.reset(poses(world))
         return dynamics(world, k)
 
@@ -194,8 +194,8 @@ def picture() -> Iterator[Callable[[EpisodeRandomization], Any]]:
     world = world_of("cube", "mug")
     camera = Camera(world)
 
-    def take(variation: EpisodeRandomization) -> Any:
-        world.randomize(variation)
+    def take(randomization: EpisodeRandomization) -> Any:
+        world.randomize(randomization)
         world.reset(poses(world))
         return camera.render(240, 180).astype(int)
 

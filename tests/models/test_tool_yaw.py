@@ -180,8 +180,8 @@ def test_only_end_effector_controllers_have_a_yaw_action(make_world: MakeWorld) 
     for control in CONTROLS:
         commands = registry("controller").get(control).load().commands
         plain = make_world("panda", objects=0, control=control).control_names
-        turning = make_world("panda", objects=0, control=control, tool_yaw=True).control_names
-        assert turning == ((*plain[:3], "tool_yaw", *plain[3:]) if commands == "cartesian" else plain)
+        with_yaw = make_world("panda", objects=0, control=control, tool_yaw=True).control_names
+        assert with_yaw == ((*plain[:3], "tool_yaw", *plain[3:]) if commands == "cartesian" else plain)
 
 
 # two arms -------------------------------------------------------------------------------------------------------------

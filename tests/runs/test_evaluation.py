@@ -86,7 +86,7 @@ def test_episodes_do_not_depend_on_the_number_of_environments(name: str, keyword
 
 @pytest.mark.parametrize("algo", ["sac", "recurrent_ppo"])
 def test_episodes_of_a_network_do_not_depend_on_the_number_of_environments(algo: str) -> None:
-    """A seed is an episode, to the bit; so a film shows the episode that was judged."""
+    """A seed is an episode, to the bit; so a video shows the episode that was judged."""
     params = {"policy_kwargs": {"net_arch": [64, 64]}}
     config = from_python({"algo": algo, "reward": "dense", "her": False, "n_envs": 1, "algo_params": params}).config
     with contextlib.closing(env_factory.make_vec_env(config)) as env:

@@ -165,7 +165,7 @@ def test_resuming_a_complete_run_changes_nothing(whole: Callable[[str], Result],
     assert {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK} == before
 
 
-def test_a_finished_run_is_evaluated_and_filmed_again_without_learning(tmp_path: Path) -> None:
+def test_a_finished_run_is_evaluated_and_recorded_again_without_learning(tmp_path: Path) -> None:
     result = mygym.train(config("td3", tmp_path))
     weights = (result.path / "policy.safetensors").read_bytes()
     again = mygym.train({"video": {"episodes": 1, "width": 64, "height": 48}}, resume=result.path)

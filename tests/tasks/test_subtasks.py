@@ -193,9 +193,9 @@ def test_slots_of_goals_and_objects(composition: list[str], data: Any) -> None:
     )
     task = find_task([{"stages": stages, "object": name} for stages, name in zip(composition, objects, strict=True)])
     assert task.roles == tuple(dict.fromkeys(objects))
-    turning = ["R" in stages for stages in composition]  # a goal yaw has a slot
-    assert [slots.goal for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(composition))]
-    assert task.goal_count == len(composition) + sum(turning)
+    turns_goal = ["R" in stages for stages in composition]  # a goal yaw has a slot
+    assert [slots.goal for slots in task.goal_slots] == [k + sum(turns_goal[:k]) for k in range(len(composition))]
+    assert task.goal_count == len(composition) + sum(turns_goal)
     for bound, name in zip(task.stage_bindings, task.stage_names, strict=True):
         assert bound.goal_slot == task.goal_slots[bound.subtask].goal
         assert task.roles[bound.object or 0] == objects[bound.subtask]

@@ -1,4 +1,4 @@
-"""Page of a run: live curves, stages, films, doctor, config with origins, log; stop, resume, evaluate."""
+"""Page of a run: live curves, stages, videos, doctor, config with origins, log; stop, resume, evaluate."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class RunPage:
             self.stages = ui.echart(charts.line_chart("stage done", [], percent=True)).classes("w-full h-64")
             self.losses = ui.echart(charts.line_chart("training", [])).classes("w-full h-64")
         self.ends = ui.column().classes("w-full")
-        self.films = ui.column().classes("w-full")
+        self.videos = ui.column().classes("w-full")
         heading("Doctor")
         self.doctor = ui.column().classes("w-full gap-1")
         heading("Config")
@@ -110,7 +110,7 @@ class RunPage:
         )
         heading("Output")
         self.output = ui.code("").classes("w-full max-h-80 overflow-auto")
-        self._shown_films: list[str] | None = None
+        self._shown_videos: list[str] | None = None
         self._fill_config()
         self.update()
         ui.timer(PERIOD, self.update)
@@ -142,7 +142,7 @@ class RunPage:
         if evaluations != self._evaluations:
             self._evaluations = evaluations
             self._draw_evaluations(entry)
-            self._show_films()
+            self._show_videos()
             self._diagnose()
         if len(lines) != self._lines and (time.monotonic() > self._losses_due or not is_running):
             self._lines, self._losses_due = len(lines), time.monotonic() + LOSSES_PERIOD
@@ -185,17 +185,17 @@ class RunPage:
         self.losses.set_visibility(bool(series))
         self.losses.update()
 
-    def _show_films(self) -> None:
-        films = self.service.index.films(self.id)
-        if films == self._shown_films:
+    def _show_videos(self) -> None:
+        videos = self.service.index.videos(self.id)
+        if videos == self._shown_videos:
             return
-        self._shown_films = films
-        self.films.clear()
-        if films:
-            with self.films:
-                heading("Films")
+        self._shown_videos = videos
+        self.videos.clear()
+        if videos:
+            with self.videos:
+                heading("Videos")
                 with ui.row().classes("gap-4"):
-                    for name in films:
+                    for name in videos:
                         address = f"/api/runs/{self.id}/files/{name}"
                         with ui.column().classes("gap-1"):
                             video = (

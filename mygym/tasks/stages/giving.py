@@ -17,8 +17,8 @@ FIRM_STEPS = 5
 """Control steps for which the second hand must hold the object before the first opens."""
 
 
-def _place(context: StageContext) -> Array:
-    """`(N, 3)` m: where the other hand takes the object."""
+def _handover_position(context: StageContext) -> Array:
+    """`(N, 3)` m: position at which the other hand takes the object."""
     return context.path[:, 0]
 
 
@@ -53,7 +53,7 @@ def _offer_potential(context: StageContext) -> Array:
 
 
 def _offer_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
-    target = _bring_to(context, _place(context), context.ee_position)
+    target = _bring_to(context, _handover_position(context), context.ee_position)
     second_target = limited(_second_ee(context), lifted(_second_grip(context), 0.10), 0.02)
     return ArmCommand(target, CLOSED, second_target=second_target)
 
@@ -83,7 +83,9 @@ def _hand_over_expert(context: StageContext, start_pose: StartPose) -> ArmComman
     closes = distance(second_ee, grip) < 0.015
     opens = context.count >= FIRM_STEPS
     target = xp.where(
-        (closes | opens)[:, None], context.ee_position, _bring_to(context, _place(context), context.ee_position)
+        (closes | opens)[:, None],
+        context.ee_position,
+        _bring_to(context, _handover_position(context), context.ee_position),
     )
     return ArmCommand(
         target,
@@ -105,10 +107,10 @@ def _bring_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other hand", _offer_potential,
-              _offer_expert, weight=CARRYING, arms=2, waypoint=_place)  # fmt: skip
+              _offer_expert, weight=CARRYING, arms=2, waypoint=_handover_position)  # fmt: skip
 HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {object} over", _hand_over_potential,
                   _hand_over_expert, ends=("near", "held"), count=_steps_held_by_both, arms=2,
-                  waypoint=_place)  # fmt: skip
+                  waypoint=_handover_position)  # fmt: skip
 BRING = Stage("bring", "", ("handed",), ("placed",), "bring {object} {goal}", move_potential, _bring_expert,
               weight=CARRYING, arms=2)  # fmt: skip
 
