@@ -48,7 +48,7 @@ def _bring_to(context: StageContext, position: Array, ee_position: Array) -> Arr
 
 def _offer_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the other hand, as far as it is lifted: else a policy drags it to and fro."""
-    position = _place(context)
+    position = _handover_position(context)
     return from_above(context, position, 0.0, 0.0, carrying_progress(context, position))
 
 
