@@ -21,7 +21,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place"]),
     "hindsight": (
         "Sparse reward with hindsight replay",
-        [f"--config configs/{task}_hindsight.yaml" for task in ("push", "pick_and_place", "slide", "open_drawer")],
+        [f"--config configs/{task}_hindsight.yaml" for task in ("push", "pick_and_place", "slide")],
     ),
     "grippers": (
         "The same on other grippers",

@@ -146,7 +146,7 @@ def test_a_config_is_valid_and_names_its_command(path: Path) -> None:
     assert (resolved.task, resolved.algo) == (content["task"], content["algo"])
 
 
-SAME_PROGRAM = ("open_drawer_hindsight.yaml", "pick_and_place_hindsight.yaml", "slide_hindsight.yaml")
+SAME_PROGRAM = ("pick_and_place_hindsight.yaml", "slide_hindsight.yaml")
 """Configs of SAC in JAX, whose program is that of push_hindsight.yaml, but compiled again for their sizes."""
 
 
