@@ -322,7 +322,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._goal_reward
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the reward of goal vectors `(…, size)`, exact for hindsight; `shaped` and `staged` have the sparse reward."""
+        """Return the reward of goal vectors `(…, size)`, exact for hindsight; sparse for `shaped` and `staged`."""
         return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
