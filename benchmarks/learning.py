@@ -37,7 +37,10 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "carrying": (
         "Objects that are carried",
-        [f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")],
+        [
+            *(f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")),
+            "--task stack --steps 1200000 --set task_params.starts.along_expert=0.3",
+        ],
     ),
     "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),
     "imitation": (
