@@ -9,6 +9,7 @@ named_components   classes and functions that configs name
 parameter_checks   checks of values against the parameters of a class or function
 ranges             ranges of hyperparameters whose signatures have no bounds
 schedules          hyperparameters that change during training
+schedule_shapes    the built-in shapes of schedules
 schedulable        search for the hyperparameters that may change
 json_schema        JSON schema for editors
 validation_errors  pydantic's errors → key, value and allowed values

@@ -24,7 +24,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "features_extractor": "mygym.algos.networks",
     "activation": "mygym.algos.networks",
     "optimizer": "mygym.algos.networks",
-    "schedule": "mygym.config.schedules",
+    "schedule": "mygym.config.schedule_shapes",
     "observation": "mygym.tasks.components",
     "reward": "mygym.tasks.rewards",
     "predicate": "mygym.tasks.predicates",
