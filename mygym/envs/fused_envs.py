@@ -179,16 +179,13 @@ class FusedEnvs:
         if self._reward.uses_goal_reward:
             reward = self.compute_reward(achieved, desired, {})
         if not self._reward.of_goals:
-            before = self._potential
-            if self._reward.uses_potential:
-                self._update_potential()
-            values = {
-                "sparse": reward,
-                "potential": self._potential,
-                "previous_potential": before,
-                "failed": failed,
-            }
-            reward = self._reward.step_reward(self.episodes.context, gamma=self.gamma, **values)
+            reward, self._potential = self._reward.step_reward(
+                self.episodes.context,
+                sparse=reward,
+                previous_potential=self._potential,
+                gamma=self.gamma,
+                failed=failed,
+            )
         return xp.astype(reward, xp.float32)
 
     def _begin(self, mask: Array) -> None:

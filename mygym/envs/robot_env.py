@@ -273,17 +273,14 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         elif self._reward.uses_goal_reward:
             reward = self._goal_reward(self._achieved, self._desired, info)
         if not self._reward.of_goals:
-            before = episode.potential
-            if self._reward.uses_potential:
-                episode.update_potential()
-            failed = np.array([episode.failed])
-            values = {
-                "sparse": reward,
-                "potential": episode.potential,
-                "previous_potential": before,
-                "failed": failed,
-            }
-            reward = self._reward.step_reward(episode.context, gamma=self.gamma, **values)[0]
+            rewards, episode.potential = self._reward.step_reward(
+                episode.context,
+                sparse=reward,
+                previous_potential=episode.potential,
+                gamma=self.gamma,
+                failed=np.array([episode.failed]),
+            )
+            reward = rewards[0]
         if self._in_window:
             self._total_reward += float(reward)
             self._show(f"   reward {float(reward):.2f}   return {self._total_reward:.2f}")

@@ -12,11 +12,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.tasks.episode import weighted_potential
+from mygym.tasks.episode import potential, weighted_potential
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
@@ -64,14 +63,29 @@ class Reward:
             return sparse(achieved, desired, space)
         return self.function(achieved, desired, **({"space": space} if "space" in self.extras else {}))
 
-    def step_reward(self, context: EpisodeContext, **values: Any) -> Array:
-        """`(N,)`: reward of the context after a step, for rewards that are not functions of goals.
+    def step_reward(
+        self, context: EpisodeContext, *, sparse: Array | None, previous_potential: Array, gamma: float, failed: Array
+    ) -> tuple[Array, Array]:
+        """Return the reward `(N,)` after a step and the task's potential `(N,)`, for rewards of the context.
 
         Args:
             context: The context after the step.
-            **values: Values of all `CONTEXT_EXTRAS`.
+            sparse: `(N,)`, or a number for all: sparse reward; None if the function does not take it.
+            previous_potential: `(N,)`: potential before the step; also returned if the function takes no potential.
+            gamma: Discount of the algorithm.
+            failed: `(N,)` bool: the step ends the episode by a failure.
         """
-        return self.function(context, **{name: values[name] for name in self.extras})
+        after = previous_potential
+        if self.uses_potential:
+            after = potential(context.task, context.progress, context.state, context.goals)
+        values = {
+            "sparse": sparse,
+            "potential": after,
+            "previous_potential": previous_potential,
+            "gamma": gamma,
+            "failed": failed,
+        }
+        return self.function(context, **{name: values[name] for name in self.extras}), after
 
 
 def register_reward(name: str, *, help: str = "", override: bool = False) -> Callable[[Function], Function]:

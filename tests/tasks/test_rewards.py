@@ -138,7 +138,7 @@ def test_shaping_telescopes(values: Any, gamma: float) -> None:
     staged = find_reward("staged")
     extras = {"sparse": np.zeros(1), "gamma": gamma}
     total = sum(
-        gamma**t * float(staged.step_reward(None, potential=after, previous_potential=before, **extras)[0])
+        gamma**t * float(staged.function(None, potential=after, previous_potential=before, **extras)[0])
         for t, (before, after) in enumerate(itertools.pairwise(values.reshape(-1, 1)))
     )
     assert total == pytest.approx(gamma ** (len(values) - 1) * values[-1] - values[0], abs=1e-9)
