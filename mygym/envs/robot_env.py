@@ -62,8 +62,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the
         same episode to the bit after any history; the episodes after it follow from `s` and their number.
     Episode end:
-        Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when the object has left
-        the workspace (termination would end the −1 per step, and reward throwing the object away).
+        Terminated when success has held for `hold` steps; truncated after `horizon` steps. When an object leaves the
+        workspace: terminated if the reward includes the cost of a failure (`shaped`), otherwise truncated (termination
+        would end the −1 per step, and reward throwing the object away).
 
     Copies:
         `copy.deepcopy(env)` and pickles are independent environments at the same step of the same episode, also in
@@ -317,7 +318,10 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._goal_reward
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the reward of goal vectors `(…, size)`, exact for hindsight; the sparse reward for `staged`."""
+        """Return the reward of goal vectors `(…, size)`, exact for hindsight.
+
+        For rewards of the context (`shaped`, `staged`) return the sparse reward.
+        """
         return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
