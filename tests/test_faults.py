@@ -673,7 +673,9 @@ def test_a_gradient_that_is_not_finite(row: Row, base: type, number: float, trai
     overrides = {SAC: {}, PPO: {"n_steps": 10, "batch_size": 10}, TD3: {"policy_delay": 1000}}[base]
     defaults = {**small(base.__name__.lower()), **overrides} | ({} if base is PPO else {"learning_starts": 11})
     register_algorithm("spoiled", policy="MultiInputPolicy")(Spoiled)
-    before(RobotEnv, "step", lambda env, _: env._desired.fill(100.0), where=judges)  # the first evaluation is the worst
+    before(
+        RobotEnv, "step", lambda env, _: env._observer.desired.fill(100.0), where=judges
+    )  # the first evaluation is the worst
     assert_diverged(row, train, train(algo="spoiled", algo_params=defaults, reward="dense"))
 
 

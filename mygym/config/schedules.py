@@ -42,6 +42,9 @@ def register_schedule(name: str, *, help: str = "", override: bool = False) -> C
         name: Value of the key `schedule` in configs.
         help: One line for listings; by default the first line of the docstring.
         override: Replace a schedule of the same name.
+
+    Raises:
+        RegistryError: The decorated object is no function, or the name is taken.
     """
     return decorator(KEY, name, allowed="a function", help=help, override=override)
 

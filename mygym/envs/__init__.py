@@ -17,14 +17,17 @@ episode_seeds        seeds of episodes
 placement            poses and goals of an episode
 domain_randomizer    domain randomization of an environment
 randomizers          the built-in randomizers
+observation_spec     contents and layout of observations
 observation_builder  observations and their spaces
+episode_observer     observations and goal vectors of the current step
 observation_checks   checks of their components
 camera_views         views of cameras for observations
 detected_objects     positions of objects that a detector sees
 image_encoders       encoders of the latents in observations
 image_history        last images of each component
 lerobot              observations with the names of LeRobot
-env_renderer         images and the window of an environment
+env_renderer         images of an environment
+env_window           window of an environment
 fused_envs           environments of the fused engine
 fused_randomization  draws of randomizers for the fused engine
 fused_vec_env        the fused engine as a vector environment of SB3

@@ -10,12 +10,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
 from mygym.config.plain import as_plain
 from mygym.config.ranges import RANGES
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.types import FloatArray
 
 IN_CONFIGS = (
@@ -97,14 +96,24 @@ def check_options(options: Any) -> None:
         gymnasium.logger.warn(f"reset ignores the options {', '.join(map(repr, options))}: mygym has no options")
 
 
-def as_command(action: Any) -> FloatArray:
-    """Return a copy of an action `(A,)`, which may be a torch tensor on any device, with a gradient or without."""
-    return np.array(action.detach().cpu().numpy() if hasattr(action, "detach") else action, dtype=np.float64)
+def checked_command(action: Any, shape: tuple[int, ...] | None) -> FloatArray:
+    """Return a copy of a continuous action, which may be a torch tensor on any device, with a gradient or without.
 
+    Args:
+        action: The action.
+        shape: Shape of actions.
 
-def is_finite(vector: NDArray[Any]) -> bool:
-    """Return whether all values of a vector `(n,)` are finite; for few values faster than `isfinite().all()`."""
-    return all(map(math.isfinite, vector.tolist()))
+    Raises:
+        DivergedError: A value is not finite.
+        ValueError: The action has another shape.
+    """
+    command = np.array(action.detach().cpu().numpy() if hasattr(action, "detach") else action, dtype=np.float64)
+    if command.shape != shape:
+        raise ValueError(f"action has shape {command.shape}, needs {shape}")
+    values = command.tolist()
+    if not all(map(math.isfinite, values)):  # for few values faster than `isfinite().all()`
+        raise DivergedError(f"action {values} is not finite")
+    return command
 
 
 def _is_number(value: Any, kind: Any) -> bool:

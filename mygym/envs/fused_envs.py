@@ -97,7 +97,7 @@ class FusedEnvs:
         self._saturated = self.arrays.zeros(count)
         self._touched = self.arrays.zeros(count, dtype=self.arrays.xp.bool)
         self._stages_done = self.episodes.progress.stage
-        self._update_potential()
+        self._potential = self._current_potential()
 
     def reset(self, seeds: Sequence[int] | None = None) -> Observations:
         """Start an episode in every environment; return the observations.
@@ -193,11 +193,12 @@ class FusedEnvs:
         self._saturated, self._touched = self._saturated * ~mask, self._touched & ~mask
         self._stages_done = self._stages_done * ~mask
         if self._reward.uses_potential:
-            self._update_potential()
+            self._potential = self._current_potential()
 
-    def _update_potential(self) -> None:
+    def _current_potential(self) -> Array:
+        """Return the potential `(N,)` of the current states."""
         episodes = self.episodes
-        self._potential = potential(self.task, episodes.progress, episodes.state, episodes.goals)
+        return potential(self.task, episodes.progress, episodes.state, episodes.goals)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays, and the observations."""
@@ -216,5 +217,5 @@ class FusedEnvs:
         self._saturated = self.arrays.floats(state["saturated"])
         self._touched = self.arrays.flags(state["touched"])
         self._stages_done = self.arrays.integers(state["stages_done"])
-        self._update_potential()
+        self._potential = self._current_potential()
         return self._observe()

@@ -18,6 +18,7 @@ from mygym.envs.detected_objects import DetectedObjects, check_detectable
 from mygym.envs.image_encoders import check_encodable
 from mygym.envs.image_history import ImageHistory
 from mygym.envs.observation_checks import check_cameras, check_frames, check_present, rooms_of
+from mygym.envs.observation_spec import ObservationSpec
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
@@ -28,26 +29,6 @@ from mygym.types import Array, FloatArray
 
 Vector = NDArray[np.float32]
 Observation = dict[str, NDArray[Any]] | Vector
-
-
-IMAGES = ImageParams()
-"""Default size and content of images."""
-
-
-@dataclass(frozen=True)
-class ObservationSpec:
-    """Contents and layout of observations."""
-
-    components: tuple[str, ...]
-    """Names of the components, in order."""
-    spaces: str
-    """`own` or `shared`."""
-    goal_env: bool
-    """Whether observations are goal dictionaries; otherwise flat vectors."""
-    images: ImageParams = IMAGES
-    """Size and content of images."""
-    critic: tuple[str, ...] = ()
-    """Names of the components that only a critic observes, in order."""
 
 
 @dataclass(frozen=True)

@@ -12,24 +12,26 @@ import numpy as np
 from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
-from mygym.config.schema import ActionParams, ImageParams
-from mygym.envs.arguments import as_command, check_options, checked_arguments, is_finite
+from mygym.config.schema import ActionParams
+from mygym.envs.arguments import check_options, checked_arguments, checked_command
 from mygym.envs.camera_views import CameraViews
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.env_renderer import EnvRenderer
+from mygym.envs.env_window import EnvWindow
 from mygym.envs.episode import Episode
+from mygym.envs.episode_observer import EpisodeObserver
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
-from mygym.envs.observation_builder import Observation, ObservationBuilder, ObservationSpec
+from mygym.envs.observation_builder import Observation, ObservationBuilder
+from mygym.envs.observation_spec import ObservationSpec, make_observation_spec
 from mygym.envs.snapshot import Snapshot
 from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
-from mygym.errors import ConfigError, DivergedError, bad_value
+from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import MAIN_CAMERA, default_components, find_component
+from mygym.tasks.observations import MAIN_CAMERA
 from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward
-from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
 from mygym.types import FloatArray
 
@@ -64,8 +66,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         same episode to the bit after any history; the episodes after it follow from `s` and their number.
     Episode end:
         Terminated when success has held for `hold` steps; truncated after `horizon` steps. When an object leaves the
-        workspace: terminated if the reward includes the cost of a failure (`shaped`), otherwise truncated, because
-        termination would end the −1 per step and reward throwing the object away.
+        workspace: terminated if the reward includes the cost of a failure (`shaped`), otherwise truncated (termination
+        would end the −1 per step, and reward throwing the object away).
 
     Copies:
         `copy.deepcopy(env)` and pickles are independent environments at the same step of the same episode, also in
@@ -158,7 +160,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
                 raise ConfigError(bad_value("camera", camera, sorted(self.world.cameras)))
             self._prepare(task_world, reward)
             self._begin_episode(np.random.default_rng(0))
-            self._randomizer.set_observation(self._builder.measured)
+            self._randomizer.set_observation(self.builder.measured)
         except BaseException:
             self.world.close()
             raise
@@ -172,27 +174,20 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         lead_in_steps = max(find_task(self._arguments["task"]).horizon, self.task.horizon)
         self._episode = Episode(task_world, self._randomizer, lead_in_steps)
         self._seeds = EpisodeSeeds()
-        spaces = self._arguments["spaces"]
-        images = ImageParams.model_validate(self._arguments["image_params"] or {})
-        components = self._arguments["observations"] or self._default_components(spaces == "shared", images)
         size = self._arguments["render_width"], self._arguments["render_height"]
         self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
-        self._views = CameraViews(self.world, self._episode, self._renderer)
-        critic = tuple(self._arguments["critic_observations"] or ())
-        spec = ObservationSpec(tuple(components), spaces, self._arguments["goal_env"], images, critic)
-        self._builder = ObservationBuilder(spec, self._episode.context, self._views)
-        self._builders = {spec: self._builder}
-        self.goal_env = spec.goal_env and self._builder.has_goals
+        views = CameraViews(self.world, self._episode, self._renderer)
+        spec = make_observation_spec(self._arguments, self.task, self.world)
+        self._observer = EpisodeObserver(spec, self._episode, self._randomizer, views)
+        self.goal_env = spec.goal_env and self.builder.has_goals
         """Whether observations have goal vectors, in a dictionary."""
-        self._achieved = np.zeros(self._builder.goal_space.size, dtype=np.float32)
+        self.observation_space = self.builder.space
         actions = ActionParams.model_validate(self._arguments["actions"] or {})
         self._discrete = discrete_actions(actions, self.world.control_names)
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         if self._discrete is not None:
             self.action_space = self._discrete.space
-        self.observation_space = self._builder.space
-        self._in_window, self._realtime = self.render_mode == "human", True
-        self._caption, self._total_reward = "", 0.0
+        self._window = EnvWindow(self._episode, self.render_mode == "human")
 
     def in_same_world(self, task_params: Mapping[str, Any], reward: str) -> RobotEnv:
         """Return a new environment that shares the world of this environment, which saves 30 MB.
@@ -240,10 +235,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._np_random_seed = self._seeds.seed
         self._begin_episode(self._np_random)
         self._episode.play_lead_in()
-        if self._in_window:
-            self._total_reward = 0.0
-            self._show("")
-        return self._observe(), self._episode.info()
+        self._window.begin_episode()
+        return self._observer.observe(), self._episode.info()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step (40 ms), or by the `action_repeat` of the controller.
@@ -257,23 +250,28 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             self._check_open("step")
         episode = self._episode
         if self._discrete is None:
-            command = as_command(action)
-            if command.shape != self.action_space.shape:
-                raise ValueError(f"action has shape {command.shape}, needs {self.action_space.shape}")
-            if not is_finite(command):
-                raise DivergedError(f"action {command.tolist()} is not finite")
+            command = checked_command(action, self.action_space.shape)
             episode.actions.append(command)
         else:
             command = self._discrete.command(action)
             episode.actions.append(np.array(action))
         episode.advance(command)
-        observation = self._observe()
-        info = episode.info()
+        observation, info = self._observer.observe(), episode.info()
+        reward = self._step_reward(info)
+        self._window.step(reward)
+        achieved, desired = self._observer.achieved, self._observer.desired
+        terminated = self.compute_terminated(achieved, desired, info)
+        truncated = self.compute_truncated(achieved, desired, info)
+        return observation, reward, bool(terminated), bool(truncated), info
+
+    def _step_reward(self, info: dict[str, Any]) -> float:
+        """Return the reward of the step that led to the current state."""
+        episode, observer = self._episode, self._observer
         reward: Any = None
         if self._overrides_reward:
-            reward = self.compute_reward(self._achieved, self._desired, info)
+            reward = self.compute_reward(observer.achieved, observer.desired, info)
         elif self._reward.uses_goal_reward:
-            reward = self._goal_reward(self._achieved, self._desired, info)
+            reward = self._goal_reward(observer.achieved, observer.desired, info)
         if not self._reward.of_goals:
             rewards, episode.potential = self._reward.step_reward(
                 episode.context,
@@ -283,12 +281,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
                 failed=np.array([episode.failed]),
             )
             reward = rewards[0]
-        if self._in_window:
-            self._total_reward += float(reward)
-            self._show(f"   reward {float(reward):.2f}   return {self._total_reward:.2f}")
-        terminated = self.compute_terminated(self._achieved, self._desired, info)
-        truncated = self.compute_truncated(self._achieved, self._desired, info)
-        return observation, float(reward), bool(terminated), bool(truncated), info
+        return float(reward)
 
     def render(self) -> NDArray[np.uint8] | None:
         """Return the camera's image `(height, width, 3)`; in `human` mode update the window and return None."""
@@ -297,13 +290,14 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             return None
         self._check_open("render")
         if self.render_mode == "human":
-            self._renderer.show(self._episode.visible_goal(), self._caption, self._realtime)
+            self._window.update()
             return None
         return self.picture()
 
     def close(self) -> None:
         """Disconnect from PyBullet; may be called repeatedly."""
         self._renderer.close()
+        self._window.close()
         self.world.close()
 
     # The goal environment's methods -------------------------------------------------------------------------------
@@ -319,8 +313,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._goal_reward
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the reward of goal vectors `(…, size)`, exact for hindsight; sparse for `shaped` and `staged`."""
-        return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
+        """Return the reward of goal vectors `(…, size)`, exact for hindsight.
+
+        For rewards of the context (`shaped`, `staged`) return the sparse reward.
+        """
+        return self._reward.goal_reward(self.builder.goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return whether the episode ends: success or failure in a step's `info`, or else whether the goal is reached.
@@ -334,7 +331,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """
         if isinstance(info, Mapping) and "is_success" in info:
             return info["is_success"] or (self._reward.includes_failure and info["failed"])
-        return goals.goal_reached(self._builder.goal_space, achieved_goal, desired_goal)
+        return goals.goal_reached(self.builder.goal_space, achieved_goal, desired_goal)
 
     def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return whether a step's `info` shows a failure or the horizon; False for goal vectors without `info`.
@@ -354,12 +351,12 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     @property
     def components(self) -> dict[str, slice]:
         """Slice of `observation` that holds each component that is no image."""
-        return dict(self._builder.slices)
+        return dict(self.builder.slices)
 
     @property
     def builder(self) -> ObservationBuilder:
         """Builder of the observations."""
-        return self._builder
+        return self._observer.builder
 
     @property
     def discrete(self) -> DiscreteActions | None:
@@ -369,7 +366,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     @property
     def observation_spec(self) -> ObservationSpec:
         """Contents and layout of the observations."""
-        return self._builder.spec
+        return self.builder.spec
 
     @property
     def progress(self) -> Progress:
@@ -399,7 +396,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def goal_distance(self) -> float:
         """Return the distance between achieved and desired goal, m."""
-        return float(goals.goal_distance(self._builder.goal_space, self._achieved, self._desired))
+        return float(goals.goal_distance(self.builder.goal_space, self._observer.achieved, self._observer.desired))
 
     def goal_reward(self, kind: str) -> float:
         """Return a registered reward of the current goal vectors, see `Reward.goal_reward`.
@@ -407,7 +404,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Args:
             kind: Name of the reward.
         """
-        return float(find_reward(kind).goal_reward(self._builder.goal_space, self._achieved, self._desired))
+        return float(
+            find_reward(kind).goal_reward(self.builder.goal_space, self._observer.achieved, self._observer.desired)
+        )
 
     def expert_action(self) -> NDArray[Any]:
         """Return the action of the active stage's scripted expert, or the nearest discrete action."""
@@ -432,7 +431,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Raises:
             ConfigError: The task cannot have one of the components.
         """
-        return self._builder_of(spec).build(self._episode.context)
+        return self._observer.builder_of(spec).build(self._episode.context)
 
     def observation_space_as(self, spec: ObservationSpec) -> gymnasium.Space[Any]:
         """Return the space of `observe_as`, which raises the same errors.
@@ -440,7 +439,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Args:
             spec: Components and form of the observation.
         """
-        return self._builder_of(spec).space
+        return self._observer.builder_of(spec).space
 
     def picture(self, shadow: bool = False, samples: int = 1) -> NDArray[np.uint8]:
         """Return the camera's image `(height, width, 3)` in any `render_mode`, see `Camera.render`.
@@ -473,16 +472,16 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Args:
             camera: Name of a camera of the workspace or the robot.
         """
-        return self._views.depth_range(camera, self._builder.spec.images)
+        return self._observer.views.depth_range(camera, self.builder.spec.images)
 
     def watch(self) -> None:
         """Show all further steps in a window that does not slow them down, in any `render_mode`."""
-        self._in_window, self._realtime = True, False
+        self._window.watch()
 
     @property
     def window(self) -> Viewer | None:
         """The window; None before the first reset."""
-        return self._renderer.viewer
+        return self._window.viewer
 
     def move_goal(self, position: FloatArray) -> None:
         """Move the goal of the active sub-task, which must be a point, to `(3,)` m in the world frame.
@@ -493,8 +492,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             position: The goal, `(3,)` m.
         """
         self._episode.move_goal(position)
-        self._views.clear()
-        self._desired = self._builder.desired_goal(self._episode.goals)
+        self._observer.update_goal()
 
     # State ----------------------------------------------------------------------------------------------------------
 
@@ -503,7 +501,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return {
             **self._seeds.state_dict(),
             "actions": np.array(self._episode.actions).reshape(-1, *(self.action_space.shape or ())),
-            "observation": self._observe(),
+            "observation": self._observer.observe(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observation:
@@ -517,7 +515,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """
         self._seeds.load_state_dict(state)
         if self._seeds.number < 0:  # saved before the first reset
-            return self._observe()
+            return self._observer.observe()
         self._seeds.rewind()
         observation, _ = self.reset()
         for action in state["actions"]:
@@ -531,7 +529,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         and play the episode again.
         """
         self._check_open("snapshot")
-        return Snapshot(self._episode, self._randomizer, self._builder.memory)
+        return Snapshot(self._episode, self._randomizer, self.builder.memory)
 
     def restore(self, snapshot: Snapshot) -> Observation:
         """Restore a snapshot of this episode, any number of times, and return the observation.
@@ -547,9 +545,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """
         self._check_open("restore")
         snapshot.restore(self._episode)
-        self._builder.memory = snapshot.memory
-        self._desired = self._builder.desired_goal(self._episode.goals)
-        return self._observe()
+        return self._observer.restore(snapshot.memory)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by construction with the same arguments, and replay of the episode."""
@@ -573,12 +569,6 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             return super().__repr__()
         return f"<{type(self).__name__} {self.task.name}, {self.robot.name}, {self.control}>"
 
-    def _show(self, rewards: str) -> None:
-        """Update the window, with the stage, the step and `rewards` as its caption."""
-        stage = (*self.task.labels, "done")[int(self.progress.stage[0])]
-        self._caption = f"{stage}   step {self.elapsed_steps}{rewards}"
-        self._renderer.show(self._episode.visible_goal(), self._caption, self._realtime)
-
     def _check_open(self, method: str) -> None:
         """Refuse to use a closed world: Bullet may have given its client to another environment.
 
@@ -590,32 +580,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
         self._episode.begin(rng)
-        self._views.begin_episode()
-        self._desired = self._builder.desired_goal(self._episode.goals)
-
-    def _observe(self) -> Observation:
-        """Return the observation in new arrays, and update the achieved goal."""
-        self._views.clear()
-        context = self._episode.context
-        self._achieved = self._builder.achieved_goal(context)
-        seen = self._builder.detected(context)
-        achieved = self._achieved.copy() if seen is context else self._builder.achieved_goal(seen)
-        observation = self._builder.vector(seen, self._randomizer.noise)
-        return self._builder.arrange(context, observation, achieved, self._desired.copy())
-
-    def _builder_of(self, spec: ObservationSpec) -> ObservationBuilder:
-        if spec not in self._builders:
-            self._builders[spec] = ObservationBuilder(spec, self._episode.context, self._views)
-        return self._builders[spec]
-
-    def _default_components(self, shared: bool, images: ImageParams) -> tuple[str, ...]:
-        controller, arms = self.world.controller, len(self.robot.arms)
-        cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
-        if not shared:
-            names = default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
-            return tuple(name for name in names if images.detector is None or find_component(name).detectable)
-        gripper = self.robot.gripper is not None
-        return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
+        self._observer.begin_episode()
 
 
 def _make_env(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mygym.envs.observation_builder import ObservationSpec
+from mygym.envs.observation_spec import ObservationSpec
 from mygym.runs.policy import Policy
 from mygym.strategies.gaussians import family, gaussian
 

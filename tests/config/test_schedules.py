@@ -25,7 +25,7 @@ from mygym.config.loading import Dumper
 from mygym.config.ranges import RANGES
 from mygym.config.schedulable import LIBRARIES, READS, may_be_scheduled, schedules
 from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, RegistryError
 from mygym.registry import algorithm, register_algorithm, registry
 from mygym.registry.signatures import fits
 from mygym.runs.planning.resolve_config import resolve_config
@@ -309,6 +309,14 @@ def test_every_value_of_a_shape_is_checked_before_a_run(shape: Callable[..., flo
     register_schedule("broken")(shape)
     with pytest.raises(ConfigError, match=rf"{KEY}: .*{words}"):
         parse(KEY, {"schedule": "broken", "from": 1, "to": 2}, RANGES["learning_rate"])
+
+
+def test_a_registration_may_have_a_help_text_and_refuses_objects_that_cannot_be_called() -> None:
+    register_schedule("flat", help="Flat.")(lambda value: value)
+    entry = registry("schedule").get("flat")
+    assert (entry.help, entry.origin.rpartition(":")[0]) == ("Flat.", __file__)
+    with pytest.raises(RegistryError, match="register_schedule: 'flat' decorates an object of type int"):
+        register_schedule("flat", override=True)(1)  # type: ignore[type-var]
 
 
 def test_a_name_is_registered_once() -> None:

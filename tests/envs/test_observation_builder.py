@@ -77,4 +77,4 @@ def test_an_observation_stays_within_its_bounds() -> None:
     with RobotEnv("push", observations=["object_position"]) as env:
         env.reset(seed=0)
         env.world.state.object_position[:] = 7.0
-        assert env.observation_space["observation"].contains(env._observe()["observation"])
+        assert env.observation_space["observation"].contains(env._observer.observe()["observation"])

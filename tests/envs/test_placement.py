@@ -186,7 +186,7 @@ def test_yaw_goals_are_in_the_range_on_either_side(cached_env: Any) -> None:
         assert (np.abs(changes) >= 0.4).all()
         assert (np.abs(changes) <= 0.6).all()
         assert 0 < (np.array(changes) > 0).sum() < 30
-        assert env._builder.goal_space.names == ("end_effector_from_object", "yaw", "held")
+        assert env.builder.goal_space.names == ("end_effector_from_object", "yaw", "held")
         assert env.observation_space["desired_goal"].shape == (6,)
 
 

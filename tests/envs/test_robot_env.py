@@ -190,7 +190,7 @@ def test_nothing_is_solved_at_the_reset(task: str, robot: str, seeds: int, cache
         reward = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})
         assert reward == -1.0
         distance = np.linalg.norm((observation["achieved_goal"] - observation["desired_goal"])[:3])
-        if env._builder.goal_space.names[0] in ("object", "end_effector"):
+        if env.builder.goal_space.names[0] in ("object", "end_effector"):
             assert distance > env.task.tolerance
 
 
@@ -381,7 +381,7 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_that_goal(reward:
     relabelled = env.compute_reward(np.array(achieved), np.tile(achieved[-1], (len(achieved), 1)), [{}] * len(achieved))
     env.reset(seed=2)
     env._episode.goals[0] = achieved[-1]
-    env._desired = env._builder.desired_goal(env._episode.goals)
+    env._observer.desired = env.builder.desired_goal(env._episode.goals)
     np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
     env.close()
 

@@ -76,7 +76,7 @@ def test_batched_rewards_equal_step_rewards(task: str, reward: str, cached_env: 
     for observation, value, terminated, _, info in results:
         assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info) == value
         assert not terminated or goals.goal_reached(
-            env._builder.goal_space, observation["achieved_goal"], observation["desired_goal"]
+            env.builder.goal_space, observation["achieved_goal"], observation["desired_goal"]
         )
     assert len({result[1] for result in results}) > 1
 
@@ -93,8 +93,8 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_those_goals(rewar
         relabelled = env.compute_reward(achieved, np.tile(middle, (len(achieved), 1)), [{}] * len(achieved))
         env.reset(seed=2)
         env._episode.goals[0] = middle[:6].reshape(2, 3)
-        env._desired = env._builder.desired_goal(env._episode.goals)
-        np.testing.assert_array_equal(env._desired, middle)
+        env._observer.desired = env.builder.desired_goal(env._episode.goals)
+        np.testing.assert_array_equal(env._observer.desired, middle)
         np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
 
 

@@ -124,7 +124,7 @@ def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, re
         ]
         np.testing.assert_array_equal(relabelled, single_rewards)
         empty = np.ones(achieved.shape[1], dtype=bool)
-        for section in env._builder.goal_space.sections:
+        for section in env.builder.goal_space.sections:
             empty[section.first : section.first + section.size] = False
         assert not achieved[:, empty].any()
         assert not desired[:, empty].any()
@@ -150,9 +150,9 @@ def test_the_observation_does_not_contain_the_goal() -> None:
     """Hindsight changes the goal vector only."""
     with shared("panda", "pick_and_place") as env:
         env.reset(seed=0)
-        before = env._observe()
+        before = env._observer.observe()
         env._episode.goals += 0.05
-        np.testing.assert_array_equal(dict(env._observe())["observation"], dict(before)["observation"])
+        np.testing.assert_array_equal(dict(env._observer.observe())["observation"], dict(before)["observation"])
 
 
 def test_a_policy_continues_training_on_another_task() -> None:
