@@ -55,12 +55,11 @@ from mygym.runs import (
     result,
     session,
     video,
-    worker_process,
-    worker_vec_env,
 )
 from mygym.runs.checkpoints import checkpoints, replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.logs import events_file
+from mygym.runs.vec_envs import worker_process, worker_vec_env
 from tests.components import slow_except, small
 from tests.conftest import ROOT
 from tests.test_api import assert_whole
