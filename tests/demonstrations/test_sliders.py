@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mygym import api
+from mygym.envs.env_window import EnvWindow
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
 from mygym.runs import env_factory
@@ -37,13 +38,25 @@ class Window:
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Evaluation]:
-    """Evaluate in a window; `operator` gets window and environment after each step."""
-    window = Window()
+    """Evaluate in a window; `operator` gets window and environment after each reset and step."""
+    window, take_step, begin = Window(), RobotEnv.step, RobotEnv.reset
     monkeypatch.setattr(env_factory, "check_display", lambda *arguments: None)
     monkeypatch.setattr(RobotEnv, "window", window)
 
     def evaluate(operator: Callable[[Window, Any], None], **arguments: Any) -> Evaluation:
-        monkeypatch.setattr(RobotEnv, "_show", lambda env, rewards: operator(window, env))
+        def step(env: RobotEnv, action: Any) -> Any:
+            outcome = take_step(env, action)
+            operator(window, env)
+            return outcome
+
+        def reset(env: RobotEnv, **options: Any) -> Any:
+            outcome = begin(env, **options)
+            operator(window, env)
+            return outcome
+
+        monkeypatch.setattr(EnvWindow, "update", lambda env_window: None)
+        monkeypatch.setattr(RobotEnv, "step", step)
+        monkeypatch.setattr(RobotEnv, "reset", reset)
         return api.evaluate(gui=True, episodes=1, **arguments)
 
     return evaluate
