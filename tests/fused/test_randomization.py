@@ -227,7 +227,7 @@ def test_a_registered_randomizer_works_if_the_engine_has_its_field() -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_what_the_engine_cannot_represent_is_refused(randomize: dict[str, Any], words: list[str]) -> None:
+def test_an_unsupported_randomizer_is_refused(randomize: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         FusedEnvs({"task": "pick_and_place", "randomize": randomize}, 2)
     for word in words:
