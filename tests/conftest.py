@@ -65,7 +65,7 @@ def old_objects() -> None:
 @pytest.fixture(autouse=True)
 def garbage() -> None:
     """Collect garbage where tests have left much of it."""
-    if gc.get_count()[0] > 100_000:
+    if gc.get_count()[0] > 300_000:
         gc.collect()
 
 

@@ -101,10 +101,11 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
     Raises:
         AssetError: The file is not YAML, or has an unknown, missing or mistyped key.
     """
-    data = read_mapping(path)
+    text = _read(path)
     try:
-        checked: Spec = _adapter(cast("Hashable", spec)).validate_python(data)
-        return checked
+        return cast("Spec", _validated(cast("Hashable", spec), text))
+    except ConfigError as error:
+        raise AssetError(f"{path}: {error}") from error
     except ValidationError as error:
         raise AssetError(f"{path}: {_explain(spec, error)}") from error
 
@@ -115,17 +116,36 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
     Raises:
         AssetError: The file is not YAML, not a mapping of plain data, or too large.
     """
+    text = _read(path)
+    try:
+        return _parsed(text)
+    except ConfigError as error:
+        raise AssetError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> str:
     try:
         if (size := path.stat().st_size) > MAX_BYTES:
             raise AssetError(f"{path}: {bad_value('size', size, f'at most {MAX_BYTES} bytes', 'is too large')}")
-        return _parsed(path.read_text(encoding="utf-8"))
-    except (ConfigError, OSError, UnicodeDecodeError) as error:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise AssetError(f"{path}: {error}") from error
 
 
 @lru_cache(maxsize=512)
+def _validated(spec: Any, text: str) -> Any:
+    """Parse and validate; cached, because each environment reads the files of its robot, workspace and objects again.
+
+    Raises:
+        ConfigError: The text is not YAML, or not a mapping of plain data.
+        ValidationError: A key is unknown, missing or mistyped.
+    """
+    return _adapter(spec).validate_python(_parsed(text))
+
+
+@lru_cache(maxsize=512)
 def _parsed(text: str) -> Mapping[str, Any]:
-    """Parse YAML; cached, because each environment reads the files of its robot, workspace and objects again.
+    """Parse YAML; cached, because several readers take keys from one file.
 
     Raises:
         ConfigError: The text is not YAML, or not a mapping of plain data.
