@@ -30,6 +30,7 @@ register_task(
     to=(0.12, 0.20),
     tolerance=0.02,
     horizon=150,
+    run_defaults={"algo": "sac"},
 )
 register_task(
     "open_door",

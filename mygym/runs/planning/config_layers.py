@@ -26,7 +26,8 @@ ALGORITHM_FOR_FUSED = "ppo"
 """Default algorithm for the fused engine (`benchmarks/results/fused.md`)."""
 
 ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
-"""Default algorithm for tasks of several stages (`benchmarks/results/learning.md`)."""
+"""Default algorithm for tasks of several stages without an `algo` in their `run_defaults`
+(`benchmarks/results/learning.md`)."""
 
 LEARNING_KEYS = (
     *("algo", "algo_params", "training_params", "strategy", "strategy_params"),
@@ -34,7 +35,7 @@ LEARNING_KEYS = (
 )
 """Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema.
 
-A framework does not choose: `ppo` learns tasks of several stages in each.
+A framework does not choose: the algorithms of tasks exist in each.
 """
 
 BUDGET_KEYS = ("steps", "eval")
@@ -42,10 +43,15 @@ BUDGET_KEYS = ("steps", "eval")
 
 
 def recommended_layer(asked: RunConfig) -> Layer:
-    """Return the algorithm for the fused engine, or for a task of several stages, unless the user has chosen one."""
+    """Return the algorithm for the fused engine, or for the task, unless the user has chosen how to learn."""
     if asked.engine == "fused" and "algo" not in asked.model_fields_set:
         return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
-    if not asked.model_fields_set.isdisjoint(LEARNING_KEYS) or len(find_task(asked.task).stage_names) == 1:
+    if not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
+        return Layer("task", {})
+    task = find_task(asked.task)
+    if "algo" in task.run_defaults:
+        return Layer(f"task {task.name}", {"algo": task.run_defaults["algo"]})
+    if len(task.stage_names) == 1:
         return Layer("task", {})
     return Layer("tasks of several stages", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
 
@@ -92,8 +98,11 @@ def strategy_run_defaults(asked: RunConfig, strategies: Sequence[Any]) -> Layer:
     return Layer(f"strategy {asked.strategy}", preferred)
 
 
-def stage_layers(task: Task, entry: Algorithm) -> list[Layer]:
-    """Return the preferences of the algorithm for tasks of several stages, and for this task; none for one stage."""
+def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
+    """Return the preferences of the algorithm for tasks of several stages, and for this task; none for one stage.
+
+    A preferred reward yields to the user's hindsight replay, which needs a reward of goals.
+    """
     if len(task.stage_names) == 1:
         return []
     layers = []
@@ -101,7 +110,7 @@ def stage_layers(task: Task, entry: Algorithm) -> list[Layer]:
         ("for several stages", entry.stage_defaults),
         (f"for task {task.name}", entry.task_defaults.get(task.name, {})),
     ):
-        values = dict(preferred)
+        values = {key: value for key, value in preferred.items() if key != "reward" or not asked.her}
         if "task_params" in values:
             starts = values["task_params"]["starts"]
             values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}
@@ -130,7 +139,7 @@ def task_layer(task: Task, entry: Algorithm, of_engine: Layer) -> Layer:
     of_task = {
         key: value
         for key, value in task.run_defaults.items()
-        if not (key in BUDGET_KEYS and (entry.replaces_task_budget or key in of_engine.values))
+        if key != "algo" and not (key in BUDGET_KEYS and (entry.replaces_task_budget or key in of_engine.values))
     }
     return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
 

@@ -112,7 +112,7 @@ def resolve_with_strategies(
     workspace, entry = _find_names(asked, task)
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
     of_entry |= required.values
-    of_stages, of_engine = stage_layers(task, entry), engine_layer(asked, entry, task)
+    of_stages, of_engine = stage_layers(asked, task, entry), engine_layer(asked, entry, task)
     preferences = [recommended, task_layer(task, entry, of_engine), preferred]
     decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
     of_algorithm = [algorithm_layer(entry, of_entry), *of_stages, of_engine]

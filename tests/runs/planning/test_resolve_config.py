@@ -184,9 +184,23 @@ def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task
     assert resolve_config(overrides={"task": "reach", **more}).config.algo == "sac"
 
 
+@pytest.mark.parametrize("framework", ["pytorch", "jax"])
+@pytest.mark.parametrize("task", sorted(algorithm("sac").task_defaults))
+def test_a_task_may_choose_the_algorithm(task: str, framework: str) -> None:
+    resolved = resolve_config(overrides={"task": task, "framework": framework})
+    preferred = algorithm("sac").task_defaults[task]
+    assert (resolved.config.algo, resolved.origins["algo"]) == ("sac", f"task {task}")
+    assert (resolved.config.reward, resolved.config.her) == ("shaped", False)
+    assert resolved.config.task_params.starts == preferred["task_params"]["starts"]
+    assert resolved.origins["algo_params.gradient_steps"] == f"algorithm sac, for task {task}"
+    assert resolve_config(overrides={"task": task, "algo": "ppo"}).config.algo == "ppo"
+    hindsight = resolve_config(overrides={"task": task, "her": True}).config
+    assert (hindsight.algo, hindsight.reward) == ("sac", "sparse"), "hindsight needs a reward of goals"
+
+
 @pytest.mark.parametrize("task", sorted(algorithm("ppo").task_defaults))
 def test_an_algorithm_has_values_for_named_tasks_below_those_of_the_user(task: str) -> None:
-    resolved = resolve_config(overrides={"task": task})
+    resolved = resolve_config(overrides={"task": task, "algo": "ppo"})
     preferred = algorithm("ppo").task_defaults[task]
     assert resolved.config.task_params.starts == {
         **({"in_hand": 0.3} if "in_hand" in find_task(task).start_stages else {}),
@@ -196,7 +210,7 @@ def test_an_algorithm_has_values_for_named_tasks_below_those_of_the_user(task: s
     assert resolved.origins["eval.every"] == f"algorithm ppo, for task {task}"
     assert resolve_config(overrides={"task": task, "control": "joint_delta"}).config.control.name == "joint_delta"
     assert resolve_config(overrides={"task": task, "control": {"step": 0.04}}).config.control.params["step"] == 0.04
-    assert resolve_config(overrides={"task": task, "algo": "sac"}).config.control.params == {}
+    assert resolve_config(overrides={"task": task, "algo": "td3"}).config.control.params == {}
 
 
 @pytest.mark.parametrize(
