@@ -646,7 +646,7 @@ def test_a_reward_that_is_not_finite(row: Row, number: float, normalize: bool, t
 @pytest.mark.slow
 @holds("a reward is NaN or infinite")
 def test_a_reward_of_a_worker_that_is_not_finite(row: Row, train: Train, before: Any) -> None:
-    in_workers(before, lambda envs: envs.set_attr("_desired", np.full(3, np.nan, dtype=np.float32), indices=[1]))
+    in_workers(before, lambda envs: envs.env_method("move_goal", np.full(3, np.nan), indices=[1]))
     assert_diverged(row, train, train(reward="dense", **WORKERS))
 
 
