@@ -29,7 +29,10 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "parts": (
         "Articulated parts: button, switch, valve, door, drawer",
-        [f"--task {task}" for task in ("press", "switch", "turn", "open_door", "open_drawer")],
+        [
+            *(f"--task {task}" for task in ("press", "switch", "turn", "open_door", "open_drawer")),
+            "--algo ppo --task open_drawer",
+        ],
     ),
     "touching": (
         "Objects that are touched, not held",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable
@@ -287,11 +288,13 @@ def test_the_learning_table_is_measured() -> None:
         if row["framework"] == "pytorch":
             measured.setdefault(("reach", row["algorithm"]), []).append(row["steps"])
     for row in json.loads((results / "learning.json").read_text()):
-        command = row["command"].removeprefix("--algo dagger ")
-        task = command.rpartition("/")[2].removesuffix("_ppo.yaml").removeprefix("--task ")
+        words = re.fullmatch(r"(?:--algo (\w+) )?--task (\w+)|--config configs/(\w+)_ppo.yaml", row["command"])
+        if words is None or words.groups()[:2] == ("dagger", "reach"):
+            continue
+        task = words[2] or words[3]
+        algo = words[1] or (resolve_config(overrides={"task": task}).config.algo if words[2] else "ppo")
         reached = [steps for steps, success in row["curve"] if success >= 0.9]
-        if (key := (task, "ppo" if command == row["command"] else "dagger")) != ("reach", "dagger"):
-            measured.setdefault(key, []).extend(reached[:1])
+        measured.setdefault((task, algo), []).extend(reached[:1])
     table = {(task, algo): steps for task, rows in LEARNED.items() for algo, steps in rows.items()}
     assert table == {key: median(steps) for key, steps in measured.items() if key in table}
 
