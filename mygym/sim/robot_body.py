@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.robot_spec import ArmSpec, GripperSpec, RobotSpec
 from mygym.models.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
 from mygym.models.urdf_editing import light_urdf, merge_fixed_joints, remove_joint_dynamics
-from mygym.sim.bullet import bullet, urdf_file
+from mygym.sim.bullet import bullet, connect, disconnect, urdf_file
 from mygym.sim.primitives import replace_meshes
 from mygym.tasks.state import State
 from mygym.types import FloatArray
@@ -51,6 +52,19 @@ def _simulated_model(robot: RobotSpec, gripper: bool, mode: Mode) -> tuple[str, 
     return text, merge_fixed_joints(root)
 
 
+@lru_cache(maxsize=64)
+def _joint_and_link_indices(name: str, urdf: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return Bullet's index of each joint and of each link, which are the same at every load of a URDF text."""
+    client = connect()
+    try:
+        body = bullet.loadURDF(urdf_file(name, urdf), useFixedBase=True, flags=_FLAGS, physicsClientId=client)
+        count = bullet.getNumJoints(body, physicsClientId=client)
+        infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
+    finally:
+        disconnect(client)
+    return {info[1].decode(): int(info[0]) for info in infos}, {info[12].decode(): int(info[0]) for info in infos}
+
+
 class RobotBody:
     """A robot that is loaded at every reset and driven by velocities or torques, its fingers to positions.
 
@@ -82,20 +96,18 @@ class RobotBody:
         self._gains = [0.0] * len(joints) + [self._gain_of(robot.motor.position_gain)] * len(self._open)
         self._finger_rest = [0.0] * len(self._open)
         self._velocity_gains = [robot.motor.velocity_gain] * len(self._speeds)
+        self.body = -1
+        """Bullet's id of the loaded robot."""
         self._index_joints(merged, gripper)
 
     def _index_joints(self, merged: dict[str, tuple[str, FloatArray]], gripper: bool) -> None:
-        """Find Bullet's indices of joints and links, which are the same at every load.
+        """Find Bullet's indices of joints and links.
 
         Args:
             merged: Link of the URDF → the link that contains it, and its pose there; see `merge_fixed_joints`.
             gripper: Whether fingers move.
         """
-        self.body = body = self._load_urdf()
-        count = bullet.getNumJoints(body, physicsClientId=self._client)
-        infos = [bullet.getJointInfo(body, index, physicsClientId=self._client) for index in range(count)]
-        joints = {info[1].decode(): int(info[0]) for info in infos}
-        links = {info[12].decode(): int(info[0]) for info in infos}
+        joints, links = _joint_and_link_indices(self.robot.name, self._urdf)
         arms: list[_Arm] = []
         names: list[str] = []
         fingers: list[str] = []
