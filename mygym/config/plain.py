@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -15,6 +15,8 @@ MAX_DEPTH = 32
 MAX_VALUES = 10_000
 LARGEST = 2**63 - 1
 """Maximum whole number: numpy and torch store no larger number, and Python refuses to print thousands of digits."""
+
+LEAVES = (str, bool, int, float, type(None))
 
 
 def check_plain(values: Mapping[str, Any], origin: str = "") -> None:
@@ -35,20 +37,20 @@ def check_plain(values: Mapping[str, Any], origin: str = "") -> None:
     waiting: list[tuple[tuple[str, ...], Any]] = [((), values)]
     while waiting:
         path, value = waiting.pop()
-        key = ".".join(path)
-        if not isinstance(value, Mapping | list | tuple):
-            _check_leaf(key, value, suffix)
+        if type(value) in LEAVES or not isinstance(value, Mapping | list | tuple):  # the first is quicker
+            _check_leaf(path, value, suffix)
             continue
         count += len(value)
         if count > MAX_VALUES:
             raise ConfigError(f"{path[0] if path else 'config'}: holds more than {MAX_VALUES} values{suffix}")
         if len(path) > MAX_DEPTH:
-            raise ConfigError(f"{key}: is nested more than {MAX_DEPTH} deep{suffix}")
+            raise ConfigError(f"{'.'.join(path)}: is nested more than {MAX_DEPTH} deep{suffix}")
         if isinstance(value, Mapping):
             for name in value:
                 if not isinstance(name, str) or not name.isprintable():
                     allowed = "strings, as in `key: value`"
-                    raise ConfigError(f"{key or 'config'}: {_shown(name)} is not a key{suffix}; allowed: {allowed}")
+                    key = ".".join(path) or "config"
+                    raise ConfigError(f"{key}: {_shown(name)} is not a key{suffix}; allowed: {allowed}")
             waiting += [((*path, name), inner) for name, inner in value.items()]
         else:
             waiting += [((*path, str(index)), inner) for index, inner in enumerate(value)]
@@ -78,19 +80,19 @@ def is_plain(value: Any) -> bool:
     return True
 
 
-def _check_leaf(key: str, value: Any, suffix: str) -> None:
+def _check_leaf(path: Sequence[str], value: Any, suffix: str) -> None:
     if isinstance(value, str):
-        if any("\ud800" <= letter <= "\udfff" for letter in value):  # halves of characters
-            raise ConfigError(bad_value(key, value, "text that UTF-8 can hold", f"is not text{suffix}"))
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):  # halves of characters
+            raise ConfigError(bad_value(".".join(path), value, "text that UTF-8 can hold", f"is not text{suffix}"))
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise ConfigError(bad_value(key, value, "finite numbers", f"is not finite{suffix}"))
+            raise ConfigError(bad_value(".".join(path), value, "finite numbers", f"is not finite{suffix}"))
     elif isinstance(value, int):
         if abs(value) > LARGEST:
-            raise ConfigError(f"{key}: {_shown(value)} is too large{suffix}; allowed: at most {LARGEST}")
+            raise ConfigError(f"{'.'.join(path)}: {_shown(value)} is too large{suffix}; allowed: at most {LARGEST}")
     elif value is not None:
         allowed = "null, true, false, numbers, text, lists, mappings"
-        raise ConfigError(bad_value(key, value, allowed, f"is a {type(value).__name__}{suffix}"))
+        raise ConfigError(bad_value(".".join(path), value, allowed, f"is a {type(value).__name__}{suffix}"))
 
 
 def _shown(value: object) -> str:
