@@ -96,25 +96,26 @@ _PPO_OF_TASKS = {
 """Values for tasks that `ppo` does not learn, or learns slowly, with those for several stages
 (`benchmarks/results/learning.md`)."""
 
-_SAC_OF_TASKS = {
-    "open_drawer": {
-        "n_envs": 8,
-        "reward": "shaped",
-        "steps": 200_000,
-        "eval": {"every": 20_000},
-        "control": {"name": "ee_delta", "step": 0.02},
-        "task_params": {"starts": {"along_expert": 0.5}},
-        "algo_params": {
-            **_FALLING_RATE,
-            "batch_size": 256,
-            "train_freq": 1,
-            "gradient_steps": 4,
-            "learning_starts": 5_000,
-            "policy_kwargs": {"net_arch": [128, 128]},
-        },
+_SAC_SHAPED = {
+    "n_envs": 8,
+    "reward": "shaped",
+    "steps": 200_000,
+    "eval": {"every": 20_000},
+    "task_params": {"starts": {"along_expert": 0.5}},
+    "algo_params": {
+        **_FALLING_RATE,
+        "batch_size": 256,
+        "train_freq": 1,
+        "gradient_steps": 4,
+        "learning_starts": 5_000,
+        "policy_kwargs": {"net_arch": [128, 128]},
     },
 }
-"""Values for tasks that `sac` learns with more seeds than `ppo` (`benchmarks/results/learning.md`)."""
+_SAC_OF_TASKS = {
+    **dict.fromkeys(("open_door", "poke", "press", "switch", "turn"), _SAC_SHAPED),
+    "open_drawer": {**_SAC_SHAPED, "control": {"name": "ee_delta", "step": 0.02}},
+}
+"""Values for tasks that `sac` learns from the progress of their stages (`benchmarks/results/learning.md`)."""
 
 _PPO_FUSED = {
     "n_envs": 512,

@@ -24,6 +24,7 @@ from mygym.runs import built_config, env_factory, model_factory
 from mygym.runs.files import write_yaml
 from mygym.runs.planning.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
+from mygym.tasks.task import register_task
 from tests.components import ALGORITHMS, COMBOS, CONTROLS, TASKS, slow_except
 
 EACH_ONCE = [
@@ -186,16 +187,24 @@ def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task
 
 @pytest.mark.parametrize("framework", ["pytorch", "jax"])
 @pytest.mark.parametrize("task", sorted(algorithm("sac").task_defaults))
-def test_a_task_may_choose_the_algorithm(task: str, framework: str) -> None:
-    resolved = resolve_config(overrides={"task": task, "framework": framework})
-    preferred = algorithm("sac").task_defaults[task]
-    assert (resolved.config.algo, resolved.origins["algo"]) == ("sac", f"task {task}")
+def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(task: str, framework: str) -> None:
+    chosen = {"task": task, "framework": framework, "algo": "sac"}
+    resolved = resolve_config(overrides=chosen)
     assert (resolved.config.reward, resolved.config.her) == ("shaped", False)
-    assert resolved.config.task_params.starts == preferred["task_params"]["starts"]
+    assert resolved.config.task_params.starts == {"along_expert": 0.5}
     assert resolved.origins["algo_params.gradient_steps"] == f"algorithm sac, for task {task}"
-    assert resolve_config(overrides={"task": task, "algo": "ppo"}).config.algo == "ppo"
-    hindsight = resolve_config(overrides={"task": task, "her": True}).config
-    assert (hindsight.algo, hindsight.reward) == ("sac", "sparse"), "hindsight needs a reward of goals"
+    hindsight = resolve_config(overrides={**chosen, "her": True}).config
+    assert (hindsight.her, hindsight.reward) == (True, "sparse"), "hindsight needs a reward of goals"
+
+
+def test_a_task_may_choose_its_algorithm() -> None:
+    register_task("scripted", ("approach", "push"), run_defaults={"algo": "dagger"})
+    for task, algo in (("scripted", "dagger"), ("open_drawer", "sac")):
+        resolved = resolve_config(overrides={"task": task})
+        assert (resolved.config.algo, resolved.origins["algo"]) == (algo, f"task {task}")
+        assert resolve_config(overrides={"task": task, "algo": "ppo"}).config.algo == "ppo"
+        assert resolve_config(overrides={"task": task, "reward": "sparse"}).config.algo == "sac", "the schema's"
+        assert resolve_config(file={"task": task, "algo": "td3"}).config.algo == "td3"
 
 
 @pytest.mark.parametrize("task", sorted(algorithm("ppo").task_defaults))
