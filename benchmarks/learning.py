@@ -32,6 +32,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         [
             *(f"--task {task}" for task in ("press", "switch", "turn", "open_door", "open_drawer")),
             "--algo ppo --task open_drawer",
+            *(f"--algo sac --task {task}" for task in ("press", "switch", "turn", "open_door")),
         ],
     ),
     "touching": (
