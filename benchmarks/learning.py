@@ -37,7 +37,10 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "touching": (
         "Objects that are touched, not held",
-        [f"--task {task}" for task in ("poke", "slide", "score_goal", "maze", "vertical_maze")],
+        [
+            *(f"--task {task}" for task in ("poke", "slide", "score_goal", "maze", "vertical_maze")),
+            "--algo sac --task poke",
+        ],
     ),
     "carrying": (
         "Objects that are carried",
