@@ -17,6 +17,7 @@ LARGEST = 2**63 - 1
 """Maximum whole number: numpy and torch store no larger number, and Python refuses to print thousands of digits."""
 
 LEAVES = (str, bool, int, float, type(None))
+"""Types of values that contain no others."""
 
 
 def check_plain(values: Mapping[str, Any], origin: str = "") -> None:
