@@ -48,7 +48,7 @@ gc.disable()  # tests collect it between each other: on the way, a tenth of thei
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let a single worker begin with the tests that import and compile longest: those of JAX and of the export."""
-    items.sort(key=lambda item: not re.search(r"export|test_weights|jax|push_hindsight", item.nodeid))
+    items.sort(key=lambda item: not re.search(r"export|test_weights|jax", item.nodeid))
 
 
 def pytest_collection_finish() -> None:

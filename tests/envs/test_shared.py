@@ -157,8 +157,8 @@ def test_the_observation_does_not_contain_the_goal() -> None:
 
 def test_a_policy_continues_training_on_another_task() -> None:
     first = DummyVecEnv([lambda: shared("panda", "push")])
-    model = SAC("MultiInputPolicy", first, learning_starts=20, batch_size=8, buffer_size=200, device="cpu",
-                policy_kwargs={"net_arch": [16]})  # fmt: skip
+    model = SAC("MultiInputPolicy", first, learning_starts=20, train_freq=10, batch_size=8, buffer_size=200,
+                device="cpu", policy_kwargs={"net_arch": [16]})  # fmt: skip
     model.learn(40)
     for task in ("stack", "open_drawer", "reach"):
         other = DummyVecEnv([lambda task=task: shared("panda", task)])  # type: ignore[misc]
