@@ -55,7 +55,7 @@ def test_the_quick_suite_kills_a_run() -> None:
     assert QUICK in CASES
 
 
-@pytest.mark.slow  # compares a run that a quick test has killed
+@pytest.mark.slow  # trains the reference run again in a second worker of the quick suite
 def test_the_comparison_detects_a_number(reference: Callable[[Case], tuple[Path, float]], tmp_path: Path) -> None:
     """The slow suite compares with a run of another seed."""
     run, _ = reference(QUICK)

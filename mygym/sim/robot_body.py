@@ -52,12 +52,18 @@ def _simulated_model(robot: RobotSpec, gripper: bool, mode: Mode) -> tuple[str, 
     return text, merge_fixed_joints(root)
 
 
+def _load_urdf(name: str, urdf: str, client: int, *base: Sequence[float]) -> int:
+    """Load a URDF text into a client, fixed at position and orientation `base`, and return the body's id."""
+    path = urdf_file(name, urdf)
+    return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=_FLAGS, physicsClientId=client))
+
+
 @lru_cache(maxsize=64)
 def _joint_and_link_indices(name: str, urdf: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Return Bullet's index of each joint and of each link, which are the same at every load of a URDF text."""
     client = connect()
     try:
-        body = bullet.loadURDF(urdf_file(name, urdf), useFixedBase=True, flags=_FLAGS, physicsClientId=client)
+        body = _load_urdf(name, urdf, client)
         count = bullet.getNumJoints(body, physicsClientId=client)
         infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
     finally:
@@ -140,11 +146,6 @@ class RobotBody:
         ]
         self._widths = [_width_coefficients(arm.gripper if gripper else None) for arm in self.robot.arms]
 
-    def _load_urdf(self) -> int:
-        path = urdf_file(self.robot.name, self._urdf)
-        base = self.robot.base_position, self.robot.base_orientation
-        return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=_FLAGS, physicsClientId=self._client))
-
     def randomize(self, friction: Sequence[float], gain: Sequence[float]) -> None:
         """Set joint friction and gain from the next `load` on; `()` restores the described robot.
 
@@ -161,7 +162,8 @@ class RobotBody:
 
     def load(self, joint_position: FloatArray) -> None:
         """Load the robot into an empty client, without velocity, grippers open, joints at `(J,)` rad."""
-        self.body, client = self._load_urdf(), self._client
+        client, robot = self._client, self.robot
+        self.body = _load_urdf(robot.name, self._urdf, client, robot.base_position, robot.base_orientation)
         positions = [*joint_position.tolist(), *self._open.tolist()]
         free = len(self._arm_joints) if self._mode == "torque" else 0
         forces = self._friction[:free] + self._forces[free:]  # friction: see `FixtureBodies`

@@ -203,7 +203,9 @@ def test_a_task_may_choose_its_algorithm() -> None:
         resolved = resolve_config(overrides={"task": task})
         assert (resolved.config.algo, resolved.origins["algo"]) == (algo, f"task {task}")
         assert resolve_config(overrides={"task": task, "algo": "ppo"}).config.algo == "ppo"
-        assert resolve_config(overrides={"task": task, "reward": "sparse"}).config.algo == "sac", "the schema's"
+        assert resolve_config(overrides={"task": task, "reward": "sparse"}).config.algo == "sac", (
+            "the default of the schema"
+        )
         assert resolve_config(file={"task": task, "algo": "td3"}).config.algo == "td3"
 
 
