@@ -160,9 +160,11 @@ def test_the_config_of_a_run_repeats_the_run(tmp_path: Path) -> None:
 
 
 PRINT_ACTIONS = """
+import sys
 import mygym
 env, policy = mygym.make_env("."), mygym.load(".")
 print([policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)])
+print("torch._dynamo" in sys.modules)
 """
 
 
@@ -178,7 +180,7 @@ def test_loading_a_third_party_policy_executes_no_code(tmp_path: Path, python: A
     with mygym.make_env(result.path) as env:
         policy = mygym.load(result.path)
         actions = [policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)]
-    assert done.stdout.strip() == str(actions), done.stderr
+    assert done.stdout.splitlines() == [str(actions), "False"], "the compiler takes a second to import" + done.stderr
     assert not list(tmp_path.rglob("executed"))
 
 

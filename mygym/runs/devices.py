@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 
 from mygym.errors import ConfigError, bad_value
@@ -22,6 +23,7 @@ def use(framework: str, device: str, threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)  # replay buffers use torch in every framework
+    _optimize_without_dynamo()
     try:
         if framework == "jax":
             _use_in_jax(device, threads)
@@ -39,6 +41,20 @@ def or_cpu(framework: str, device: str, threads: int) -> str:
     except ConfigError:
         return "cpu"
     return device
+
+
+def _optimize_without_dynamo() -> None:
+    """Prevent that the first optimiser imports `torch._dynamo`, for a second, although nothing is compiled.
+
+    The methods are excluded from `torch.compile`, which looks for the excluded function in this attribute before it
+    imports the compiler. Where torch has no such attribute any more, the start takes as long as without this function.
+    """
+    from torch.optim import Optimizer
+
+    for method in (Optimizer.add_param_group, Optimizer.zero_grad, Optimizer.state_dict, Optimizer.load_state_dict):
+        function = inspect.unwrap(method)
+        if not hasattr(function, "__dynamo_disable"):
+            setattr(function, "__dynamo_disable", function)
 
 
 def _use_in_jax(device: str, threads: int) -> None:
