@@ -301,10 +301,16 @@ def launched(context: StageContext) -> Array:
     return leaving & fast & ~near(context) & ~touched(context)
 
 
-@register_predicate("offered", event=True)
+def in_a_hand(context: StageContext) -> Array:
+    """A finger of either hand presses on the object."""
+    second = context.state.second_finger_contact[:, context.bound.object or 0]
+    return context.finger_contact.any(-1) | second.any(-1)
+
+
+@register_predicate("offered", keeps=in_a_hand)
 def offered(context: StageContext) -> Array:
-    """The object is at the first point of its path."""
-    return distance(context.object_position, context.path[:, 0]) < context.thresholds.tolerance
+    """The object is in a hand, at the first point of its path."""
+    return (distance(context.object_position, context.path[:, 0]) < context.thresholds.tolerance) & in_a_hand(context)
 
 
 def still_handed(context: StageContext) -> Array:
