@@ -110,7 +110,7 @@ def test_starts_draw_nothing_from_other_episodes() -> None:
 
 
 def test_evaluations_start_at_the_beginning() -> None:
-    config = from_python({"task": "AG", "task_params": {"starts": {"at_object": 1.0}}}).config
+    config = from_python({"task": "AG", "task_params": {"starts": {"at_object": 1.0}}, "n_envs": 1}).config
     with env_factory.make_env(config) as env:
         assert stages_at_reset(env, 3) == {0: 3}
     with contextlib.closing(env_factory.make_vec_env(config)) as training:
