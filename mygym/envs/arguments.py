@@ -11,9 +11,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from mygym.config import Layer, resolve
+from mygym.config import Layer, RunConfig, resolve
 from mygym.config.plain import as_plain
 from mygym.config.ranges import RANGES
+from mygym.config.schema import TaskParams
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.types import FloatArray
 
@@ -30,8 +31,10 @@ LARGEST_IMAGE = 4096
 """Maximum width and height of images, pixels."""
 
 
-def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `RobotEnv` as plain data that later changes of the caller's objects do not affect.
+def checked_arguments(given: Mapping[str, Any]) -> tuple[dict[str, Any], RunConfig]:
+    """Return the arguments of `RobotEnv` as plain data, and a config with those that are keys of configs.
+
+    Later changes of the caller's objects affect neither.
 
     Args:
         given: All arguments by name.
@@ -40,7 +43,8 @@ def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: An argument has the wrong type or is out of its range.
     """
     arguments = copy.deepcopy({name: as_plain(value) for name, value in given.items()})
-    resolve([Layer("argument", {name: arguments[name] for name in IN_CONFIGS if arguments[name] is not None})])
+    values = {name: arguments[name] for name in IN_CONFIGS if arguments[name] is not None}
+    config = resolve([Layer("argument", values)]).config
     modes = ("human", "rgb_array")
     _check("goal_env", arguments["goal_env"], isinstance(arguments["goal_env"], bool), "true or false")
     gamma = arguments["gamma"]
@@ -50,7 +54,16 @@ def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("render_width", "render_height"):
         valid = _is_number(arguments[name], int) and 1 <= arguments[name] <= LARGEST_IMAGE
         _check(name, arguments[name], valid, f"a whole number of pixels from 1 to {LARGEST_IMAGE}")
-    return arguments
+    return arguments, config
+
+
+def checked_task_params(task_params: Mapping[str, Any]) -> TaskParams:
+    """Return the validated argument `task_params`.
+
+    Raises:
+        ConfigError: A key is unknown, or a value has the wrong type or is out of its range.
+    """
+    return resolve([Layer("argument", {"task_params": dict(task_params)})]).config.task_params
 
 
 def checked_count(count: Any, key: str) -> int:

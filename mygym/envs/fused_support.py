@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mygym.envs.arguments import checked_task_params
 from mygym.envs.fused_randomization import SLIPPERY, draw_table
 from mygym.envs.placement import START_MARGIN, object_area
 from mygym.envs.robot_env import RobotEnv
-from mygym.envs.task_world import find_task_with
+from mygym.envs.task_world import change_by_user
 from mygym.errors import ConfigError, bad_value
 from mygym.fused.arm import ArmModel
 from mygym.fused.arrays import Arrays, free_memory
@@ -58,7 +59,8 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
         ConfigError: The message names the key, the value, and what the engine can represent.
         RegistryError: Unknown name.
     """
-    task, *_ = find_task_with(arguments.get("task", "reach"), arguments.get("task_params") or {})
+    params = checked_task_params(arguments.get("task_params") or {})
+    task, *_ = change_by_user(find_task(arguments.get("task", "reach")), params)
     control = find_controller(arguments.get("control", "ee_delta")).config
     if control.name not in CONTROLLERS:
         raise _refusal("control", control.name, CONTROLLERS)

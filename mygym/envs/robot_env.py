@@ -13,7 +13,7 @@ from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
 from mygym.config.schema import ActionParams
-from mygym.envs.arguments import check_options, checked_arguments, checked_command
+from mygym.envs.arguments import check_options, checked_arguments, checked_command, checked_task_params
 from mygym.envs.camera_views import CameraViews
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
@@ -25,7 +25,7 @@ from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation, ObservationBuilder
 from mygym.envs.observation_spec import ObservationSpec, make_observation_spec
 from mygym.envs.snapshot import Snapshot
-from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
+from mygym.envs.task_world import TaskWorld, change_by_user, make_task_world
 from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
@@ -139,15 +139,20 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         camera: str = "main",
     ) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
-        self._arguments = arguments = checked_arguments(given)
+        self._arguments, config = checked_arguments(given)
         self.render_mode = render_mode
-        self.gamma = arguments["gamma"]
-        self._randomizer = DomainRandomizer(arguments["randomize"] or {})
-        largest_size = self._randomizer.ranges.get("object_size", (1.0, 1.0))[1]
-        shared = spaces == "shared"
-        names = arguments["task"], arguments["task_params"] or {}, arguments["robot"], arguments["workspace"]
+        self.gamma = self._arguments["gamma"]
+        self._randomizer = DomainRandomizer(self._arguments["randomize"] or {})
+        self._named_task = find_task(self._arguments["task"])
         task_world = make_task_world(
-            *names, arguments["control"], shared, largest_size, arguments["robot_params"] or {}
+            self._named_task,
+            config.task_params,
+            self._arguments["robot"],
+            workspace,
+            config.control,
+            shared=spaces == "shared",
+            largest_size=self._randomizer.ranges.get("object_size", (1.0, 1.0))[1],
+            home=config.robot_params.home,
         )
         self.world = task_world.world
         self.control = self.world.control.config.model_dump()
@@ -171,7 +176,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.reward_kind, self._reward = reward, find_reward(reward)
         self._overrides_reward = type(self).compute_reward is not RobotEnv.compute_reward
         # An episode with few steps may need more for the stages that are done at its start.
-        lead_in_steps = max(find_task(self._arguments["task"]).horizon, self.task.horizon)
+        lead_in_steps = max(self._named_task.horizon, self.task.horizon)
         self._episode = Episode(task_world, self._randomizer, lead_in_steps)
         self._seeds = EpisodeSeeds()
         size = self._arguments["render_width"], self._arguments["render_height"]
@@ -205,7 +210,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         other = object.__new__(type(self))
         vars(other).update(vars(self))  # `copy.copy` would build another world
         other._arguments = {**self._arguments, "task_params": dict(task_params), "reward": reward}
-        changed, *_ = find_task_with(self._arguments["task"], task_params)
+        changed, *_ = change_by_user(self._named_task, checked_task_params(task_params))
         task = replace(self.task, **{name: getattr(changed, name) for name in WORLD_INDEPENDENT_PARAMS})
         other._prepare(TaskWorld(task, self.world, self.areas), reward)
         return other

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mygym.config import Layer, resolve
+from mygym.config.schema import ControlParams, TaskParams
 from mygym.envs.areas import check_areas, resolve_areas
 from mygym.envs.compatibility import bind_to_workspace, check_robot, load_objects
 from mygym.envs.graspability import check_objects
@@ -16,7 +16,6 @@ from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.robot_lookup import find_robot
 from mygym.sim.world import World
-from mygym.tasks.lookup import find_task
 from mygym.tasks.sampling import Area
 from mygym.tasks.state import CONTROL_HZ
 from mygym.tasks.task import Task
@@ -33,47 +32,44 @@ class TaskWorld:
     """Name → lowest and highest corner, m."""
 
 
-def find_task_with(
-    task: str | list[Any], task_params: Mapping[str, Any]
-) -> tuple[Task, dict[str, Any], dict[str, Any]]:
+def change_by_user(task: Task, task_params: TaskParams) -> tuple[Task, dict[str, Any], dict[str, Any]]:
     """Return a task changed by the user's parameters, these parameters without areas, and the user's areas.
 
     Raises:
-        ConfigError: A parameter is invalid.
+        ConfigError: A parameter does not fit the task.
     """
-    config = resolve([Layer("argument", {"task_params": dict(task_params)})]).config
-    params = config.task_params.model_dump(exclude_none=True)
+    params = task_params.model_dump(exclude_none=True)
     areas = params.pop("areas")
-    return change_task(find_task(task), params), params, areas
+    return change_task(task, params), params, areas
 
 
 def make_task_world(
-    task: str | list[Any],
-    task_params: Mapping[str, Any],
+    task: Task,
+    task_params: TaskParams,
     robot: str | None,
     workspace: str | None,
-    control: str | Mapping[str, Any],
+    control: ControlParams,
     shared: bool,
     largest_size: float,
-    robot_params: Mapping[str, Any],
+    home: Sequence[float] | None,
 ) -> TaskWorld:
     """Build the world of a task; the caller closes it.
 
     Args:
-        task: See `RobotEnv`.
-        task_params: See `RobotEnv`.
+        task: The task, without the user's parameters.
+        task_params: The user's parameters.
         robot: Name of the robot; the task's robot by default.
         workspace: Name of the workspace; the task's workspace by default.
-        control: See `RobotEnv`.
+        control: Controller and its parameters.
         shared: Whether the action always includes the gripper and the tool's yaw.
         largest_size: Largest factor of an object's size in any episode.
-        robot_params: See `RobotEnv`.
+        home: rad: joint positions of all arms at the start of an episode; those of the workspace by default.
 
     Raises:
         ConfigError: An invalid value, or task, robot, workspace and areas do not fit together.
         RegistryError: Unknown name.
     """
-    changed, params, areas = find_task_with(task, task_params)
+    changed, params, areas = change_by_user(task, task_params)
     robot = robot or changed.robot
     robot_spec = find_robot(robot)
     workspace_spec = load_workspace(registry("workspace").get(workspace or changed.workspace).load())
@@ -89,14 +85,14 @@ def make_task_world(
         gripper=shared or changed.uses_gripper,
         tool_yaw=shared or changed.needs_tool_yaw,
         moving_distractors=moving_distractors(changed),
-        home=robot_params.get("home"),
+        home=home,
     )
     try:
         parts = dict(zip(world.part_names, world.parts, strict=True))
         bound = bind_to_workspace(changed, world.workspace, parts)
         boxes = resolve_areas(bound, world.workspace, areas)
         check_areas(bound, world, boxes, areas)
-        if robot_params.get("home") is not None:
+        if home is not None:
             check_home(world, boxes)
     except BaseException:
         world.close()
