@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -44,14 +45,18 @@ def test_a_wheel_has_every_package() -> None:
 
 def test_every_room_lists_its_modules() -> None:
     commands = {f"mygym/cli/{command}" for command in COMMANDS}  # their modules have their names
-    unlisted = []
+    unlisted, missing = [], []
     for contents in (ROOT / "mygym").rglob("*/__init__.py"):
-        words = set(re.findall(r"\w+", contents.read_text(encoding="utf-8")))
+        text = contents.read_text(encoding="utf-8")
+        words = set(re.findall(r"\w+", text))
         modules = [path for path in contents.parent.glob("*.py") if path != contents]
         modules += [path.parent for path in contents.parent.glob("*/__init__.py")]
         names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in modules if path.stem not in words}
         unlisted += sorted(names - commands)
-    assert unlisted == []
+        listed = re.findall(r"^(\w+)  +\w", ast.get_docstring(ast.parse(text)) or "", re.M)
+        missing += [f"{contents.parent.name}: {name}" for name in listed if name not in {path.stem for path in modules}
+                    and not (contents.parent / name).is_dir()]  # fmt: skip
+    assert (unlisted, missing) == ([], [])
 
 
 def test_imports_form_no_circle() -> None:

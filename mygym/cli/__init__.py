@@ -5,7 +5,6 @@ start         start of the programs: Ctrl-C while Python imports
 command       `command()`, which builds the parser of a command
 arguments     parsing of flag values
 output        notes, tables and JSON
-parameters    parameters of components as rows of a table
 descriptions  descriptions of components, for `describe`
 camera_sheet  images of a camera in an episode, for `mygym view camera`
 pictures      pictures as arrays, for `view`

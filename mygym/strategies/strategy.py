@@ -45,7 +45,8 @@ class Strategy:
     Life cycle: a strategy belongs to a single run. It is constructed with its parameters, then `name`, `section` and
     `config` are set, and the methods are called in this order:
 
-    1. While the config is resolved: `run_defaults`, then `variants`, `evaluation_variants` and `complete_params`.
+    1. While the config is resolved: `run_defaults`, then `variants`, `evaluation_variants` and `complete_params`. If
+       the latter decides parameters, a second object is constructed with them, and takes the place of the first.
     2. While the run is built: `wrap_env`, then `policy_class` (`training_env` is set).
     3. Before anything is written: `requires` (`model` is set).
     4. Once before training: `prepare_env`, `prepare_model`, `prepare_data`.

@@ -151,10 +151,11 @@ def _after(
     """Return predicate → giver, after a stage that follows `stages` and during it."""
     missing = [name for name in stage.requires if name not in givers]
     if missing:
-        names = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
-        given_by = ", ".join(names) or "no stage"
-        why = f"{stage.name} requires {missing[0]!r}, which no stage before it gives (given by: {given_by})"
-        _refuse(key, typed, why)
+        name = missing[0]
+        given_by = ", ".join(entry.name for entry in registry("stage") if name in entry.load().gives) or "no stage"
+        enders = [each.name for each in stages if name in each.ends or _is_excluded(name, each.gives, predicates)]
+        lost = f"which ends with {enders[-1]}" if enders else "which no stage before it gives"
+        _refuse(key, typed, f"{stage.name} requires {name!r}, {lost} (given by: {given_by})")
     repeated = [name for name in stage.gives if name in givers]
     if repeated:
         giver = givers[repeated[0]]
