@@ -207,17 +207,23 @@ def clear(context: StageContext) -> Array:
     return distance(context.ee_position, context.target) > context.thresholds.clear
 
 
+def between_fingers(context: StageContext, ee_position: Array, grip: Array) -> Array:
+    """The grip point `(N, 3)` m of the object is between the fingers of the hand at `ee_position` `(N, 3)` m."""
+    return distance(ee_position, grip) < 0.5 * context.thresholds.near
+
+
 def still_held(context: StageContext) -> Array:
     """A finger presses on the object, which is between the fingers: a bounce of one control step does not end it."""
-    between = distance(context.ee_position, context.target) < 0.5 * context.thresholds.near
-    return context.finger_contact.any(-1) & between
+    return context.finger_contact.any(-1) & between_fingers(context, context.ee_position, context.target)
 
 
 @register_predicate("held", keeps=still_held, excludes=("free",), holds_object=True)
 def held(context: StageContext) -> Array:
-    """Every finger presses on the object."""
+    """Every finger presses on the object, whose grip point is between them."""
     touch = context.finger_contact
-    return touch.all(-1) if touch.shape[-1] else context.state.time < 0
+    if not touch.shape[-1]:
+        return context.state.time < 0
+    return touch.all(-1) & between_fingers(context, context.ee_position, context.target)
 
 
 def still_free(context: StageContext) -> Array:
@@ -301,10 +307,18 @@ def launched(context: StageContext) -> Array:
     return leaving & fast & ~near(context) & ~touched(context)
 
 
+def second_grip(context: StageContext) -> Array:
+    """`(N, 3)` m: grip point of the second hand, at the other end of the object."""
+    x, y, z = context.bound.grip
+    return context.grip_position((-x, y, z))
+
+
 def in_a_hand(context: StageContext) -> Array:
-    """A finger of either hand presses on the object."""
-    second = context.state.second_finger_contact[:, context.bound.object or 0]
-    return context.finger_contact.any(-1) | second.any(-1)
+    """A finger of a hand presses on the object, which is between the fingers of this hand."""
+    first, second_ee = still_held(context), context.state.second_ee_position
+    if not second_ee.shape[1]:
+        return first
+    return first | still_handed(context) & between_fingers(context, second_ee[:, 0], second_grip(context))
 
 
 @register_predicate("offered", keeps=in_a_hand)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
-from mygym.tasks.predicates import distance
+from mygym.tasks.predicates import distance, second_grip
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.handling import CARRYING, carrying_progress, from_above, move_potential
 from mygym.tasks.stages.motions import closeness, lifted, limited, planar_distance, with_height
@@ -20,12 +20,6 @@ FIRM_STEPS = 5
 def _handover_position(context: StageContext) -> Array:
     """`(N, 3)` m: position at which the other hand takes the object."""
     return context.path[:, 0]
-
-
-def _second_grip(context: StageContext) -> Array:
-    """`(N, 3)` m: grip point of the second hand, at the other end of the object."""
-    x, y, z = context.bound.grip
-    return context.grip_position((-x, y, z))
 
 
 def _second_ee(context: StageContext) -> Array:
@@ -54,7 +48,7 @@ def _offer_potential(context: StageContext) -> Array:
 
 def _offer_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     target = _bring_to(context, _handover_position(context), context.ee_position)
-    second_target = limited(_second_ee(context), lifted(_second_grip(context), 0.10), 0.02)
+    second_target = limited(_second_ee(context), lifted(second_grip(context), 0.10), 0.02)
     return ArmCommand(target, CLOSED, second_target=second_target)
 
 
@@ -68,7 +62,7 @@ def _steps_held_by_both(context: StageContext) -> Array:
 def _hand_over_potential(context: StageContext) -> Array:
     """`(N,)`: the second hand at its grip, its fingers on the object, and then the first hand apart from it."""
     xp = namespace(context.ee_position)
-    close = closeness(distance(_second_ee(context), _second_grip(context)), context.thresholds.near)
+    close = closeness(distance(_second_ee(context), second_grip(context)), context.thresholds.near)
     second = xp.astype(context.state.second_finger_contact[:, context.bound.object or 0], close.dtype).mean(-1)
     first = xp.astype(context.finger_contact, close.dtype).mean(-1)
     return 0.4 * close + 0.3 * second + 0.3 * second * (1.0 - first)
@@ -77,7 +71,7 @@ def _hand_over_potential(context: StageContext) -> Array:
 def _hand_over_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Lower the second hand onto the other end and close it; open the first hand when the second holds."""
     xp = namespace(context.ee_position)
-    grip, second_ee = _second_grip(context), _second_ee(context)
+    grip, second_ee = second_grip(context), _second_ee(context)
     is_beside = planar_distance(second_ee, grip) > 0.015
     second_target = with_height(grip, xp.where(is_beside, grip[:, 2] + 0.10, grip[:, 2]))
     closes = distance(second_ee, grip) < 0.015
