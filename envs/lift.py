@@ -2,7 +2,7 @@
 
 from mygym.tasks.context import ArmCommand, StageBinding, StageContext, StartPose
 from mygym.tasks.goal_terms import GoalTerm
-from mygym.tasks.predicates import register_predicate
+from mygym.tasks.predicate import register_predicate
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.motions import limited, progress_to_goal, with_height
 from mygym.tasks.task import register_task

@@ -15,7 +15,8 @@ validation          checks of numbers
 subgoal_conflicts   checks that sub-goals do not collide
 stage               `Stage`, and `register_stage`
 stages              the built-in stages
-predicates          predicates that stages require and give
+predicate           `Predicate`, its registration and look-up
+predicates          built-in predicates that stages require and give
 context             inputs and commands of the functions of stages
 episode_context     input of observation components and rewards
 state               physical state of a batch of worlds

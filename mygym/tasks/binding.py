@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mygym.tasks.predicates import Predicate
+from mygym.tasks.predicate import Predicate
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask
 

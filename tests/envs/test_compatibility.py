@@ -15,7 +15,8 @@ from mygym.models.objects import load_object
 from mygym.registry import registry
 from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
-from mygym.tasks.predicates import free, register_predicate
+from mygym.tasks.predicate import register_predicate
+from mygym.tasks.predicates import free
 from mygym.tasks.stage import register_stage
 
 

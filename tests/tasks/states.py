@@ -12,7 +12,7 @@ import torch
 from mygym.registry import registry
 from mygym.tasks.context import ArmCommand, StageBinding, StageContext
 from mygym.tasks.lookup import find_task
-from mygym.tasks.predicates import Predicate
+from mygym.tasks.predicate import Predicate
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import Task

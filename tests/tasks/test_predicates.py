@@ -72,8 +72,8 @@ def test_predicates_agree_in_batches_single_episodes_and_torch(subject: str, see
 @given(seed=SEEDS)
 def test_held_requires_every_finger_on_the_object_of_the_stage_around_its_grip(slot: int, seed: int) -> None:
     context = view_of(seed, N, stage_binding(object=slot))
-    context.state.ee_position[::2] = context.target[::2] + [0.0, 0.039, 0.0]
-    context.state.ee_position[1::2] = context.target[1::2] + [0.0, 0.041, 0.0]
+    context.state.ee_position[::2] = context.target[::2] + np.array([0.0, 0.039, 0.0])
+    context.state.ee_position[1::2] = context.target[1::2] + np.array([0.0, 0.041, 0.0])
     expected = context.state.finger_contact[:, slot].all(axis=1)
     expected[1::2] = False
     assert PREDICATES["held"].begins(context).tolist() == expected.tolist()
