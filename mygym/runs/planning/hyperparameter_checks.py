@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mygym.config import Layer, RunConfig, merged
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import check_training, training_defaults
 from mygym.config.schedulable import schedules
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import Algorithm
+
+
+@contextlib.contextmanager
+def errors_name_file() -> Iterator[None]:
+    """Add to a message that the value is in the config file: a flag may hide it.
+
+    Raises:
+        ConfigError: Raised by a check of the file's values.
+    """
+    try:
+        yield
+    except (ConfigError, RegistryError) as error:
+        raise ConfigError(f"{error} (in the config file)") from error
 
 
 def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
@@ -24,7 +38,8 @@ def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunCon
         params: dict[str, Any] = {}
         for values in below:
             params = merged(params, values)
-        schema.check({key: params[key] for key in in_file})
+        with errors_name_file():
+            schema.check({key: params[key] for key in in_file})
     schema.check({key: chosen.algo_params[key] for key in asked.algo_params})
     schedules(schema.cls, chosen.algo_params, chosen.steps)
     _check_train_freq(chosen)
@@ -48,7 +63,8 @@ def registered_training_params(
             why = f"is not for {entry.name}, which has no custom training loop"
             raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
         return {}, {}
-    check_training(cls, {**values, **file.values.get("training_params", {})})
+    with errors_name_file():
+        check_training(cls, {**values, **file.values.get("training_params", {})})
     check_training(cls, values)
     defaults = (training_defaults(cls), entry.training_defaults)
     of_class, of_entry = ({"training_params": values} if values else {} for values in defaults)

@@ -27,7 +27,11 @@ from mygym.runs.planning.config_layers import (
 )
 from mygym.runs.planning.derived import absolute, changed, derived_values, uses_her
 from mygym.runs.planning.engines import check_engine
-from mygym.runs.planning.hyperparameter_checks import check_hyperparameters, registered_training_params
+from mygym.runs.planning.hyperparameter_checks import (
+    check_hyperparameters,
+    errors_name_file,
+    registered_training_params,
+)
 from mygym.runs.planning.image_checks import check_critic, check_images
 from mygym.runs.planning.python_values import python_values
 from mygym.runs.planning.requirements import REQUIREMENTS
@@ -97,7 +101,8 @@ def resolve_with_strategies(
     asked = resolve([recommended, *user]).config if recommended.values else asked
     try:
         if user[0].values and user[1].values:
-            check_names(resolve(user[:1]).config)  # a flag may hide an unknown name
+            with errors_name_file():
+                check_names(resolve(user[:1]).config)  # a flag may hide an unknown name
         check_callbacks(asked.callbacks)
         required = strategy_of_algorithm(asked)
         asked = resolve([recommended, required, *user]).config if required.values else asked
