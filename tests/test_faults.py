@@ -937,7 +937,7 @@ def test_standard_error_that_is_read_slowly(row: Row, train: Train, before: Any)
         slow.start()
         outcome = train(eval={"every": 1}, algo_params={"train_freq": 1}, video={"episodes": 0})
     slow.join(60)
-    assert seen[1] == seen[0] + 1  # the run waits: between both looks there is no step
+    assert seen[1] == seen[0] + 1  # the run waits: no step between both looks
     assert len(read[0]) > size
     assert_ends_as(row, outcome._replace(err=read[0]))
     assert_whole_files(outcome.run)

@@ -86,7 +86,7 @@ def composition(name: str) -> tuple[str, ...]:
     """Return the shortest grammatical composition of registered stages that ends with a stage.
 
     Raises:
-        CheckFailed: There is no such composition.
+        CheckFailed: No composition of registered stages ends with this stage.
     """
     stages = registry("stage").names()
     shorter: list[tuple[str, ...]] = [()]

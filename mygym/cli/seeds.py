@@ -155,7 +155,7 @@ def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | N
         jobs: Processes at a time.
 
     Raises:
-        ConfigError: There is no run in the folder.
+        ConfigError: The folder has no run.
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
         RunError: A run has failed.
     """

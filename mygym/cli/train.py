@@ -124,7 +124,7 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
     """Return the config of the run that trains the policy of a fused run on in PyBullet; empty without the flag.
 
     Raises:
-        ConfigError: The run is not one of the fused engine, or the number of steps is invalid.
+        ConfigError: The run does not use the fused engine, or the number of steps is invalid.
     """
     if options.finetune_steps is None:
         return {}

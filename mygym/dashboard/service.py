@@ -89,7 +89,7 @@ class Service:
         """Return the entry of a run, by its identifier or by `job-NUMBER`.
 
         Raises:
-            ConfigError: There is no such run, or the job has none yet.
+            ConfigError: The run does not exist, or the job has no run yet.
         """
         number = identifier.removeprefix("job-")
         if number == identifier:

@@ -59,8 +59,8 @@ def train_encoder(
     Args:
         data: A folder of `record_images`, with the splits `train`, `val` and `test`.
         out: A new file, `….safetensors`.
-        kind: `autoencoder`: the latents describe the whole image; `objects`: they are the place of each object, and of
-            the marker of the goal, in the image.
+        kind: `autoencoder`: the latents describe the whole image; `objects`: they are the position of each object, and
+            of the marker of the goal, in the image.
         component: Observation component whose images the encoder takes: `rgbd`, `image` or `depth`.
         latents: Number of latents of an autoencoder; 32 by default.
         steps: Minibatches of 16 images.

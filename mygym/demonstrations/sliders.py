@@ -24,7 +24,7 @@ class Sliders:
 
     Args:
         env: Environment with `render_mode="human"`.
-        acting: Policy that acts; None: there is also a slider for each component of the action.
+        acting: Policy that acts; None: each component of the action has a slider as well.
     """
 
     def __init__(self, env: AnyEnv, acting: Predicts | None) -> None:

@@ -76,7 +76,7 @@ def discrete_actions(params: ActionParams, names: Sequence[str]) -> DiscreteActi
     """Return the discrete actions of a config for components with these names; None for continuous actions.
 
     Raises:
-        ConfigError: Continuous actions cannot be combined, or there are too many combinations.
+        ConfigError: Continuous actions cannot be combined, or the combinations are too many.
     """
     if params.discrete is not None:
         return DiscreteActions(names, params.discrete, params.combined)

@@ -52,7 +52,7 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that the engine cannot represent, before anything is built.
 
     Args:
-        arguments: Arguments of `RobotEnv`; absent ones have their defaults.
+        arguments: Arguments of `RobotEnv`; absent arguments have their defaults.
 
     Raises:
         ConfigError: The message names the key, the value, and what the engine can represent.

@@ -81,6 +81,6 @@ def use_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     robot_env.spec.max_episode_steps = robot_env.task.horizon
     assert env.spec is not None
     assert env.spec.max_episode_steps is not None
-    robot_env.spec.max_episode_steps = env.spec.max_episode_steps  # that of Gymnasium's TimeLimit, if there is any
+    robot_env.spec.max_episode_steps = env.spec.max_episode_steps  # the limit of Gymnasium's TimeLimit, if any
     robot_env.set_horizon(env.spec.max_episode_steps)
     return env

@@ -93,7 +93,7 @@ class LeRobot(gymnasium.Wrapper[dict[str, Any], Any, Any, Any]):
 
 
 def _as_mapping(observation: Any) -> dict[str, Any]:
-    """Return the values of a dictionary observation or space by key; a flat one has the key `observation`."""
+    """Return the values of a dictionary observation or space by key; a flat observation has the key `observation`."""
     if isinstance(observation, spaces.Dict):
         return dict(observation.spaces)
     return observation if isinstance(observation, dict) else {"observation": observation}

@@ -106,7 +106,7 @@ def measure_object_encoder(encoder: ObjectEncoder, test: Pictures, objects: Mapp
 
 
 def _distance(test: Pictures, row: int, mask: NDArray[np.bool_], true: FloatArray, estimated: FloatArray) -> float:
-    """Return the distance between two places in an image, m; without depth, that across the optical axis.
+    """Return the distance between two positions in an image, m; without depth, that across the optical axis.
 
     Args:
         test: The images.

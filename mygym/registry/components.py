@@ -28,7 +28,7 @@ from mygym.registry.source_names import SourceName
 from mygym.registry.user_files import execute, unread_folders
 
 MOST_NAMES = 60
-"""Maximum number of names in a message; if there are more, only the nearest are listed."""
+"""Maximum number of names in a message; of more names, only the nearest are listed."""
 
 
 class Registry:
@@ -207,7 +207,7 @@ class Registry:
     def _update(self, rescan: bool = False) -> None:
         """Register the built-in components and those in the user's folders, scanning them if necessary."""
         self._load_builtins()
-        if self._loading:  # the user's components come after all built-in ones
+        if self._loading:  # the user's components come after all built-in components
             return
         if rescan or not self._scanner.is_current():
             self._scanner.scan()

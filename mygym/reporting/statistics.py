@@ -90,7 +90,7 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the percentile interval of a statistic of one or more sets of scores `(runs, tasks)`.
 
-    Each set is resampled independently. With a single run there is no interval: both bounds are NaN.
+    Each set is resampled independently. A single run gives no interval: both bounds are NaN.
     """
     if min(map(len, scores)) < 2:
         return Interval(math.nan, math.nan)

@@ -125,7 +125,7 @@ def make_window_env(run: Plannable, stack: ExitStack) -> AnyEnv:
         stack: Closes the environment.
 
     Raises:
-        ConfigError: There is no display, or the run has several tasks.
+        ConfigError: The machine has no display, or the run has several tasks.
     """
     plan = plan_of(run)
     _check_window(plan)
@@ -138,7 +138,7 @@ def _check_window(plan: RunPlan) -> None:
     """Refuse a window that cannot be opened.
 
     Raises:
-        ConfigError: There is no display, or the run has several tasks: Bullet opens one window in a process.
+        ConfigError: The machine has no display, or the run has several tasks: Bullet opens one window in a process.
     """
     check_display("gui", True, "no window")
     if len(plan.judged) > 1 or len(plan.variants) > 1:

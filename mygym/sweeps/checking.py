@@ -33,7 +33,7 @@ class Extent:
 def check_space(sweep: Sweep) -> Extent:
     """Build the configs of a space; return the largest of their runs.
 
-    Of lists all values are built, of ranges both ends and the middle. If there are more than `MOST` combinations of
+    Of lists all values are built, of ranges both ends and the middle. With more than `MOST` combinations of
     them, each value is built at least once, beside values of the other parameters that change with it.
 
     Raises:

@@ -38,7 +38,7 @@ def write(population: Population) -> list[dict[str, Any]]:
         )
         files.write_bytes(folder / sweep_files.POPULATION, rendered(figure, "svg"))
     ends = [row for row in _rows(population) if row["generation"] == len(population.generations)]
-    order = {each.member: place for place, each in enumerate(ranked(sweep, population.generations[-1]))}
+    order = {each.member: rank for rank, each in enumerate(ranked(sweep, population.generations[-1]))}
     return sorted(ends, key=lambda row: order.get(row["member"], len(order)))
 
 

@@ -59,7 +59,7 @@ class ClauseGroup:
 
     @property
     def composition(self) -> str | list[str]:
-        """Letters if all stages have one, else names."""
+        """Letters if all stages have letters, else names."""
         letters = [stage.letter for stage in self.stages]
         return "".join(letters) if all(letters) else list(self.names)
 

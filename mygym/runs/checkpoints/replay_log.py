@@ -171,7 +171,7 @@ def _fill(targets: Mapping[str, NDArray[Any]], name: str, numbers: NDArray[np.in
         ValueError: The rows do not fit.
     """
     if name not in targets or targets[name].shape[1:] != rows.shape[1:]:
-        raise ValueError(f"{name} of the saved replay buffer does not fit into this one")
+        raise ValueError(f"{name} of the saved replay buffer does not fit into the buffer of this run")
     targets[name][numbers] = rows
 
 
