@@ -25,7 +25,7 @@ from mygym.tasks.observations import camera_components
 
 TASKS = registry("task").names()
 ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]
-"""The built-in ones whose models are there without an extra; for the others see `tests/sim/test_robots.py`."""
+"""Built-in robots whose models need no extra; for the others see `tests/sim/test_robots.py`."""
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
 SEEING = camera_components(registry("observation").names())
@@ -67,7 +67,7 @@ def small(algo: str, framework: str = "pytorch") -> dict[str, Any]:
 
 
 LONGEST = 12
-"""Letters beyond which a composition is a sign that the grammar allows endless ones."""
+"""Letters beyond which a composition is a sign that the grammar allows endless compositions."""
 
 
 @cache
@@ -147,7 +147,7 @@ COMPOSITIONS = quickly(compositions(), lambda composition: zip(composition, comp
 """Each composition of letters; the normal suite takes those in which a stage follows another for the first time."""
 
 TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda composition: find_task(composition).stage_names)
-"""What pure functions are tried on: the normal suite takes those in which a stage comes for the first time."""
+"""Inputs of tests of pure functions: the normal suite takes those in which a stage comes for the first time."""
 
 
 def traits(task: str) -> Iterator[Any]:
@@ -163,7 +163,7 @@ def traits(task: str) -> Iterator[Any]:
 
 SHORTEST_FIRST = sorted(TASKS, key=lambda task: find_task(task).horizon)
 TASKS_QUICKLY = quickly(SHORTEST_FIRST, traits)
-"""`TASKS`, of which the normal suite takes as few and as short ones as have all `traits`: for code of environments."""
+"""`TASKS`, of which the normal suite takes the fewest and shortest that have all `traits`: for code of environments."""
 TRAITS = [pair for task in TASKS_QUICKLY if isinstance(task, str) for pair in COVERING if pair[0] == task]
 TRAITS_QUICKLY = slow_except(HOSTED, lambda pair: pair in TRAITS)
 """`HOSTED`, of which the normal suite takes one robot for each such task: for tests of environments that take long."""

@@ -39,7 +39,7 @@ TALLEST = 1.5
 """Height of a box by its narrower edge from which it may tip over."""
 
 WELDED_FRICTION = 0.5
-"""Friction of fingers that are part of the hand, Bullet's default: they are no links with a friction of their own."""
+"""Friction of fingers that are part of the hand, Bullet's default: they are no links, so they have no other."""
 
 BYTES = 3_200
 """Memory of an environment, bytes: twice the peak of a step with a box (`benchmarks/results/fused.md`)."""

@@ -23,7 +23,7 @@ ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
 VECTOR_ENTRY_POINT = "mygym.envs.fused_vector_env:FusedVectorEnv"
 
 TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
-"""Applied by `gymnasium.make` after its own wrappers, and stored in the spec of each environment."""
+"""Wrapper that `gymnasium.make` applies after Gymnasium's wrappers; stored in the spec of each environment."""
 
 
 def env_id(task: str) -> str:

@@ -80,7 +80,7 @@ class MotorSpec:
     acceleration: Positive = 60.0
     """rad/s²: deceleration limit of the arm. Larger values follow closer and overshoot more."""
     velocity_gain: Annotated[Number, Field(gt=0, le=1)] = 1.0
-    """Share of the velocity error that one physics step corrects."""
+    """Share of the velocity error that is corrected in a physics step."""
 
 
 @dataclass(frozen=True)

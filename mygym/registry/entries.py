@@ -38,7 +38,7 @@ class Entry:
     help: str
     """One line for listings."""
     origin: str
-    """Where it was registered: `file:line`, a module, or a file below `mygym/`."""
+    """Source of the registration: `file:line`, a module, or a file below `mygym/`."""
     requires: tuple[str, ...] = ()
     """Requirements, in words for listings."""
 

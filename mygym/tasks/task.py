@@ -45,7 +45,7 @@ class Task:
     stages_done: float = 0.0
     """Stages that the scripted expert completes before an episode begins; the fraction is a potential of the next."""
     starts: Mapping[str, float] = field(default_factory=dict)
-    """Start, as in `start_stages` → share of the training episodes that begin there, led in by the scripted expert."""
+    """Start, as in `start_stages` → share of the training episodes that begin so, led in by the scripted expert."""
     goals_on_surface: float = 0.0
     """Share of the goals of objects held in the air that are on the surface instead, where chance reaches them."""
     workspace: str = "table"

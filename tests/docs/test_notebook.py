@@ -36,7 +36,7 @@ FAST = {
     "05_learning.ipynb": {},
     "06_fused.ipynb": SHORT | FILMED | {"n_envs": 16, "steps": 512, "algo_params": {"batch_size": 64}},
 }
-"""Notebook → what a further cell changes in its config."""
+"""Notebook → changes of its config in a further cell."""
 
 LARGEST = 300_000
 """Largest size of a stored output, bytes of its JSON: a figure, a picture, a short film."""
@@ -51,7 +51,7 @@ SHORTER = {
     r"--steps \d+": f"--steps {STEPS} --set n_envs=2",
     r"--width \d+ --height \d+": "--width 160 --height 120",
 }
-"""Pattern in a cell → what runs instead."""
+"""Pattern in a cell → text that runs instead."""
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
