@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mygym.config.hyperparameters import Schema
-from mygym.config.parameter_checks import OF_THE_RUN
+from mygym.config.parameter_checks import RUN_PARAMETERS
 from mygym.envs.ids import env_id
 from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
@@ -45,7 +45,7 @@ IDS = {task: env_id(task) for task in TASKS}
 
 def known(cls: type) -> dict[str, Parameter]:
     """Hyperparameters of an algorithm's class."""
-    return parameters(cls, leave_out={*OF_THE_RUN, "policy"})
+    return parameters(cls, leave_out={*RUN_PARAMETERS, "policy"})
 
 
 def check(cls: type, values: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ def small(algo: str, framework: str = "pytorch") -> dict[str, Any]:
     return {key: value for key, value in wanted.items() if key in known(cls)}
 
 
-LONGEST = 12
+MAX_LETTERS = 12
 """Letters beyond which a composition is a sign that the grammar allows endless compositions."""
 
 
@@ -74,7 +74,7 @@ LONGEST = 12
 def compositions() -> tuple[str, ...]:
     """Every valid string of the registered letters."""
     result, ends = [], [""]
-    while ends and len(ends[0]) < LONGEST:
+    while ends and len(ends[0]) < MAX_LETTERS:
         ends = [longer for end in ends for letter in letters() if is_grammatical(longer := end + letter)]
         result += ends
     return tuple(result)

@@ -17,7 +17,7 @@ from mygym.models.fixture_validation import check_fixture
 from mygym.models.fixtures import FixtureSpec, with_files
 from mygym.models.robot_spec import RobotSpec
 
-LOWEST = 0.02
+MIN_HEIGHT = 0.02
 """m: shrunk areas come no closer to the table top, as a short arm's tool needs the clearance of any tool."""
 
 
@@ -119,7 +119,7 @@ class WorkspaceSpec:
 
         def scale(point: Vector) -> Vector:
             x, y, z = point
-            return factor * x, factor * y, max(factor * z, min(z, LOWEST))
+            return factor * x, factor * y, max(factor * z, min(z, MIN_HEIGHT))
 
         def shrink(area: Area) -> Area:
             return Area(scale(area.low), scale(area.high))

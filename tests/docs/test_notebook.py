@@ -38,7 +38,7 @@ FAST = {
 }
 """Notebook → changes of its config in a further cell."""
 
-LARGEST = 300_000
+MAX_OUTPUT_BYTES = 300_000
 """Largest size of a stored output, bytes of its JSON: a figure, a picture, a short film."""
 
 SHORTER = {
@@ -64,7 +64,7 @@ def test_is_stored_with_outputs(path: Path) -> None:
     outputs = [output for cell in cells for output in cell.outputs]
     assert {output.output_type for output in outputs} == {"stream", "display_data"}, "no errors"
     assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert max(len(str(output)) for output in outputs) <= LARGEST
+    assert max(len(str(output)) for output in outputs) <= MAX_OUTPUT_BYTES
     for folder in (str(ROOT), sys.prefix, tempfile.gettempdir(), "file://"):
         assert folder not in text
     assert str(Path.home()) not in text
