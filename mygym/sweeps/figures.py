@@ -109,7 +109,7 @@ def draw_front(scores: Sequence[Sequence[float]], front: Sequence[Sequence[float
 
 
 @dataclass(frozen=True)
-class Step:
+class MemberGeneration:
     """A generation of a member of a population."""
 
     steps: tuple[int, int]
@@ -123,7 +123,7 @@ class Step:
 
 
 @styled()
-def draw_population(members: Sequence[Step], keys: Sequence[str], objective: str) -> Figure:
+def draw_population(members: Sequence[MemberGeneration], keys: Sequence[str], objective: str) -> Figure:
     """Draw the score and each value over the env steps; copies are dashed and in another colour.
 
     Args:
