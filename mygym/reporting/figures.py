@@ -206,7 +206,7 @@ def _sorted_by_name(settings: Sequence[SettingCurves]) -> list[SettingCurves]:
 
 
 def _time_unit(settings: Sequence[SettingCurves]) -> tuple[float, str]:
-    """Return the s of a unit that suits the longest run, and its symbol."""
+    """Return the length in s of a time unit that suits the longest run, and its symbol."""
     longest = max((float(np.nanmax(curve.seconds, initial=0)) for each in settings for curve in each.curves), default=0)
     return next(
         (size, unit) for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")) if longest >= 3 * size or size == 1

@@ -115,7 +115,10 @@ def success_interval(successes: float, episodes: int) -> Interval:
 
 
 def can_differ(runs: int, baseline_runs: int) -> bool:
-    """Return whether so few runs could show any difference: the best outcome of a permutation test is significant."""
+    """Return whether this number of runs can show a difference: even the most extreme outcome must be significant.
+
+    The test is a permutation test.
+    """
     return 2 / math.comb(runs + baseline_runs, runs) <= SIGNIFICANCE
 
 
