@@ -63,7 +63,7 @@ def storing(
         A function that stores an episode, and a function that stores the properties of the recording.
 
     Raises:
-        ConfigError: LeRobot's format has no place for an observation or an action.
+        ConfigError: LeRobot's format has no field for an observation or an action.
         RunError: Writing failed.
     """
     check_images(env)

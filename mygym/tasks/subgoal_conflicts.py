@@ -35,7 +35,7 @@ def check_subgoals(
         if subtask.object in bases:
             base, by = bases[subtask.object]
             why = f"is put onto {base} by sub-task {by}, which this sub-task would undo"
-            allowed = "another object, or a single sub-task that puts it to its final place"
+            allowed = "another object, or a single sub-task that puts it to its final position"
             raise ConfigError(bad_value(f"task.{number}.object", subtask.object, allowed, why))
         if subtask.object in tops:
             top, by = tops[subtask.object]
