@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT))
 
 project = "mygym"
 author = "the mygym authors"
-root_doc = "docs/index"  # pages keep their places in the repository, so that their links work there and in the site
+root_doc = "docs/index"  # pages keep their folders in the repository, so that their links work there and in the site
 include_patterns = [
     "docs/*.md",
     "docs/generated/**.md",

@@ -28,8 +28,8 @@ Picture = NDArray[np.uint8]
 SMALL = 400, 300
 """Width and height of the pictures of single components, pixels."""
 
-FILM = 240, 180
-"""Width and height of a film, pixels."""
+VIDEO_SIZE = 240, 180
+"""Width and height of a video, pixels."""
 
 
 def episode(env: RobotEnv, seed: int) -> Iterator[int]:
@@ -107,9 +107,9 @@ def component(kind: str, name: str) -> Picture:
     return picture
 
 
-def film(task: str, seed: int = 3) -> list[Image.Image]:
+def record(task: str, seed: int = 3) -> list[Image.Image]:
     """Return every second image of an episode of the expert, 240 × 180 pixels."""
-    width, height = FILM
+    width, height = VIDEO_SIZE
     env = RobotEnv(task, a_robot_for(find_task(task)), render_width=width, render_height=height)
     frames = [Image.fromarray(env.picture()) for step, _ in enumerate(episode(env, seed)) if step % 2 == 0]
     env.close()
@@ -128,11 +128,11 @@ def main(folder: Path) -> None:
         for entry in registry(kind):
             if entry.built_in and not entry.missing_extras:
                 Image.fromarray(component(kind, entry.name)).save(folder / kind / f"{entry.name}.jpg", quality=85)
-    (folder / "film").mkdir(exist_ok=True)
+    (folder / "video").mkdir(exist_ok=True)
     for entry in registry("task"):
         if entry.built_in:
-            first, *rest = film(entry.name)
-            path = folder / "film" / f"{entry.name}.webp"
+            first, *rest = record(entry.name)
+            path = folder / "video" / f"{entry.name}.webp"
             first.save(path, save_all=True, append_images=rest, duration=80, loop=0, quality=60)
 
 

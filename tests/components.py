@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mygym.config.hyperparameters import Schema
-from mygym.config.parameter_checks import OF_THE_RUN
+from mygym.config.parameter_checks import RUN_PARAMETERS
 from mygym.envs.ids import env_id
 from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
@@ -25,7 +25,7 @@ from mygym.tasks.observations import camera_components
 
 TASKS = registry("task").names()
 ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]
-"""The built-in ones whose models are there without an extra; for the others see `tests/sim/test_robots.py`."""
+"""Built-in robots whose models need no extra; for the others see `tests/sim/test_robots.py`."""
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
 SEEING = camera_components(registry("observation").names())
@@ -45,7 +45,7 @@ IDS = {task: env_id(task) for task in TASKS}
 
 def known(cls: type) -> dict[str, Parameter]:
     """Hyperparameters of an algorithm's class."""
-    return parameters(cls, leave_out={*OF_THE_RUN, "policy"})
+    return parameters(cls, leave_out={*RUN_PARAMETERS, "policy"})
 
 
 def check(cls: type, values: Mapping[str, Any]) -> None:
@@ -66,15 +66,15 @@ def small(algo: str, framework: str = "pytorch") -> dict[str, Any]:
     return {key: value for key, value in wanted.items() if key in known(cls)}
 
 
-LONGEST = 12
-"""Letters beyond which a composition is a sign that the grammar allows endless ones."""
+MAX_LETTERS = 12
+"""Letters beyond which a composition is a sign that the grammar allows endless compositions."""
 
 
 @cache
 def compositions() -> tuple[str, ...]:
     """Every valid string of the registered letters."""
     result, ends = [], [""]
-    while ends and len(ends[0]) < LONGEST:
+    while ends and len(ends[0]) < MAX_LETTERS:
         ends = [longer for end in ends for letter in letters() if is_grammatical(longer := end + letter)]
         result += ends
     return tuple(result)
@@ -147,7 +147,7 @@ COMPOSITIONS = quickly(compositions(), lambda composition: zip(composition, comp
 """Each composition of letters; the normal suite takes those in which a stage follows another for the first time."""
 
 TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda composition: find_task(composition).stage_names)
-"""What pure functions are tried on: the normal suite takes those in which a stage comes for the first time."""
+"""Inputs of tests of pure functions: the normal suite takes those in which a stage comes for the first time."""
 
 
 def traits(task: str) -> Iterator[Any]:
@@ -163,7 +163,7 @@ def traits(task: str) -> Iterator[Any]:
 
 SHORTEST_FIRST = sorted(TASKS, key=lambda task: find_task(task).horizon)
 TASKS_QUICKLY = quickly(SHORTEST_FIRST, traits)
-"""`TASKS`, of which the normal suite takes as few and as short ones as have all `traits`: for code of environments."""
+"""`TASKS`, of which the normal suite takes the fewest and shortest that have all `traits`: for code of environments."""
 TRAITS = [pair for task in TASKS_QUICKLY if isinstance(task, str) for pair in COVERING if pair[0] == task]
 TRAITS_QUICKLY = slow_except(HOSTED, lambda pair: pair in TRAITS)
 """`HOSTED`, of which the normal suite takes one robot for each such task: for tests of environments that take long."""

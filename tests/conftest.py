@@ -26,7 +26,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # whose workers, and what they star
     COMPILED = tempfile.TemporaryDirectory(prefix="mygym_tests_")
     os.environ |= {  # each model compiles anew: half of what tests of JAX's algorithms take
         "JAX_COMPILATION_CACHE_DIR": COMPILED.name,
-        "JAX_COMPILATION_CACHE_MAX_SIZE": str(2**30),  # with a limit there is a lock, and no file is read half-written
+        "JAX_COMPILATION_CACHE_MAX_SIZE": str(2**30),  # a limit adds a lock, so that no file is read half-written
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # programs that run a moment; tests/test_kills.py compiles as users do

@@ -320,7 +320,7 @@ MOMENTS: Mapping[str, tuple[Any, str, int, dict[str, Any]]] = {
     "videos/final.mp4": (video, "_encode", 0, {}),
     "result.json": (result.Result, "write", 0, {}),
 }
-"""The first file for which there is no room, by when the disk becomes full: before which call, all but how much."""
+"""First file without room → moment at which the disk becomes full: a call, and the number of bytes left."""
 
 
 @pytest.fixture
@@ -371,7 +371,7 @@ LIMITS: Mapping[str, tuple[Any, str, int, Callable[[Path], int]]] = {
     "checkpoint": (checkpoints, "write_bytes", 5, lambda run: 12 * KB),
     "line": (logs.EpisodesCsv, "write_row", 4, lambda run: (run / "monitor.csv").stat().st_size + 10),
 }
-"""In which call of what, and to how many bytes files are limited."""
+"""Function, number of its call, and the number of bytes to which files are limited."""
 
 
 @pytest.mark.parametrize("moment", LIMITS)
@@ -937,7 +937,7 @@ def test_standard_error_that_is_read_slowly(row: Row, train: Train, before: Any)
         slow.start()
         outcome = train(eval={"every": 1}, algo_params={"train_freq": 1}, video={"episodes": 0})
     slow.join(60)
-    assert seen[1] == seen[0] + 1  # the run waits: between both looks there is no step
+    assert seen[1] == seen[0] + 1  # the run waits: no step between both looks
     assert len(read[0]) > size
     assert_ends_as(row, outcome._replace(err=read[0]))
     assert_whole_files(outcome.run)

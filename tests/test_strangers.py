@@ -461,7 +461,7 @@ HARMS: dict[Callable[[Path], None], set[str]] = {
     results_of_another_kind: set(),
     forged_receipts: set(),
 }
-"""What strangers do to a run, and which uses of it are refused then: none where nothing of theirs is looked at."""
+"""Damage of strangers to a run → uses of the run that are refused then: none where the damage is not read."""
 
 
 def test_the_payload_works(run: Path) -> None:

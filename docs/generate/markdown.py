@@ -70,9 +70,9 @@ def picture(kind: str, name: str, up: int = 1) -> str:
     return f"![{name}]({'../' * up}{path})" if (ROOT / "docs" / path).is_file() else ""
 
 
-def film(task: str) -> str:
-    """Return the film of a task's expert, if `docs/pictures.py` has drawn it."""
-    path = f"images/film/{task}.webp"
+def video(task: str) -> str:
+    """Return the video of a task's expert, if `docs/pictures.py` has drawn it."""
+    path = f"images/video/{task}.webp"
     return f"![an episode of the expert](../../{path})" if (ROOT / "docs" / path).is_file() else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docs.generate.markdown import as_yaml, built_in, code, film, page, picture, section, stored_rows, table, toctree
+from docs.generate.markdown import as_yaml, built_in, code, page, picture, section, stored_rows, table, toctree, video
 from docs.generate.names import task_table
 from mygym.cli.descriptions import describe_task
 from mygym.envs.ids import env_id
@@ -51,7 +51,7 @@ def task_page(name: str) -> str:
     return page(
         name,
         f"{content['help'].capitalize()}: {content['in words']}.",
-        f"{picture('task', name, up=2)} {film(name)}",
+        f"{picture('task', name, up=2)} {video(name)}",
         f"Environment id: {code(env_id(name))}.",
         section("Stages", _stages(task.stage_names), _end(content)),
         section(

@@ -104,7 +104,7 @@ def make_card(
 
     Args:
         config: At least `task`; a robot that can do the task is chosen if none is given.
-        episodes: Episodes of each policy; there are six times as many resets.
+        episodes: Episodes of each policy; six times as many resets are checked.
         report: Called with the next step, in words.
 
     Raises:

@@ -11,7 +11,7 @@ from mygym.envs.robot_env import RobotEnv
 Fault = Callable[[Any], Any]
 """Function of the tuple that `step` returns; returns another tuple, or raises."""
 
-MOST_STEPS = 20_000
+MAX_STEPS = 20_000
 """Steps after the first fault until training is interrupted: an algorithm that catches every error would not end."""
 
 
@@ -29,7 +29,7 @@ def faulty(step: int, fault: Fault) -> Iterator[None]:
         if self.render_mode is not None:
             return returned
         steps += 1
-        if steps >= step + MOST_STEPS:
+        if steps >= step + MAX_STEPS:
             raise KeyboardInterrupt
         return fault(returned) if steps >= step else returned
 

@@ -24,7 +24,7 @@ from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import Task
 
 EPISODES = 40
-LONGEST = 6
+MAX_STAGES = 6
 """Largest number of stages in a composition."""
 
 
@@ -86,11 +86,11 @@ def composition(name: str) -> tuple[str, ...]:
     """Return the shortest grammatical composition of registered stages that ends with a stage.
 
     Raises:
-        CheckFailed: There is no such composition.
+        CheckFailed: No composition of registered stages ends with this stage.
     """
     stages = registry("stage").names()
     shorter: list[tuple[str, ...]] = [()]
-    for _ in range(LONGEST):
+    for _ in range(MAX_STAGES):
         longer = [(*names, stage) for names, stage in itertools.product(shorter, stages)]
         grammatical = [names for names in longer if _is_valid(Task("", (SubTask(names),)))]
         match = next((names for names in grammatical if names[-1] == name), None)
@@ -99,8 +99,8 @@ def composition(name: str) -> tuple[str, ...]:
         shorter = grammatical
     stage: Stage = registry("stage").get(name).load()
     raise CheckFailed(
-        f"no composition of at most {LONGEST} registered stages gives {', '.join(stage.requires)}, which it requires, "
-        f"and lacks {', '.join(stage.gives)}, which it gives"
+        f"no composition of at most {MAX_STAGES} registered stages gives {', '.join(stage.requires)}, which it "
+        f"requires, and lacks {', '.join(stage.gives)}, which it gives"
     )
 
 

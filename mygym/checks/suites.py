@@ -78,7 +78,7 @@ def check(
 
     Raises:
         ConfigError: A name in `skip` is none of the checks.
-        RegistryError: No such component, or not in this framework.
+        RegistryError: The component does not exist, or not in this framework.
     """
     entry = registry(kind).get(name, "algo" if kind == "algorithm" else kind)
     suite = SUITES[kind]

@@ -37,7 +37,7 @@ def measure_transfer(run: str | Path, episodes: int, seed: int) -> Transfer:
     """
     plan = find_plan(directory.find_policy(run)[0])
     config = plan.config.model_copy(update={"engine": "fused"})
-    check_engine(config, plan.judged)
+    check_engine(config, plan.evaluated_variants)
     arguments = env_arguments(config, plan.algorithm.dict_observations)
     arguments["task_params"].pop("starts", None)
     fused, policy = FusedEnvs(arguments, episodes), load(run)

@@ -126,7 +126,7 @@ def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
 
 
 def _stage(entry: Entry, stage: Any) -> dict[str, Any]:
-    """Return the properties of a stage that determine its place in a composition, and explain its predicates."""
+    """Return the properties of a stage that determine its position in a composition, and explain its predicates."""
     registered = registry("predicate")
     predicates = {
         key: {name: registered.get(name).help if name in registered else "unknown" for name in getattr(stage, key)}

@@ -42,8 +42,8 @@ mygym dataset vision push --marker --images 4000 --camera close --camera wrist -
 mygym encoder train data/push --kind objects --steps 1500 --out push.safetensors
 """,
     notes="""
-The latents of the kind autoencoder describe the whole image. Those of the kind objects are the place of each object,
-and of the marker of the goal: to the right, downwards, depth, visibility.
+The latents of the kind autoencoder describe the whole image. Those of the kind objects are the position of each
+object, and of the marker of the goal: to the right, downwards, depth, visibility.
 
 The table has the errors in views of episodes that the encoder has not seen. Of an autoencoder: the error of the
 reconstructions, in steps of 0 to 255, and of each object's position as a linear function of the latents. Of an encoder

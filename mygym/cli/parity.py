@@ -41,7 +41,7 @@ With a run: success of its policy in fresh episodes of each engine, and the gap 
 DEFAULTS = {"robot": "panda", "task": "reach", "control": "ee_delta"}
 """Values of the flags that a run replaces."""
 
-WITH_RUN = ["--episodes", "--seed", "--json", "--import"]
+RUN_FLAGS = ["--episodes", "--seed", "--json", "--import"]
 """Flags that may be combined with a run."""
 
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     seed = resolve([Layer("flag", {"seed": flag_value("seed", options.seed)})]).config.seed
     if options.run is not None:
         if flags:
-            raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", WITH_RUN, "cannot be combined with a run"))
+            raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", RUN_FLAGS, "cannot be combined with a run"))
         _print_transfer(options.run, parse_count(options.episodes or "100", "--episodes"), seed, options.json)
         return
     episodes = parse_count(options.episodes or "20", "--episodes")

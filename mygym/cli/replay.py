@@ -26,9 +26,9 @@ mygym replay demos/pick --episode 3 --camera top --video pick.mp4
 mygym replay demos/pick --video all.mp4 --width 640 --height 480
 """,
     notes="""
-Every episode is repeated from its seed and its actions. If an observation is not bit-identical to the stored one, e.g.
-with another version of the simulator, the command lists the episodes and the exit code is 1; the video is written
-anyway.
+Every episode is repeated from its seed and its actions. If an observation is not bit-identical to the stored
+observation, e.g. with another version of the simulator, the command lists the episodes and the exit code is 1; the
+video is written anyway.
 """,
 )
 SHOWN = 5

@@ -89,7 +89,7 @@ def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:
     """Return records sorted by a column: the largest number first, text in alphabetical order, None at the end.
 
     Raises:
-        ConfigError: There is no such column.
+        ConfigError: The column does not exist.
     """
     column = SHORT_NAMES.get(key, key)
     if column not in COLUMNS:
@@ -132,7 +132,7 @@ def _remove(records: Sequence[RunRecord], options: Any) -> None:
     question = f"{action}: {len(idle)} of {len(records)} runs, {size_of(idle) / 1e6:.1f} MB"
     if not options.yes:
         if not sys.stdin.isatty():
-            raise ConfigError(f"{question}: add --yes, as there is no terminal for an answer")
+            raise ConfigError(f"{question}: add --yes: no terminal to ask")
         if input(f"{question}? [y/N] ").strip().lower() not in ("y", "yes"):
             print_note("nothing was changed")
             return

@@ -14,7 +14,7 @@ PARSER = command(
     notes="""
 An editor with YAML support then completes and validates every config that starts with the line
   # yaml-language-server: $schema=mygym.schema.json
-The schema includes your components: print it again after you add one.
+The schema includes your components: print it again after you add a component.
 """,
 )
 

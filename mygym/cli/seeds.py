@@ -23,7 +23,7 @@ from mygym.runs import directory
 RESUMED = ("interrupted", "stopped", "failed")
 """Statuses of runs that `--resume SETTING` continues."""
 
-MOST = 1_000
+MAX_SEEDS = 1_000
 """Largest number of seeds of a command."""
 
 
@@ -35,13 +35,13 @@ def parse_seeds(text: str) -> list[int]:
     """
     seeds: list[int] = []
     if match := re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", text):
-        seeds = list(range(int(match[1]), min(int(match[2]), int(match[1]) + MOST) + 1))
+        seeds = list(range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_SEEDS) + 1))
     elif re.fullmatch(r"\d{1,9}", text):
-        seeds = list(range(min(int(text), MOST + 1)))
+        seeds = list(range(min(int(text), MAX_SEEDS + 1)))
     elif re.fullmatch(r"\d{1,9}(,\d{1,9})+", text):
         seeds = list(dict.fromkeys(map(int, text.split(","))))
-    if not 0 < len(seeds) <= MOST:
-        raise ConfigError(bad_value("--seeds", text, f"a number such as 5, 0..4, or 0,2,5; at most {MOST} seeds"))
+    if not 0 < len(seeds) <= MAX_SEEDS:
+        raise ConfigError(bad_value("--seeds", text, f"a number such as 5, 0..4, or 0,2,5; at most {MAX_SEEDS} seeds"))
     return seeds
 
 
@@ -155,7 +155,7 @@ def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | N
         jobs: Processes at a time.
 
     Raises:
-        ConfigError: There is no run in the folder.
+        ConfigError: The folder has no run.
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
         RunError: A run has failed.
     """

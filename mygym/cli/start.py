@@ -19,7 +19,7 @@ PROGRAMS = frozenset({"mygym", "train", "evaluate", "-m"})
 
 @contextmanager
 def interruptible_import() -> Iterator[None]:
-    """End the process with one line at a signal during imports; do nothing if the program is not one of mygym."""
+    """End the process with one line at a signal during imports; do nothing if the program is not mygym's."""
     if Path(sys.argv[0]).stem not in PROGRAMS:
         yield
         return

@@ -63,10 +63,10 @@ checkpoint, video, tensorboard, subprocesses.
 )
 
 
-OF_ENGINE = ("engine", "steps", "n_envs", "algo_params")
+ENGINE_KEYS = ("engine", "steps", "n_envs", "algo_params")
 """Keys of a fused run whose values do not suit PyBullet, where the defaults of the algorithm apply."""
 
-OF_POLICY = ("policy", "policy_kwargs", "gamma")
+POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
 """Hyperparameters that the weights of a policy and a critic depend on."""
 
 
@@ -124,7 +124,7 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
     """Return the config of the run that trains the policy of a fused run on in PyBullet; empty without the flag.
 
     Raises:
-        ConfigError: The run is not one of the fused engine, or the number of steps is invalid.
+        ConfigError: The run does not use the fused engine, or the number of steps is invalid.
     """
     if options.finetune_steps is None:
         return {}
@@ -134,8 +134,8 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
     steps = parse_count(options.finetune_steps, "--finetune-steps")
     from mygym.runs.planning.plan import make_plan
 
-    kept = {key: value for key, value in merge_configs(*layers).items() if key not in OF_ENGINE}
-    params = {key: plan.config.algo_params[key] for key in OF_POLICY if key in plan.config.algo_params}
+    kept = {key: value for key, value in merge_configs(*layers).items() if key not in ENGINE_KEYS}
+    params = {key: plan.config.algo_params[key] for key in POLICY_KEYS if key in plan.config.algo_params}
     config = {**kept, "algo": plan.config.algo, "algo_params": params, "normalize": plan.config.normalize}
     config |= {"reward": plan.config.reward, "engine": "pybullet", "steps": steps}
     make_plan(config)  # shows a mistake before the first training

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mygym.config.named_components import BUFFERS, INNER, NAMED, is_for_framework, shown
-from mygym.config.parameter_checks import OF_THE_RUN, check_value, unknown_parameter
+from mygym.config.parameter_checks import RUN_PARAMETERS, check_value, unknown_parameter
 from mygym.config.plain import is_plain
 from mygym.config.schedulable import check_schedule, is_scheduled
 from mygym.errors import ConfigError, RegistryError, bad_value
@@ -48,7 +48,7 @@ class Schema:
         self.entry = entry
         self.cls, self.args, self.kwargs = combo or entry.combo()
         self.her = her
-        self.known = parameters(self.cls, leave_out=OF_THE_RUN)
+        self.known = parameters(self.cls, leave_out=RUN_PARAMETERS)
         self.policy = self._default_policy()
         if self.policy is None:
             self.known.pop("policy", None)

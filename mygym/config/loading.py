@@ -25,7 +25,7 @@ class _Strict(yaml.SafeLoader if TYPE_CHECKING else object):  # type: ignore[mis
     def get_single_node(self) -> yaml.Node | None:
         """Refuse duplicate keys, before merge keys (`<<`) add more."""
         root: yaml.Node | None = super().get_single_node()
-        waiting, visited = [root], set()  # aliases: a node may be in several places, and in itself
+        waiting, visited = [root], set()  # aliases: several nodes may contain a node, which may contain itself
         while waiting:
             node = waiting.pop()
             if not isinstance(node, yaml.CollectionNode) or id(node) in visited:

@@ -11,15 +11,15 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from mygym.config.plain import is_plain
-from mygym.config.ranges import LARGEST, RANGES, TEXTS
+from mygym.config.ranges import MAX_FLOAT32, RANGES, TEXTS
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
 
-OF_THE_RUN = frozenset({"env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
+RUN_PARAMETERS = frozenset({"env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
 """Constructor arguments of an algorithm that the run sets."""
 
-OF_THE_ARM = frozenset({"kinematics", "limits", "bounds", "dt", "inverse_dynamics", "tool_yaw"})
+ARM_PARAMETERS = frozenset({"kinematics", "limits", "bounds", "dt", "inverse_dynamics", "tool_yaw"})
 """Constructor arguments of a controller that follow from the arm and the task."""
 
 ALIASES: Mapping[str, str] = {
@@ -79,8 +79,8 @@ def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True
         if not re.fullmatch(pattern, value):
             raise ConfigError(bad_value(key, value, allowed))
     for number in _numbers(value):
-        if not abs(number) <= LARGEST:
-            raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
+        if not abs(number) <= MAX_FLOAT32:
+            raise ConfigError(bad_value(key, value, f"finite numbers of at most {MAX_FLOAT32:g}, as float32 has"))
         if bounded and parameter.name in RANGES and number not in RANGES[parameter.name]:
             raise ConfigError(bad_value(key, value, str(RANGES[parameter.name]), "is out of range"))
 
@@ -123,7 +123,7 @@ def check_parameters(
 
 def controller_parameters(kind: type) -> dict[str, Parameter]:
     """Return the parameters of a controller's class that configs set."""
-    return parameters(kind, leave_out=OF_THE_ARM)
+    return parameters(kind, leave_out=ARM_PARAMETERS)
 
 
 def training_parameters(runner: Any) -> dict[str, Parameter]:

@@ -13,7 +13,7 @@ from mygym.errors import ConfigError, bad_value
 
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
-LARGEST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """Maximum whole number: numpy and torch store no larger number, and Python refuses to print thousands of digits."""
 
 LEAVES = (str, bool, int, float, type(None))
@@ -89,8 +89,8 @@ def _check_leaf(path: Sequence[str], value: Any, suffix: str) -> None:
         if not math.isfinite(value):
             raise ConfigError(bad_value(".".join(path), value, "finite numbers", f"is not finite{suffix}"))
     elif isinstance(value, int):
-        if abs(value) > LARGEST:
-            raise ConfigError(f"{'.'.join(path)}: {_shown(value)} is too large{suffix}; allowed: at most {LARGEST}")
+        if abs(value) > MAX_INTEGER:
+            raise ConfigError(f"{'.'.join(path)}: {_shown(value)} is too large{suffix}; allowed: at most {MAX_INTEGER}")
     elif value is not None:
         allowed = "null, true, false, numbers, text, lists, mappings"
         raise ConfigError(bad_value(".".join(path), value, allowed, f"is a {type(value).__name__}{suffix}"))

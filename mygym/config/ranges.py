@@ -99,5 +99,5 @@ TEXTS: Mapping[str, tuple[str, str]] = {
 }
 """Name of a hyperparameter that is a number or text → pattern of the text, and the allowed values in words."""
 
-LARGEST = 3.4e38
+MAX_FLOAT32 = 3.4e38
 """Largest finite float32, the type in which torch computes."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from mygym.config.parameter_checks import OF_THE_RUN
-from mygym.config.ranges import LARGEST, RANGES
+from mygym.config.parameter_checks import RUN_PARAMETERS
+from mygym.config.ranges import MAX_FLOAT32, RANGES
 from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import is_schedule
@@ -75,7 +75,7 @@ def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[st
     Raises:
         ConfigError: A schedule is wrong, does not fit the run's steps, or could have no effect.
     """
-    known = parameters(cls, leave_out=OF_THE_RUN)
+    known = parameters(cls, leave_out=RUN_PARAMETERS)
     scheduled = {}
     for name, value in values.items():
         if name in known and is_scheduled(value, known[name]):
@@ -87,7 +87,7 @@ def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[st
 
 def may_be_scheduled(cls: type) -> dict[str, str]:
     """Return the hyperparameters that may follow a schedule → `"called"` or `"held"` (see `Reads`)."""
-    known = parameters(cls, leave_out=OF_THE_RUN)
+    known = parameters(cls, leave_out=RUN_PARAMETERS)
     return {name: way for name, parameter in known.items() if (way := _way(cls, parameter)) is not None}
 
 
@@ -115,8 +115,8 @@ def check_schedule(
         allowed = f"{parameter.type_in_words}; of {cls.__name__} may be scheduled: {names}"
         raise ConfigError(bad_value(key, value, allowed, "is fixed while training"))
     schedule = parse(key, value, RANGES.get(parameter.name), total_steps)
-    if any(abs(number) > LARGEST for _, number in schedule.trials(total_steps)):
-        raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
+    if any(abs(number) > MAX_FLOAT32 for _, number in schedule.trials(total_steps)):
+        raise ConfigError(bad_value(key, value, f"finite numbers of at most {MAX_FLOAT32:g}, as float32 has"))
     return schedule
 
 

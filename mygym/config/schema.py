@@ -378,4 +378,4 @@ class RunConfig(Section):
 NOT_SHAPING = frozenset(
     {"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict", "subprocesses"}
 )
-"""Top-level keys that do not change what a run learns; `config_hash` ignores them."""
+"""Top-level keys that do not change the policy that a run learns; `config_hash` ignores them."""

@@ -22,13 +22,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
-LARGEST_BODY = 1_000_000
+MAX_BODY_BYTES = 1_000_000
 """Bytes of a request, and of a message of a websocket."""
 
-MOST_SOCKETS = 64
+MAX_SOCKETS = 64
 """Websockets at the same time."""
 
-MOST_MESSAGES = 1_000
+MAX_MESSAGES = 1_000
 """Messages that a websocket may send before its connection must have lasted `MESSAGE_SECONDS` for each."""
 
 SECURITY_HEADERS = [
@@ -90,8 +90,8 @@ class Guard:
     async def _serve_request(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send) -> None:
         if scope["method"] not in SAFE:
             self._check_origin(scope, headers, required=not self._has_bearer(headers) and scope["path"] != "/login")
-        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > LARGEST_BODY:
-            raise Refusal(413, f"the body is too large: at most {LARGEST_BODY:,} bytes")
+        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > MAX_BODY_BYTES:
+            raise Refusal(413, f"the body is too large: at most {MAX_BODY_BYTES:,} bytes")
         received = _limited(receive)
         if scope["path"] == "/login" and scope["method"] == "POST":
             await self._log_in(received, send)
@@ -106,7 +106,7 @@ class Guard:
         self._check_origin(scope, headers, required=not self._has_bearer(headers))
         if not self._is_authorized(headers):
             raise Refusal(403, "no token")
-        if self._sockets >= MOST_SOCKETS:
+        if self._sockets >= MAX_SOCKETS:
             raise Refusal(403, "too many websockets")
         self._sockets += 1
         try:
@@ -201,8 +201,8 @@ def _limited(receive: Receive) -> Receive:
         nonlocal size
         message = await receive()
         size += len(message.get("body", b""))
-        if size > LARGEST_BODY:
-            raise Refusal(413, f"the body is too large: at most {LARGEST_BODY:,} bytes")
+        if size > MAX_BODY_BYTES:
+            raise Refusal(413, f"the body is too large: at most {MAX_BODY_BYTES:,} bytes")
         return message
 
     return limited
@@ -217,7 +217,7 @@ def _paced(receive: Receive, send: Send) -> Receive:
         message = await receive()
         count += 1
         size = len(message.get("bytes") or b"") + len(message.get("text") or "")
-        if size > LARGEST_BODY or count > MOST_MESSAGES + 100 * (time.monotonic() - begin):
+        if size > MAX_BODY_BYTES or count > MAX_MESSAGES + 100 * (time.monotonic() - begin):
             await send({"type": "websocket.close", "code": 1008})
             return {"type": "websocket.disconnect", "code": 1008}
         return message

@@ -78,7 +78,7 @@ class Queue:
         """Return a job.
 
         Raises:
-            ConfigError: There is no such job.
+            ConfigError: The job does not exist.
         """
         rows = self._select("WHERE id = ?", (number,))
         if not rows:

@@ -77,7 +77,7 @@ class RunIndex:
         """Return the entry of a run.
 
         Raises:
-            ConfigError: There is no such run.
+            ConfigError: The run does not exist.
         """
         entry = self.entries().get(identifier) or self.entries(fresh=True).get(identifier)
         if entry is None:

@@ -15,7 +15,7 @@ from mygym.runs.files import check_writable
 if TYPE_CHECKING:
     from mygym.dashboard.helper import Helper
 
-SHORTEST_TOKEN = 12
+MIN_TOKEN_LENGTH = 12
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -50,9 +50,9 @@ def serve(
         raise ConfigError(
             bad_value("--host", host, f"{', '.join(LOCAL)}; or another with --token TOKEN", "needs --token")
         )
-    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+    if token is not None and (len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable()):
         why = "is too short or has unusual characters"
-        raise ConfigError(bad_value("--token", "…", f"{SHORTEST_TOKEN} ASCII characters or more", why))
+        raise ConfigError(bad_value("--token", "…", f"{MIN_TOKEN_LENGTH} ASCII characters or more", why))
     bound = _bind(host, port)
     with contextlib.closing(bound):
         _serve(folder.resolve(), host, bound, token, slots, notify)
@@ -70,7 +70,7 @@ def _serve(
     from fastapi import FastAPI
 
     from mygym.dashboard.api import add_api
-    from mygym.dashboard.guard import LARGEST_BODY, Guard
+    from mygym.dashboard.guard import MAX_BODY_BYTES, Guard
     from mygym.dashboard.pages.all_pages import add_pages
     from mygym.dashboard.service import Service, stored_token
 
@@ -98,7 +98,7 @@ def _serve(
     config = uvicorn.Config(
         guard,
         log_level="error",
-        ws_max_size=LARGEST_BODY,
+        ws_max_size=MAX_BODY_BYTES,
         server_header=False,
         timeout_graceful_shutdown=2,
         lifespan="on",

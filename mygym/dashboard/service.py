@@ -27,8 +27,8 @@ SHORT_FLAGS = ("robot", "task", "workspace", "control", "reward", "algo", "frame
 """Keys that are flags of `mygym train` as well, in the order of the command line."""
 
 
-DEEPEST = 20
-"""Levels of nested mappings and lists in a config."""
+MAX_LEVELS = 20
+"""Maximum number of levels of nested mappings and lists in a config."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Service:
         """Return the entry of a run, by its identifier or by `job-NUMBER`.
 
         Raises:
-            ConfigError: There is no such run, or the job has none yet.
+            ConfigError: The run does not exist, or the job has no run yet.
         """
         number = identifier.removeprefix("job-")
         if number == identifier:
@@ -121,8 +121,8 @@ def check_paths(config: Mapping[str, Any], logdir: Path) -> None:
     waiting: list[tuple[str, Any, int]] = [("", dict(config), 0)]
     while waiting:
         key, value, depth = waiting.pop()
-        if depth > DEEPEST:
-            raise ConfigError(bad_value(key.split(".")[0], "…", f"at most {DEEPEST} levels", "is nested too deeply"))
+        if depth > MAX_LEVELS:
+            raise ConfigError(bad_value(key.split(".")[0], "…", f"at most {MAX_LEVELS} levels", "is nested too deeply"))
         if isinstance(value, Mapping | list):
             items = value.items() if isinstance(value, Mapping) else enumerate(value)
             waiting += [(f"{key}.{name}".lstrip("."), item, depth + 1) for name, item in items]

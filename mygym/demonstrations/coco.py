@@ -14,7 +14,7 @@ from mygym.types import FloatArray
 MILLIMETRES = 1000.0
 """Depth images hold millimetres."""
 
-FARTHEST = 65_535
+MAX_DEPTH = 65_535
 """Largest distance in a depth image, mm; 0 where nothing is."""
 
 
@@ -62,7 +62,7 @@ def body_annotations(
 def millimetres(frame: Frame) -> NDArray[np.uint16]:
     """Return the depth of a frame, `(H, W)` mm; 0 where nothing is."""
     depth = np.where(np.isfinite(frame.depth), frame.depth, 0.0)
-    return np.minimum(np.rint(MILLIMETRES * depth), FARTHEST).astype(np.uint16)
+    return np.minimum(np.rint(MILLIMETRES * depth), MAX_DEPTH).astype(np.uint16)
 
 
 def mask_of(encoded: Mapping[str, Any]) -> NDArray[np.bool_]:

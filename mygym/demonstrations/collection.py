@@ -144,9 +144,9 @@ def _storing(format: str, path: Path, env: AnyEnv, plan: RunPlan) -> Storing:
     """Return the context manager that writes a data set in a format.
 
     Raises:
-        ConfigError: The format is `lerobot`, and there are several tasks.
+        ConfigError: The format is `lerobot`, and the run has several tasks.
     """
-    arguments = env_arguments(plan.config) if len(plan.judged) == 1 else None
+    arguments = env_arguments(plan.config) if len(plan.evaluated_variants) == 1 else None
     if format == MINARI:
         return storage.storing(path, env.observation_space, env.action_space, arguments)
     if not isinstance(env, RobotEnv):

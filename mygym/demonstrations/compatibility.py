@@ -33,8 +33,8 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
     """
     keys = (*MEANING, "reward") if rewards else MEANING
     plan = plan_of(run)
-    run_configs = [variant.config for variant in (*plan.variants, *plan.judged)]
-    for recorded in (variant.config for variant in plan_of(demonstrations.config).judged):
+    run_configs = [variant.config for variant in (*plan.variants, *plan.evaluated_variants)]
+    for recorded in (variant.config for variant in plan_of(demonstrations.config).evaluated_variants):
         differences = [
             [key for key in keys if _value(run_config, key) != _value(recorded, key)] for run_config in run_configs
         ]
@@ -58,7 +58,7 @@ def variant_indices(demonstrations: Demonstrations, run: Plannable) -> list[int]
     """
     run_configs = [variant.config for variant in plan_of(run).variants]
     indices = {}
-    for variant in plan_of(demonstrations.config).judged:
+    for variant in plan_of(demonstrations.config).evaluated_variants:
         recorded = variant.config
         compatible = [
             index

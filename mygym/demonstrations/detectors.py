@@ -62,7 +62,7 @@ def measure_detector(detector: str | Path, data: str | Path, *, split: str = "te
         split: Name of the split.
 
     Raises:
-        ConfigError: The file or the folder is no such thing, or they do not fit.
+        ConfigError: The file is no detector, the folder is no data set, or they do not fit.
         RunError: The data set is damaged.
     """
     loaded = load_detector(detector, "detector")

@@ -30,7 +30,7 @@ COMPONENTS = ("rgbd", "image", "depth")
 ENCODER_KINDS = tuple(NETWORKS)
 """Kinds of encoders."""
 
-LATENTS, MOST_LATENTS = 32, 1024
+LATENTS, MAX_LATENTS = 32, 1024
 """Default number of latents of an autoencoder, and the largest."""
 
 COLUMNS = 8
@@ -59,8 +59,8 @@ def train_encoder(
     Args:
         data: A folder of `record_images`, with the splits `train`, `val` and `test`.
         out: A new file, `….safetensors`.
-        kind: `autoencoder`: the latents describe the whole image; `objects`: they are the place of each object, and of
-            the marker of the goal, in the image.
+        kind: `autoencoder`: the latents describe the whole image; `objects`: they are the position of each object, and
+            of the marker of the goal, in the image.
         component: Observation component whose images the encoder takes: `rgbd`, `image` or `depth`.
         latents: Number of latents of an autoencoder; 32 by default.
         steps: Minibatches of 16 images.
@@ -85,8 +85,8 @@ def train_encoder(
         why = "belongs to the kind autoencoder: the objects decide it"
         raise ConfigError(bad_value("latents", latents, "none for the kind objects", why))
     latents = LATENTS if latents is None else checked_count(latents, "latents")
-    if latents > MOST_LATENTS:
-        raise ConfigError(bad_value("latents", latents, f"1 to {MOST_LATENTS}"))
+    if latents > MAX_LATENTS:
+        raise ConfigError(bad_value("latents", latents, f"1 to {MAX_LATENTS}"))
     sheet = None if image is None else Path(image).expanduser()
     if sheet is not None and sheet.suffix != ".png":
         raise ConfigError(bad_value("image", str(image), "a new file NAME.png"))

@@ -48,7 +48,7 @@ class Demonstration:
     noise: float = 0.0
     """Standard deviation of the noise added to the policy's actions."""
     task: str = ""
-    """Task of the episode, if there are several tasks."""
+    """Task of the episode, if the run has several tasks."""
 
     def __len__(self) -> int:
         return len(self.actions)

@@ -39,7 +39,7 @@ SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 RANDOMIZE = ("light", "colors", "textures", "camera")
 """Randomizers of a config that names none."""
 
-CAPTURED = 0.1
+CAPTURED_SHARE = 0.1
 """Share of the control steps of which images are recorded: neighbours look alike."""
 
 NOISE = 0.3
@@ -190,7 +190,7 @@ def _frames(
         env.reset(seed=episode_seed)
         ended = False
         while not ended:
-            if rng.random() < CAPTURED:
+            if rng.random() < CAPTURED_SHARE:
                 for camera in cameras:
                     yield env.capture(camera, *size, marker=marker), camera, episode_seed, env.elapsed_steps
             action = env.expert_action()

@@ -63,7 +63,7 @@ def storing(
         A function that stores an episode, and a function that stores the properties of the recording.
 
     Raises:
-        ConfigError: LeRobot's format has no place for an observation or an action.
+        ConfigError: LeRobot's format has no field for an observation or an action.
         RunError: Writing failed.
     """
     check_images(env)
@@ -141,8 +141,8 @@ class _Writer:
         episode |= {"dataset_from_index": self._frames, "dataset_to_index": self._frames + steps}
         for name in self._raw:
             start, end = self._frames / self._fps, (self._frames + steps) / self._fps
-            place = {"chunk_index": 0, "file_index": 0, "from_timestamp": start, "to_timestamp": end}
-            episode |= {f"videos/{name}/{key}": value for key, value in place.items()}
+            location = {"chunk_index": 0, "file_index": 0, "from_timestamp": start, "to_timestamp": end}
+            episode |= {f"videos/{name}/{key}": value for key, value in location.items()}
         for name, array in values.items():
             sample = array if name in self._columns else array[:: max(1, steps // 4)]  # frames of a video look alike
             self._samples[name].append(sample)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.runs.evaluation import EpisodesEnded, Predicts
-from mygym.sim.rendering.viewer import Range, Viewer
+from mygym.sim.rendering.viewer import SliderRange, Viewer
 from mygym.tasks.context import StageBinding
 
 SLIDERS = "sliders"
@@ -24,7 +24,7 @@ class Sliders:
 
     Args:
         env: Environment with `render_mode="human"`.
-        acting: Policy that acts; None: there is also a slider for each component of the action.
+        acting: Policy that acts; None: each component of the action has a slider as well.
     """
 
     def __init__(self, env: AnyEnv, acting: Predicts | None) -> None:
@@ -65,7 +65,7 @@ class Sliders:
                 goal[AXES[name]] = self._values[name]
             env.move_goal(goal)
 
-    def _action_ranges(self, is_start: bool) -> dict[str, Range]:
+    def _action_ranges(self, is_start: bool) -> dict[str, SliderRange]:
         """Return the sliders of the action; an episode begins with the action that holds the arm still."""
         if self.acting is not None:
             return {}
@@ -74,7 +74,7 @@ class Sliders:
         return {name: (-1.0, 1.0, value if is_start else self._values[name]) for name, value in still.items()}
 
 
-def _goal_ranges(env: AnyEnv, bound: StageBinding) -> dict[str, Range]:
+def _goal_ranges(env: AnyEnv, bound: StageBinding) -> dict[str, SliderRange]:
     """Return the sliders of the goal: each axis of the areas from which the task draws it."""
     boxes = [env.areas[name] for name in env.task.goal_areas(bound.subtask)]
     if not boxes:

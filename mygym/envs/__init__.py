@@ -5,7 +5,7 @@ arguments            checks of arguments of environments
 robot_env            the environment of one task
 discrete_actions     discrete actions of any controller
 snapshot             quick snapshots for planners
-multi_task_env       several environments as one: each episode is played in one of them
+multi_task_env       several environments as a single environment: an episode is played in one of them
 task_world           construction of the world of a task
 compatibility        checks that task, robot and workspace fit together
 areas                areas of a task: resolution, reachability and room

@@ -14,7 +14,7 @@ from mygym.config.schema import ActionParams
 from mygym.errors import ConfigError, bad_value
 from mygym.types import FloatArray
 
-MOST = 1000
+MAX_ACTIONS = 1000
 """Largest number of combined actions: a value network has an output for each, and must try each."""
 
 GRIPPER_VALUES = 2
@@ -31,15 +31,15 @@ class DiscreteActions:
             each component (`MultiDiscrete`).
 
     Raises:
-        ConfigError: More than `MOST` combinations.
+        ConfigError: More than `MAX_ACTIONS` combinations.
     """
 
     def __init__(self, names: Sequence[str], values: int, combined: bool) -> None:
         counts = [GRIPPER_VALUES if name.endswith("gripper") else values for name in names]
         combinations = math.prod(counts)
-        if combined and combinations > MOST:
+        if combined and combinations > MAX_ACTIONS:
             why = f"gives {combinations} combinations of {len(counts)} components"
-            allowed = f"fewer values, another control, or actions.combined: false; at most {MOST} combinations"
+            allowed = f"fewer values, another control, or actions.combined: false; at most {MAX_ACTIONS} combinations"
             raise ConfigError(bad_value("actions.discrete", values, allowed, why))
         self.counts = np.array(counts, dtype=np.int64)
         """`(A,)`: number of values of each component."""
@@ -76,7 +76,7 @@ def discrete_actions(params: ActionParams, names: Sequence[str]) -> DiscreteActi
     """Return the discrete actions of a config for components with these names; None for continuous actions.
 
     Raises:
-        ConfigError: Continuous actions cannot be combined, or there are too many combinations.
+        ConfigError: Continuous actions cannot be combined, or the combinations are too many.
     """
     if params.discrete is not None:
         return DiscreteActions(names, params.discrete, params.combined)

@@ -40,7 +40,7 @@ TALLEST = 1.5
 """Height of a box by its narrower edge from which it may tip over."""
 
 WELDED_FRICTION = 0.5
-"""Friction of fingers that are part of the hand, Bullet's default: they are no links with a friction of their own."""
+"""Friction of fingers that are part of the hand, Bullet's default: they are no links, so they have no other."""
 
 BYTES = 3_200
 """Memory of an environment, bytes: twice the peak of a step with a box (`benchmarks/results/fused.md`)."""
@@ -53,7 +53,7 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that the engine cannot represent, before anything is built.
 
     Args:
-        arguments: Arguments of `RobotEnv`; absent ones have their defaults.
+        arguments: Arguments of `RobotEnv`; absent arguments have their defaults.
 
     Raises:
         ConfigError: The message names the key, the value, and what the engine can represent.

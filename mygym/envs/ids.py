@@ -23,7 +23,7 @@ ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
 VECTOR_ENTRY_POINT = "mygym.envs.fused_vector_env:FusedVectorEnv"
 
 TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
-"""Applied by `gymnasium.make` after its own wrappers, and stored in the spec of each environment."""
+"""Wrapper that `gymnasium.make` applies after Gymnasium's wrappers; stored in the spec of each environment."""
 
 
 def env_id(task: str) -> str:
@@ -81,6 +81,6 @@ def use_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     robot_env.spec.max_episode_steps = robot_env.task.horizon
     assert env.spec is not None
     assert env.spec.max_episode_steps is not None
-    robot_env.spec.max_episode_steps = env.spec.max_episode_steps  # that of Gymnasium's TimeLimit, if there is any
+    robot_env.spec.max_episode_steps = env.spec.max_episode_steps  # the limit of Gymnasium's TimeLimit, if any
     robot_env.set_horizon(env.spec.max_episode_steps)
     return env

@@ -18,7 +18,7 @@ ACTION = "action"
 FEATURES = {"observation": STATE, "desired_goal": ENVIRONMENT_STATE, "achieved_goal": None, CRITIC: None}
 """Key of an observation → feature, or None; other keys are those of images."""
 
-OF_ENVIRONMENT = {STATE: "agent_pos", ENVIRONMENT_STATE: "environment_state"}
+OBSERVATION_KEYS = {STATE: "agent_pos", ENVIRONMENT_STATE: "environment_state"}
 """Feature of a data set → key of an observation; images are in `pixels`, by camera."""
 
 
@@ -93,7 +93,7 @@ class LeRobot(gymnasium.Wrapper[dict[str, Any], Any, Any, Any]):
 
 
 def _as_mapping(observation: Any) -> dict[str, Any]:
-    """Return the values of a dictionary observation or space by key; a flat one has the key `observation`."""
+    """Return the values of a dictionary observation or space by key; a flat observation has the key `observation`."""
     if isinstance(observation, spaces.Dict):
         return dict(observation.spaces)
     return observation if isinstance(observation, dict) else {"observation": observation}
@@ -104,8 +104,8 @@ def _renamed(observation: dict[str, Any]) -> dict[str, Any]:
     renamed: dict[str, Any] = {}
     for key, value in observation.items():
         feature = feature_of(key)
-        if feature in OF_ENVIRONMENT:
-            renamed[OF_ENVIRONMENT[feature]] = value
+        if feature in OBSERVATION_KEYS:
+            renamed[OBSERVATION_KEYS[feature]] = value
         elif feature is not None:
             renamed.setdefault("pixels", {})[feature.removeprefix(IMAGES)] = value
     return renamed

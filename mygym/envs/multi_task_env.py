@@ -217,7 +217,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
             return observation
         code = self._codes[self.variant]
         if isinstance(observation, dict):
-            numbers = [observation["observation"]] if "observation" in observation else []  # there may be just images
+            numbers = [observation["observation"]] if "observation" in observation else []  # else images only
             return {**observation, "observation": np.concatenate([*numbers, code])}
         return np.concatenate([observation, code])
 

@@ -27,8 +27,8 @@ from mygym.tasks.shared import shared_goal_space
 from mygym.tasks.state import namespace
 from mygym.types import Array, FloatArray
 
-Vector = NDArray[np.float32]
-Observation = dict[str, NDArray[Any]] | Vector
+Float32Array = NDArray[np.float32]
+Observation = dict[str, NDArray[Any]] | Float32Array
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class ObservationBuilder:
         self.memory = replace(self.memory, objects=objects)
         return objects.in_place_of(context, self._views.objects)
 
-    def vector(self, context: EpisodeContext, noise: Vector | None = None) -> Vector:
+    def vector(self, context: EpisodeContext, noise: Float32Array | None = None) -> Float32Array:
         """Return the components `(d,)` of the first episode in a new array.
 
         Args:
@@ -176,7 +176,7 @@ class ObservationBuilder:
             DivergedError: A value is not finite.
         """
         components = [function(context)[0] for function in self._functions]
-        observation: Vector = np.concatenate([*components, ()], dtype=np.float32)
+        observation: Float32Array = np.concatenate([*components, ()], dtype=np.float32)
         if not math.isfinite(observation.dot(observation)):  # three times faster than `isfinite().all()`
             raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
         if noise is not None:
@@ -207,18 +207,20 @@ class ObservationBuilder:
             "desired_goal": goals.desired_goal(self.goal_space, context.goals),
         }
 
-    def achieved_goal(self, context: EpisodeContext) -> Vector:
+    def achieved_goal(self, context: EpisodeContext) -> Float32Array:
         """Return the achieved goal `(size,)` of the first episode in a new array."""
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
-        values: Vector = achieved[0].astype(np.float32)
+        values: Float32Array = achieved[0].astype(np.float32)
         return values
 
-    def desired_goal(self, goal_points: FloatArray) -> Vector:
+    def desired_goal(self, goal_points: FloatArray) -> Float32Array:
         """Return the desired goal `(size,)` of the first episode's goal points `(N, G, 3)` in a new array."""
-        values: Vector = goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32)
+        values: Float32Array = goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32)
         return values
 
-    def arrange(self, context: EpisodeContext, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
+    def arrange(
+        self, context: EpisodeContext, observation: Float32Array, achieved: Float32Array, desired: Float32Array
+    ) -> Observation:
         """Arrange the vectors of a state, its images and the critic's vector in a dictionary or as one flat vector.
 
         Args:
@@ -243,7 +245,7 @@ class ObservationBuilder:
             arranged |= newest
         return arranged
 
-    def _arranged(self, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
+    def _arranged(self, observation: Float32Array, achieved: Float32Array, desired: Float32Array) -> Observation:
         """Arrange three vectors without copies: in a dictionary, or as one flat vector."""
         if self.has_goals and not self.spec.goal_env:
             observation = np.concatenate([observation, achieved, desired])

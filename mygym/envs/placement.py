@@ -40,7 +40,7 @@ PATH_SPACING = 0.02
 """m between the points at which the path of a moving distractor is checked."""
 
 TRIES, TRIES_PER_OBJECT = 100, 20
-"""Draws of all positions, and of each object within a draw, before an error reports that there is no room."""
+"""Draws of all positions, and of each object within a draw, before an error reports that the room is too small."""
 
 
 def object_area(areas: Mapping[str, Area], role: str) -> Area:

@@ -13,7 +13,8 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.models.episode_randomization import CameraShift, EpisodeRandomization, Light
 from mygym.registry import decorator, registry
 
-Range = tuple[float, float]
+Bounds = tuple[float, float]
+"""Lowest and highest value."""
 
 SIZES = 33
 """Number of sizes within a range: each is a collision shape, which Bullet never frees."""
@@ -23,7 +24,7 @@ SIZES = 33
 class Draw:
     """Input of a randomizer in one episode."""
 
-    range: Range
+    range: Bounds
     """Lowest and highest value of the config."""
     rng: np.random.Generator
     """Generator of this randomizer in this episode only."""
@@ -51,16 +52,16 @@ class Randomizer:
 
     function: Function
     unit: str
-    default: Range
-    """Range for `true` in a config."""
-    allowed: Range
+    default: Bounds
+    """Bounds for `true` in a config."""
+    allowed: Bounds
     """Limits of ranges in a config."""
     whole: bool
     """Whether values are integers."""
 
 
 def register_randomizer(
-    name: str, unit: str, default: Range, allowed: Range, whole: bool = False, *, override: bool = False
+    name: str, unit: str, default: Bounds, allowed: Bounds, whole: bool = False, *, override: bool = False
 ) -> Callable[[Function], Function]:
     """Decorator that registers a randomizer; the first line of its docstring is its help.
 
@@ -97,7 +98,7 @@ def find_randomizer(name: str) -> Randomizer:
     return randomizer
 
 
-def ranges(config: Mapping[str, Any]) -> dict[str, Range]:
+def ranges(config: Mapping[str, Any]) -> dict[str, Bounds]:
     """Return randomizer → range of its values, for active randomizers, sorted by name.
 
     Args:
@@ -114,7 +115,7 @@ def ranges(config: Mapping[str, Any]) -> dict[str, Range]:
     return result
 
 
-def _range(key: str, value: Any, randomizer: Randomizer) -> Range:
+def _range(key: str, value: Any, randomizer: Randomizer) -> Bounds:
     low, high = randomizer.allowed
     kind = "whole numbers" if randomizer.whole else "numbers"
     allowed = f"true, a number or [low, high] with {kind} from {low:g} to {high:g} ({randomizer.unit})"

@@ -1,4 +1,4 @@
-"""`ExportedPolicy`: a policy from a file; that of an ONNX file acts with numpy and onnxruntime alone."""
+"""`ExportedPolicy`: a policy from a file; ONNX files need only numpy and onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Play the policy of a file in PyBullet; that of an ONNX file with numpy and onnxruntime, without torch."""
+"""Play an exported policy in PyBullet; ONNX files need only numpy and onnxruntime."""
 
 from __future__ import annotations
 

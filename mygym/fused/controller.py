@@ -8,7 +8,7 @@ from mygym.fused.arrays import Arrays
 from mygym.fused.kinematics import BatchKinematics
 from mygym.models.controllers import EndEffectorDelta
 from mygym.models.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
-from mygym.models.kinematics import DAMPING, LARGEST_CHANGE, NULL_SPACE_GAIN, TOLERANCE
+from mygym.models.kinematics import DAMPING, MAX_CHANGE, NULL_SPACE_GAIN, TOLERANCE
 from mygym.models.pose_error import pose_error
 from mygym.types import Array
 
@@ -67,7 +67,7 @@ class BatchController:
             change = pull
             for row, value in zip(matrix, solved, strict=True):
                 change = change + row * value
-            scale = LARGEST_CHANGE / xp.clip(xp.max(xp.abs(change), axis=0), LARGEST_CHANGE, None)
+            scale = MAX_CHANGE / xp.clip(xp.max(xp.abs(change), axis=0), MAX_CHANGE, None)
             # A share of 0 stands for an arm whose error is small.
             scale = scale * (largest >= (IK_TOLERANCE if iteration else TOLERANCE))
             q = xp.minimum(xp.maximum(q + scale * change, self._lower), self._upper)

@@ -38,7 +38,7 @@ class Pool:
     """Snapshots of one kind of start."""
 
     share: float
-    """Share of the episodes that begin there."""
+    """Share of the episodes with this start."""
     snapshots: BatchEpisodes
     """Episodes in their snapshots."""
 

@@ -26,7 +26,7 @@ def uniform(seed: Array, episode: Array, count: int, stream: Array | int | None 
     Args:
         seed: `(N,)` int64, seeds of the environments.
         episode: `(N,)` int64, numbers of the episodes since the seed was set.
-        count: Number of random numbers; the first ones do not depend on it.
+        count: Number of random numbers; the first numbers do not depend on it.
         stream: Whole number, or `(N,)` int64, of a further stream of the episode; None: the stream of its start.
     """
     xp = namespace(seed)

@@ -46,7 +46,7 @@ def make_pools(model: WorldModel, task: BatchTask, arrays: Arrays) -> list[Pool]
 
 
 def lead(episodes: BatchEpisodes, lead_in: FloatArray, steps: int) -> Array:
-    """Let the expert complete stages; return `(N,)` bool: where it has.
+    """Let the expert complete stages; return `(N,)` bool: whether the expert has completed them.
 
     Args:
         episodes: Episodes, each left at the step at which its stages are complete.

@@ -130,7 +130,7 @@ class BatchWorld:
     def state(self) -> State:
         """Return the state, whose arrays are views; arrays of parts and other arms are empty.
 
-        A finger on top of the box touches it but does not count as a `finger_contact`, which is one between the
+        A finger on top of the box touches it but does not count as a `finger_contact`, which is a contact between the
         fingers or from the side. `hit` is always false, and `object_depth` 0.
         """
         state, arrays, box = self.arm.state(), self._arrays, self.box

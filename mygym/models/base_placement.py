@@ -31,7 +31,7 @@ SHOULDER_X, SHOULDER_Z = (-0.25, -0.4), (0.2, 0.4, 0.6)
 UPRIGHT = 0.1
 """Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
 
-FEWEST_JOINTS = 5
+MIN_JOINTS = 5
 """Joints with which an arm holds its tool down at a point; for fewer joints, no further position is tried."""
 
 HOME_CANDIDATES, FURTHER_CANDIDATES = 24, 10
@@ -61,7 +61,7 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
         best = _choose_base(candidates, workspace, HOME_CANDIDATES, best)
         if best[1] > 0:
             return best
-    if len(spec.joints) < FEWEST_JOINTS:
+    if len(spec.joints) < MIN_JOINTS:
         return best
     near = _near_bases(spec, workspace)
     for scale in AREA_SCALES:

@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from mygym.models.assets import Quaternion, Vector
+from mygym.models.assets import Quaternion
 from mygym.models.mesh_files import read_hulls
 from mygym.models.meshes import MARGIN, outline, ring_at, shrunk
 from mygym.models.shapes import SIZES, GeomSpec, pose_of
 from mygym.models.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix, rpy_to_matrix
-from mygym.types import FloatArray
+from mygym.types import FloatArray, Vector
 
 HULL_CORNERS = 24
 """Corners of a round outline in a hull."""

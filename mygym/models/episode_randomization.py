@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mygym.models.assets import Vector
 from mygym.models.inertia import Inertial
 from mygym.models.objects import ObjectSpec
 from mygym.models.shapes import GeomSpec
+from mygym.types import Vector
 
 Numbers = tuple[float, ...]
 

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-from mygym.models.assets import Vector
 from mygym.models.fixtures import FixtureJoint, FixtureSpec, SpringSpec, base_geoms
 from mygym.models.inertia import Inertial, mass_properties
 from mygym.models.links import link_element
@@ -19,7 +18,7 @@ from mygym.models.transforms import matrix_to_quaternion, pose_matrix, rpy_to_ma
 from mygym.models.urdf import Joint, read_joints, read_urdf, text_of
 from mygym.models.urdf_editing import add_tiny_visual, light_urdf
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
-from mygym.types import FloatArray
+from mygym.types import FloatArray, Vector
 
 URDF_JOINT_TYPES = {"slide": "prismatic", "hinge": "revolute"}
 """Type of a fixture's joint → joint type in URDF."""

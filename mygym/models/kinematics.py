@@ -25,7 +25,7 @@ DAMPING = 0.02
 NULL_SPACE_GAIN = 0.05
 """Share of the way to the home posture per iteration, in the null space of the end effector."""
 
-LARGEST_CHANGE = 0.3
+MAX_CHANGE = 0.3
 """rad: limit of the change of each joint in an iteration, within which the linearisation holds."""
 
 TOLERANCE = 1e-4
@@ -204,8 +204,8 @@ class Kinematics:
             square += _REGULARISER
             change = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
             largest = max(map(abs, change.tolist()))
-            if largest > LARGEST_CHANGE:
-                change *= LARGEST_CHANGE / largest
+            if largest > MAX_CHANGE:
+                change *= MAX_CHANGE / largest
             q = np.minimum(np.maximum(q + change, chain.lower), chain.upper)
         return q
 

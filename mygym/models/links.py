@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mygym.models.assets import Color, Vector
+from mygym.models.assets import Color
 from mygym.models.collision_pieces import Piece, pieces, transformed
 from mygym.models.inertia import Inertial
 from mygym.models.meshes import obj_text
@@ -17,7 +17,7 @@ from mygym.models.surfaces import DRAWN_CORNERS, mesh_of
 from mygym.models.temporary_files import temporary_file
 from mygym.models.transforms import pose_matrix, quaternion_to_matrix
 from mygym.models.urdf import INERTIA_ENTRIES, set_origin, text_of
-from mygym.types import FloatArray
+from mygym.types import FloatArray, Vector
 
 
 def link_element(

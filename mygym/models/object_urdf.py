@@ -43,8 +43,8 @@ def read_object_urdf(path: Path, with_inertial: bool = True) -> UrdfObject:
         with_inertial: Whether to read mass and inertia.
 
     Raises:
-        AssetError: The file or a mesh is missing or invalid; a joint moves; there is no collision shape; or the mass
-            or a moment of inertia is not positive.
+        AssetError: The file or a mesh is missing or invalid; a joint moves; a collision shape is missing; or the
+            mass or a moment of inertia is not positive.
     """
     root = copy.deepcopy(read_urdf(path))
     try:

@@ -10,7 +10,17 @@ from typing import Annotated
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.assets import ASSETS, STRICT, Color, Number, Vector, asset_names, find_asset, find_beside, read_asset
+from mygym.models.assets import (
+    ASSETS,
+    STRICT,
+    Color,
+    Number,
+    NumberTriple,
+    asset_names,
+    find_asset,
+    find_beside,
+    read_asset,
+)
 from mygym.models.bounding_box import bounds
 from mygym.models.inertia import Inertial, mass_properties, volume
 from mygym.models.object_urdf import read_object_urdf
@@ -36,9 +46,9 @@ class ObjectFile:
     size: tuple[NonNegative, ...] = ()
     """m: see `mygym.models.shapes.SIZES`."""
     sides: int | None = None
-    points: tuple[Vector, ...] = ()
+    points: tuple[NumberTriple, ...] = ()
     file: str = ""
-    scale: Vector = (1.0, 1.0, 1.0)
+    scale: NumberTriple = (1.0, 1.0, 1.0)
     parts: tuple[GeomSpec, ...] = ()
     """Geoms of a compound, in place of `shape`."""
     urdf: str = ""
@@ -81,7 +91,7 @@ class ObjectSpec:
         return self.inertial.mass
 
     @cached_property
-    def size(self) -> Vector:
+    def size(self) -> NumberTriple:
         """m: edges of the bounding box in the model's orientation."""
         low, high = bounds(self.geoms)
         x, y, z = (high - low).tolist()

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mygym.models.assets import Quaternion, Vector
+from mygym.models.assets import Quaternion
 from mygym.models.collision_pieces import Piece, pieces, transformed
 from mygym.models.inertia import Inertial, mass_properties
 from mygym.models.shapes import GeomSpec
 from mygym.models.transforms import matrix_to_quaternion, pose_matrix
-from mygym.types import FloatArray
+from mygym.types import FloatArray, Vector
 
 ALIGNED = 1e-3
 """Products of inertia below this share of the largest entry are ignored: the axes are then the model's."""

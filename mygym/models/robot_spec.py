@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mygym.errors import ConfigError, bad_value
-from mygym.models.assets import STRICT, Number, Quaternion, Vector
+from mygym.models.assets import STRICT, Number, NumberTriple, Quaternion
 
 Positive = Annotated[Number, Field(gt=0)]
 
@@ -41,7 +41,7 @@ class EndEffectorSpec:
     __pydantic_config__ = STRICT
 
     link: str
-    position: Vector = (0.0, 0.0, 0.0)
+    position: NumberTriple = (0.0, 0.0, 0.0)
     """m, in the link's frame."""
     orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
@@ -80,7 +80,7 @@ class MotorSpec:
     acceleration: Positive = 60.0
     """rad/s²: deceleration limit of the arm. Larger values follow closer and overshoot more."""
     velocity_gain: Annotated[Number, Field(gt=0, le=1)] = 1.0
-    """Share of the velocity error that one physics step corrects."""
+    """Share of the velocity error that is corrected in a physics step."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class MountSpec:
     """As `RobotSpec.urdf`."""
     link: str
     """Link of the robot on which the tool's root link is mounted."""
-    position: Vector = (0.0, 0.0, 0.0)
+    position: NumberTriple = (0.0, 0.0, 0.0)
     """m, in that link's frame."""
     orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
     prefix: str = ""
@@ -119,11 +119,11 @@ class MountedCameraSpec:
     __pydantic_config__ = STRICT
 
     link: str
-    position: Vector
+    position: NumberTriple
     """m."""
-    target: Vector
+    target: NumberTriple
     """m: a point that the camera looks at."""
-    up: Vector
+    up: NumberTriple
     """A direction that points up in the image."""
     fov: Annotated[Number, Field(gt=1, lt=170)] = 60.0
     """Vertical field of view, degrees."""
@@ -142,7 +142,7 @@ class RobotSpec:
     urdf: str
     """File name, relative to the YAML file; `pybullet_data/...`, `example_robot_data/...` and `mygym/...` (its
     `assets`) are looked up in these packages. Absolute after loading."""
-    base_position: Vector
+    base_position: NumberTriple
     """m, of the URDF's root link."""
     base_orientation: Quaternion
     joints: tuple[JointSpec, ...]

@@ -17,7 +17,7 @@ from mygym.models.urdf_validation import check_numbers, check_tree, link_at
 from mygym.types import FloatArray, Vector
 
 INERTIA_ENTRIES = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
-"""Attribute of `<inertia>` → its place in the `(3, 3)` matrix."""
+"""Attribute of `<inertia>` → its index in the `(3, 3)` matrix."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ NUMBER_COUNTS = {
 }
 """Element → attribute → number of its values."""
 
-LARGEST = 1e6
+MAX_NUMBER = 1e6
 """Largest number in a URDF, in SI units; limits may be infinite."""
 
 NOT_NEGATIVE = ("size", "radius", "length", "velocity", "effort")
@@ -50,7 +50,7 @@ def check_numbers(root: ET.Element) -> None:
             for key, count in NUMBER_COUNTS.get(element.tag, {}).items():
                 text = element.get(key)
                 if text is not None:
-                    largest = math.inf if element.tag == "limit" else LARGEST
+                    largest = math.inf if element.tag == "limit" else MAX_NUMBER
                     _check_number(f"{where}: {element.tag} {key}", text, count, largest)
             if element.tag == "limit" and float(element.get("lower", 0)) > float(element.get("upper", "inf")):
                 given = f"{element.get('lower')} to {element.get('upper')}"

@@ -6,7 +6,7 @@ detector_training        trains a detector on recorded images, and measures its 
 encoder                  `Encoder`: the latents of a camera's image
 vae                      a network of encoders, the autoencoder: keypoints, latents, decoder
 vae_training             trains an autoencoder on recorded images, and measures its errors
-object_encoder           a network of encoders: the place of each object in the image
+object_encoder           a network of encoders: the position of each object in the image
 object_encoder_training  trains an encoder of objects on recorded images, and measures its errors
 unet                     numbers for each pixel of an image
 keypoints                the network that finds learned keypoints in images

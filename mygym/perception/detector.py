@@ -18,14 +18,14 @@ from mygym.types import FloatArray
 KIND = "detector"
 """Kind of the files, see `network_bytes`."""
 
-FARTHEST = 1.5
+MAX_COORDINATE = 1.5
 """m: coordinates of points are clipped to ± this; pixels that show nothing have the largest."""
 
 DECIMETRES = 10.0
 """The network's offsets are in decimetres, so that they are of the order of 1."""
 
-FEWEST = 3
-"""Pixels: an object with fewer is not visible."""
+MIN_VISIBLE_PIXELS = 3
+"""Minimum number of pixels of a visible object."""
 
 Pixels = NDArray[np.int64]
 """`(H, W)`: number of a class for each pixel."""
@@ -76,7 +76,7 @@ class Detector:
         for name in self.objects:
             of_object = votes[classes == 1 + self.categories.index(name)]
             of_object = of_object[np.isfinite(of_object).all(-1)]
-            if len(of_object) >= FEWEST:
+            if len(of_object) >= MIN_VISIBLE_PIXELS:
                 positions[name], pixels[name] = np.median(of_object, axis=0), len(of_object)
         return Detection(classes, positions, pixels)
 
@@ -101,7 +101,7 @@ def network_input(rgb: Image, points: FloatArray) -> NDArray[np.float32]:
     """
     values = np.empty((INPUTS, *rgb.shape[:2]), dtype=np.float32)
     values[:3] = rgb.transpose(2, 0, 1) / 127.5 - 1.0
-    values[3:] = np.clip(np.nan_to_num(points, nan=FARTHEST), -FARTHEST, FARTHEST).transpose(2, 0, 1)
+    values[3:] = np.clip(np.nan_to_num(points, nan=MAX_COORDINATE), -MAX_COORDINATE, MAX_COORDINATE).transpose(2, 0, 1)
     return values
 
 

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from mygym.perception.detector import DECIMETRES, FEWEST, Detector, network_input
+from mygym.perception.detector import DECIMETRES, MIN_VISIBLE_PIXELS, Detector, network_input
 from mygym.perception.detector_network import DetectorNetwork
-from mygym.perception.fitting import BATCH, OF_SEGMENTATION, class_weights, fit, mean_over_batches, recolored
+from mygym.perception.fitting import BATCH, SEGMENTATION_EXPONENT, class_weights, fit, mean_over_batches, recolored
 from mygym.perception.recorded import Images
 
 HIGHEST_RATE = 5e-3
@@ -61,7 +61,7 @@ def train_network(
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     network = DetectorNetwork(classes)
-    weight = class_weights(images.classes, classes, OF_SEGMENTATION)
+    weight = class_weights(images.classes, classes, SEGMENTATION_EXPONENT)
 
     def loss() -> torch.Tensor:
         rows = rng.integers(len(images.frames), size=BATCH)
@@ -118,7 +118,7 @@ def measure(detector: Detector, images: Images) -> list[Errors]:
             distances, overlaps, shown = [], [], 0
             for row, detection in enumerate(detections):
                 mask = images.classes[row] == 1 + number
-                if images.cameras[row] != camera or mask.sum() < FEWEST:
+                if images.cameras[row] != camera or mask.sum() < MIN_VISIBLE_PIXELS:
                     continue
                 shown += 1
                 if name in detection.positions:

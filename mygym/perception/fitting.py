@@ -20,7 +20,7 @@ RISING = 0.1
 REPORTS = 20
 """Number of reports during a training."""
 
-OF_SEGMENTATION = 0.5
+SEGMENTATION_EXPONENT = 0.5
 """Exponent of the classes' inverse shares that weight the cross-entropy of pixels: without weights, an object of a few
 pixels costs little."""
 

@@ -12,8 +12,8 @@ from mygym.perception.unet import UNet
 COLORS = 3
 """Channels of images without depth; the last channel of all others is the depth."""
 
-FEWEST = 2
-"""Pixels: an object with fewer is not visible."""
+MIN_VISIBLE_PIXELS = 2
+"""Minimum number of pixels of a visible object."""
 
 
 class ObjectEncoder(nn.Module):
@@ -70,6 +70,6 @@ class ObjectEncoder(nn.Module):
             depths = 2.0 * images[:, -1].flatten(1) - 1.0
             coordinates = torch.cat([coordinates, depths[..., None]], -1)
         pixels = masks.sum(-1, keepdim=True)
-        visible = (pixels >= FEWEST).float()
+        visible = (pixels >= MIN_VISIBLE_PIXELS).float()
         means = masks @ coordinates / pixels.clamp(min=1.0)
         return torch.cat([means * visible, visible], -1)

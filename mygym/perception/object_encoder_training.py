@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from mygym.perception.encoder import EncoderErrors, scaled
-from mygym.perception.fitting import BATCH, OF_SEGMENTATION, class_weights, fit, mean_over_batches, recolored
+from mygym.perception.fitting import BATCH, SEGMENTATION_EXPONENT, class_weights, fit, mean_over_batches, recolored
 from mygym.perception.object_encoder import COLORS, ObjectEncoder
 from mygym.perception.pictures import Pictures, Pixels, over_batches
 from mygym.types import FloatArray
@@ -44,7 +44,7 @@ def train_object_encoder(
     rng = np.random.default_rng(seed)
     _, channels, height, width = train.pixels.shape
     encoder = ObjectEncoder((channels, height, width), 1 + categories, [1 + index for index in objects.values()])
-    weights = class_weights(train.images.classes, 1 + categories, OF_SEGMENTATION)
+    weights = class_weights(train.images.classes, 1 + categories, SEGMENTATION_EXPONENT)
 
     def loss_of(pixels: Pixels, classes: NDArray[np.uint8]) -> torch.Tensor:
         return functional.cross_entropy(encoder.logits(scaled(pixels)), _as_classes(classes), weights)
@@ -106,7 +106,7 @@ def measure_object_encoder(encoder: ObjectEncoder, test: Pictures, objects: Mapp
 
 
 def _distance(test: Pictures, row: int, mask: NDArray[np.bool_], true: FloatArray, estimated: FloatArray) -> float:
-    """Return the distance between two places in an image, m; without depth, that across the optical axis.
+    """Return the distance between two positions in an image, m; without depth, that across the optical axis.
 
     Args:
         test: The images.

@@ -24,7 +24,7 @@ DIVISOR = 8
 KL_WEIGHT = 3e-4
 """Weight of the divergence from a normal distribution, in nats, relative to the mean squared error of a pixel."""
 
-WITH_DEPTH = 4
+DEPTH_CHANNELS = 4
 """Channels of images whose last channel is the depth."""
 
 DEPTH_WEIGHT = 10.0
@@ -82,7 +82,7 @@ class VAE(nn.Module):
         grid = (WIDTH, height // DIVISOR, width // DIVISOR)
         self.encoder = EncoderNetwork(shape, latents)
         of_channels = torch.ones(channels)
-        if channels == WITH_DEPTH:
+        if channels == DEPTH_CHANNELS:
             of_channels[-1] = DEPTH_WEIGHT
         self.register_buffer("of_channels", of_channels / of_channels.sum(), persistent=False)
         self.decoder = nn.Sequential(

@@ -29,7 +29,7 @@ class Algorithm:
     task_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Values that it prefers for named tasks, above `stage_defaults`; by the name of the task."""
     fused_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Values that it prefers for the fused engine, above the others: there, steps cost little."""
+    """Values that it prefers for the fused engine, above the others: its steps cost little."""
     fused_stage_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values that it prefers for the fused engine and tasks of several stages, above `fused_defaults`."""
     search_space: Mapping[str, Any] = field(default_factory=dict)

@@ -27,8 +27,8 @@ from mygym.registry.entries import Deferred, Entry, caller, registered_twice, re
 from mygym.registry.source_names import SourceName
 from mygym.registry.user_files import execute, unread_folders
 
-MOST_NAMES = 60
-"""Maximum number of names in a message; if there are more, only the nearest are listed."""
+MAX_NAMES = 60
+"""Maximum number of names in a message; of more names, only the nearest are listed."""
 
 
 class Registry:
@@ -189,7 +189,7 @@ class Registry:
     def _unknown_name(self, name: str, key: str) -> UnknownNameError:
         why = f"is not a known {self.kind}"
         labels = {known: with_extras(known, entry.missing_extras) for known, entry in sorted(self._entries.items())}
-        if len(labels) <= MOST_NAMES:
+        if len(labels) <= MAX_NAMES:
             message = bad_value(key, name, ", ".join(labels.values()) or "nothing", why) + did_you_mean(name, labels)
         else:
             message = bad_value(key, name, f"a name of `mygym list {self.kind}`", why)
@@ -207,7 +207,7 @@ class Registry:
     def _update(self, rescan: bool = False) -> None:
         """Register the built-in components and those in the user's folders, scanning them if necessary."""
         self._load_builtins()
-        if self._loading:  # the user's components come after all built-in ones
+        if self._loading:  # the user's components come after all built-in components
             return
         if rescan or not self._scanner.is_current():
             self._scanner.scan()

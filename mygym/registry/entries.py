@@ -38,7 +38,7 @@ class Entry:
     help: str
     """One line for listings."""
     origin: str
-    """Where it was registered: `file:line`, a module, or a file below `mygym/`."""
+    """Source of the registration: `file:line`, a module, or a file below `mygym/`."""
     requires: tuple[str, ...] = ()
     """Requirements, in words for listings."""
 
@@ -151,7 +151,7 @@ def requirements(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def registered_twice(kind: str, name: str, first: str, second: str, replaceable: bool = True) -> str:
-    """Return the message for a name that is registered in two places."""
+    """Return the message for a name that is registered twice."""
     remedy = f", or pass override=True to register_{kind}" if replaceable else ""
     return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}"
 

@@ -73,7 +73,7 @@ def _nearest_ancestor(entry: Algorithm) -> Algorithm | None:
             cls = resolve(other.target)
         except RegistryError:  # its package is not installed, so no class can have it as an ancestor
             continue
-        if cls is entry.target and other.name == entry.name:  # the registration that this one replaces
+        if cls is entry.target and other.name == entry.name:  # the registration that `entry` replaces
             continue
         for base in (cls, *_adapted(cls)):
             ancestors.setdefault(base, other)

@@ -60,7 +60,7 @@ def compare(settings: Sequence[Setting]) -> list[Comparison]:
     """Compare settings with the first of them.
 
     Raises:
-        ConfigError: There are fewer than two settings, or they have different tasks.
+        ConfigError: Fewer than two settings, or settings with different tasks.
     """
     if len(settings) < 2:
         paths = ", ".join(setting.path for setting in settings)

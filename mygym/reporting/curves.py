@@ -37,7 +37,7 @@ LOGGED = {
 }
 """Figure of an evaluation in result.json → its name in progress.jsonl."""
 
-MOST_POINTS = 50
+MAX_POINTS = 50
 """Points of a curve of several runs; with fewer evaluations, all of their positions."""
 
 
@@ -130,8 +130,8 @@ def align(curves: Sequence[Curve], axis: str = "steps", metric: str = "success")
     end = min(open_ends) if open_ends else max(x[-1] for _, x, _ in known)
     positions = np.unique(np.concatenate([x for _, x, _ in known]))
     positions = positions[positions <= end]
-    if len(positions) > MOST_POINTS:
-        positions = np.linspace(positions[0], end, MOST_POINTS)
+    if len(positions) > MAX_POINTS:
+        positions = np.linspace(positions[0], end, MAX_POINTS)
     values = [np.interp(positions, x, y, right=0.0 if curve.status == "diverged" else None) for curve, x, y in known]
     return positions, np.stack(values)
 

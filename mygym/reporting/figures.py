@@ -13,7 +13,7 @@ from mygym.errors import ConfigError
 from mygym.reporting.comparison import count
 from mygym.reporting.curves import AXES, METRICS, SettingCurves, setting_band, stage_curves
 from mygym.reporting.final_scores import Sensitivity, profile_bands, spans_decades
-from mygym.reporting.panels import MOST_LINES, draw_line, finish_row, make_panels, styled, thousands
+from mygym.reporting.panels import MAX_LINES, draw_line, finish_row, make_panels, styled, thousands
 from mygym.reporting.settings import names_of
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def by_task(settings: Iterable[SettingCurves]) -> dict[str, list[SettingCurves]]
 
 
 def best(settings: Sequence[SettingCurves], metric: str = "success") -> list[SettingCurves]:
-    """Return up to `MOST_LINES` settings, those whose runs ended best, in their order."""
+    """Return up to `MAX_LINES` settings, those whose runs ended best, in their order."""
 
     def last(curves: SettingCurves) -> float:
         values = [y[-1] for curve in curves.curves if len(y := curve.along("steps", metric)[1])]
         return float(np.mean(values)) if values else -math.inf
 
-    chosen = sorted(range(len(settings)), key=lambda index: last(settings[index]), reverse=True)[:MOST_LINES]
+    chosen = sorted(range(len(settings)), key=lambda index: last(settings[index]), reverse=True)[:MAX_LINES]
     return [settings[index] for index in sorted(chosen)]
 
 
@@ -144,7 +144,7 @@ def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metr
     """
     figure, panels = make_panels(len(groups), 1)
     for (panel,), (task, members) in zip(panels, groups.items(), strict=True):
-        shown = members[:MOST_LINES]
+        shown = members[:MAX_LINES]
         numeric = all(group.is_numeric for group in shown)
         texts = list(dict.fromkeys(str(value) for group in shown for value in group.values))
         bottom = min([0.0, *(float(score) for group in shown for scores in group.scores for score in scores)])
@@ -206,7 +206,7 @@ def _sorted_by_name(settings: Sequence[SettingCurves]) -> list[SettingCurves]:
 
 
 def _time_unit(settings: Sequence[SettingCurves]) -> tuple[float, str]:
-    """Return the s of a unit that suits the longest run, and its symbol."""
+    """Return the length in s of a time unit that suits the longest run, and its symbol."""
     longest = max((float(np.nanmax(curve.seconds, initial=0)) for each in settings for curve in each.curves), default=0)
     return next(
         (size, unit) for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")) if longest >= 3 * size or size == 1

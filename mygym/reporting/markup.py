@@ -15,7 +15,7 @@ POLICY = (
     "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; "
     "base-uri 'none'; form-action 'none'"
 )
-"""Content security policy of a page: no request, no script but its own; figures have inline styles."""
+"""Content security policy of a page: no request, no script but the page's; figures have inline styles."""
 
 
 class Html(str):

@@ -24,7 +24,7 @@ LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "p")
 """Line styles and markers: with them the lines differ in black and white."""
 
-MOST_LINES = len(MARKERS)
+MAX_LINES = len(MARKERS)
 """Lines of a panel; of more settings, the best are drawn."""
 
 MARKED = 10
@@ -134,7 +134,7 @@ def finish_row(row: Sequence[Axes], settings: int, metric: str) -> None:
     if metric == "success":
         for panel in row:
             panel.set_ylim(-0.02, 1.02)
-    title = f"the best {MOST_LINES} of {settings}" if settings > MOST_LINES else None
+    title = f"the best {MAX_LINES} of {settings}" if settings > MAX_LINES else None
     handles, names = row[0].get_legend_handles_labels()
     if handles:
         row[-1].legend(handles, names, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, title=title)

@@ -22,8 +22,8 @@ from mygym.types import FloatArray
 ENDED = ("done", "diverged")
 """Statuses that count: a run that diverged has a success rate of 0."""
 
-LONGEST = 40
-"""Characters of a value in a name."""
+MAX_CHARACTERS = 40
+"""Maximum number of characters of a value in a name."""
 
 
 @dataclass(frozen=True)
@@ -174,4 +174,4 @@ def _short_names(keys: Iterable[str]) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"

@@ -90,7 +90,7 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the percentile interval of a statistic of one or more sets of scores `(runs, tasks)`.
 
-    Each set is resampled independently. With a single run there is no interval: both bounds are NaN.
+    Each set is resampled independently. A single run gives no interval: both bounds are NaN.
     """
     if min(map(len, scores)) < 2:
         return Interval(math.nan, math.nan)
@@ -115,7 +115,10 @@ def success_interval(successes: float, episodes: int) -> Interval:
 
 
 def can_differ(runs: int, baseline_runs: int) -> bool:
-    """Return whether so few runs could show any difference: the best outcome of a permutation test is significant."""
+    """Return whether this number of runs can show a difference: even the most extreme outcome must be significant.
+
+    The test is a permutation test.
+    """
     return 2 / math.comb(runs + baseline_runs, runs) <= SIGNIFICANCE
 
 

@@ -40,9 +40,9 @@ def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
     """
     plan = plan_of(run)
     return _make_env(
-        [_without_training_aids(variant) for variant in plan.judged],
+        [_without_training_aids(variant) for variant in plan.evaluated_variants],
         plan.algorithm.dict_observations,
-        plan.judged_codes,
+        plan.evaluation_codes,
         **rendering,
     )
 
@@ -64,8 +64,8 @@ def env_description(run: Plannable) -> dict[str, Any]:
         run: A plan, or a complete config.
     """
     plan = plan_of(run)
-    variants = [_without_training_aids(variant) for variant in plan.judged]
-    return _description(variants, plan.algorithm.dict_observations, plan.judged_codes)
+    variants = [_without_training_aids(variant) for variant in plan.evaluated_variants]
+    return _description(variants, plan.algorithm.dict_observations, plan.evaluation_codes)
 
 
 def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def make_window_env(run: Plannable, stack: ExitStack) -> AnyEnv:
         stack: Closes the environment.
 
     Raises:
-        ConfigError: There is no display, or the run has several tasks.
+        ConfigError: The machine has no display, or the run has several tasks.
     """
     plan = plan_of(run)
     _check_window(plan)
@@ -138,10 +138,10 @@ def _check_window(plan: RunPlan) -> None:
     """Refuse a window that cannot be opened.
 
     Raises:
-        ConfigError: There is no display, or the run has several tasks: Bullet opens one window in a process.
+        ConfigError: The machine has no display, or the run has several tasks: Bullet opens one window in a process.
     """
     check_display("gui", True, "no window")
-    if len(plan.judged) > 1 or len(plan.variants) > 1:
+    if len(plan.evaluated_variants) > 1 or len(plan.variants) > 1:
         raise ConfigError(bad_value("gui", True, "a run of one task", "shows one task"))
 
 

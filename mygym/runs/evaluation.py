@@ -61,7 +61,7 @@ class Episode:
     final_stage: str
     """Name of the stage that was active at the end, or `done`; with several tasks it follows the task's name."""
     task: str = ""
-    """Task of the episode, if there are several tasks."""
+    """Task of the episode, if the run has several tasks."""
     stages_done: int = 0
     """Number of stages that were complete at the end."""
 

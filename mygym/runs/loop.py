@@ -72,7 +72,7 @@ class Loop:
         return starts
 
     def next_iteration(self) -> bool:
-        """End an iteration, and begin the next one if env steps remain.
+        """End an iteration, and begin the next iteration if env steps remain.
 
         Only between iterations, the log is written, the policy is evaluated at marks, checkpoints are written, and
         Ctrl-C and SIGTERM are handled. In a resumed run, the first call loads the checkpoint. Afterwards the policy is
@@ -170,7 +170,7 @@ class Loop:
             The episodes and their success rate.
 
         Raises:
-            RunError: `learn` was called outside a run, so there are no evaluation environments.
+            RunError: `learn` was called outside a run, so evaluation environments are missing.
         """
         evaluations = _evaluation_callback(self.callback)
         if evaluations is None:

@@ -56,7 +56,7 @@ class Result:
     success_by_task: dict[str, float] = field(default_factory=dict)
     """Success rate of the saved model for each task; empty for a single task."""
     algo_source: str = ""
-    """Where the algorithm was registered: `file:line`, or `mygym.algos`."""
+    """Source of the algorithm's registration: `file:line`, or `mygym.algos`."""
     strategy: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outcomes by strategy, e.g. the level of a curriculum or the path of a super-network."""
 

@@ -64,7 +64,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
         why = "cannot change: a resumed run stays in its directory"
         raise ConfigError(bad_value("logdir", resolved.config.logdir, repr(before.config.logdir), why))
     if checkpoint is None:
-        notify("there is no checkpoint yet: the run starts again from step 0, with the same results")
+        notify("the run has no checkpoint yet: it starts again from step 0, with the same results")
         return Rest(resolved, None)
     wants_more = steps > trained_with["steps"] or resolved.config.stop_at_success != trained_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:

@@ -19,7 +19,7 @@ class StopRequest:
     the context manager does nothing, because Python allows no signal handlers there.
 
     A program may enter a `StopRequest` for all of its work, and others within it: after an inner request, the program
-    is ending, and the outer one ignores further signals.
+    is ending, and the outer request ignores further signals.
 
     Args:
         when: When the program will stop, for the message.

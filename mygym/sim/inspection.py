@@ -195,7 +195,7 @@ def part_travels(world: World, part: int) -> str:
     The world is reset first; the arm stays at home.
 
     Returns:
-        The fault; empty if there is none.
+        The fault; empty without a fault.
     """
     spec, name = world.parts[part], world.part_names[part]
     if spec.force is None or not np.isfinite([spec.lower, spec.upper]).all():

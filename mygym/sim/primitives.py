@@ -20,7 +20,7 @@ from mygym.models.urdf import origin_of, set_origin, text_of
 from mygym.sim.bullet import bullet, connect, disconnect, urdf_file
 from mygym.types import FloatArray
 
-SMALLEST = 0.001
+MIN_SIZE = 0.001
 """m: no edge or radius is below this; Bullet's collision margins are of this size."""
 
 _ONE_LINK = """<robot name="mesh"><link name="mesh">
@@ -106,8 +106,8 @@ def enclosing(points: FloatArray) -> Primitive:
 def _candidates(points: FloatArray, axes: FloatArray) -> list[Primitive]:
     """Return the enclosing primitives of points given in the coordinates of `axes` `(3, 3)` (columns)."""
     low, high = points.min(axis=0), points.max(axis=0)
-    centre, edges = (low + high) / 2, np.maximum(high - low, SMALLEST)
-    radius = max(float(np.linalg.norm(points - centre, axis=1).max()), SMALLEST)
+    centre, edges = (low + high) / 2, np.maximum(high - low, MIN_SIZE)
+    radius = max(float(np.linalg.norm(points - centre, axis=1).max()), MIN_SIZE)
     pose = pose_matrix(axes @ centre, axes)
     candidates = [
         Primitive("box", (("size", text_of(edges)),), pose, float(np.prod(edges))),
@@ -122,9 +122,9 @@ def _candidates(points: FloatArray, axes: FloatArray) -> list[Primitive]:
         pose = pose_matrix(axes @ centre, axes @ permuted)
         axial = points[:, z] - centre[z]
         radial = np.hypot(points[:, x] - centre[x], points[:, y] - centre[y])
-        radius = max(float(radial.max()), SMALLEST)
+        radius = max(float(radial.max()), MIN_SIZE)
         candidates.append(_round("cylinder", radius, float(edges[z]), pose, np.pi * radius**2 * edges[z]))
-        half = max(float((np.abs(axial) - np.sqrt(np.maximum(radius**2 - radial**2, 0.0))).max()), SMALLEST / 2)
+        half = max(float((np.abs(axial) - np.sqrt(np.maximum(radius**2 - radial**2, 0.0))).max()), MIN_SIZE / 2)
         volume = np.pi * radius**2 * (2 * half + 4 / 3 * radius)
         candidates.append(_round("capsule", radius, 2 * half, pose, volume))
     return candidates

@@ -15,7 +15,7 @@ def find_robot(name: str) -> RobotSpec:
     """Return the robot of a config's `robot`: a registered name, a YAML file, or a URDF to infer it from.
 
     Raises:
-        RegistryError: No such name or file.
+        RegistryError: The name or the file does not exist.
         AssetError: The file does not describe a robot.
     """
     path = Path(registry("robot").get(name).load())

@@ -35,7 +35,7 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
         lambda strategy: actor_optimizer(strategy.model) is not None,
         "a gradient-based algorithm of framework pytorch, such as sac or ppo",
     ),
-    "first_order": (  # the natural gradient of trpo is taken by every parameter, also by a frozen one
+    "first_order": (  # the natural gradient of trpo is taken by every parameter, also by a frozen parameter
         lambda strategy: not hasattr(strategy.model, "cg_max_steps"),
         "an algorithm that can leave parameters frozen: any but trpo",
     ),

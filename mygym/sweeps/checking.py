@@ -16,8 +16,8 @@ from mygym.runs.planning.resolve_config import resolve_config
 from mygym.sweeps.settings import Sweep
 from mygym.sweeps.space import with_values
 
-MOST = 64
-"""Combinations that are built; of a larger space every corner of each parameter, and a sample of the rest."""
+MAX_COMBINATIONS = 64
+"""Maximum number of combinations that are all built; of a larger space every corner of each parameter, and a sample."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Extent:
 def check_space(sweep: Sweep) -> Extent:
     """Build the configs of a space; return the largest of their runs.
 
-    Of lists all values are built, of ranges both ends and the middle. If there are more than `MOST` combinations of
+    Of lists all values are built, of ranges both ends and the middle. With more than `MAX_COMBINATIONS` combinations of
     them, each value is built at least once, beside values of the other parameters that change with it.
 
     Raises:
@@ -64,13 +64,13 @@ def _size(resolved: Resolved) -> tuple[int, int]:
 
 def _combinations(sweep: Sweep) -> Iterator[tuple[Any, ...]]:
     corners = [parameter.corners for parameter in sweep.parameters]
-    if math.prod(map(len, corners)) <= MOST:
+    if math.prod(map(len, corners)) <= MAX_COMBINATIONS:
         yield from itertools.product(*corners)
         return
     rounds = max(map(len, corners))
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(values)) for values in corners]
-    for index in range(max(rounds, MOST)):
+    for index in range(max(rounds, MAX_COMBINATIONS)):
         if index % rounds == 0:  # all values of all parameters, in another order
             orders = [rng.permutation(len(values)) for values in corners]
         yield tuple(values[order[index % len(values)]] for values, order in zip(corners, orders, strict=True))

@@ -58,7 +58,7 @@ class Executor(Protocol):
             memory: Bytes that a run needs.
 
         Raises:
-            ConfigError: There is less memory than the user's workers need, or than a run needs.
+            ConfigError: The user's workers, or a single run, need more memory than is free.
         """
 
     def submit(self, job: Job) -> Any:
@@ -88,7 +88,7 @@ class LocalExecutor:
         """Limit the processes to those that fit into the free memory of this machine.
 
         Raises:
-            ConfigError: There is less memory than the user's workers need, or than a run needs.
+            ConfigError: The user's workers, or a single run, need more memory than is free.
         """
         free = psutil.virtual_memory().available
         fitting = free // memory

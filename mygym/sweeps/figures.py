@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COLUMNS = 3
 """Panels side by side."""
 
-MOST_TICKS = 6
+MAX_TICKS = 6
 """Largest number of values that are all named on an axis."""
 
 Points = Sequence[tuple[Parameter, Sequence[Any]]]
@@ -109,7 +109,7 @@ def draw_front(scores: Sequence[Sequence[float]], front: Sequence[Sequence[float
 
 
 @dataclass(frozen=True)
-class Step:
+class MemberGeneration:
     """A generation of a member of a population."""
 
     steps: tuple[int, int]
@@ -123,7 +123,7 @@ class Step:
 
 
 @styled()
-def draw_population(members: Sequence[Step], keys: Sequence[str], objective: str) -> Figure:
+def draw_population(members: Sequence[MemberGeneration], keys: Sequence[str], objective: str) -> Figure:
     """Draw the score and each value over the env steps; copies are dashed and in another colour.
 
     Args:
@@ -172,7 +172,7 @@ def _name_axis(panel: Axes, x: FloatArray, texts: list[str] | None) -> None:
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter("{x:g}")
         panel.xaxis.set_minor_formatter("")
-    if len(values := sorted(set(x.tolist()))) <= MOST_TICKS:
+    if len(values := sorted(set(x.tolist()))) <= MAX_TICKS:
         panel.set_xticks(values, [f"{value:g}" for value in values])
         panel.set_xticks([], minor=True)
 
@@ -190,6 +190,6 @@ def _ticks(x: FloatArray, texts: list[str] | None) -> list[tuple[str, float]]:
         return [(text, index / max(1, len(texts) - 1)) for index, text in enumerate(texts)]
     heights = _scaled(x, None)
     chosen = {float(value): float(height) for value, height in zip(x, heights, strict=True)}
-    if len(chosen) <= MOST_TICKS:
+    if len(chosen) <= MAX_TICKS:
         return [(f"{value:.3g}", height) for value, height in chosen.items()]
     return [(f"{x[index]:.3g}", float(heights[index])) for index in (int(x.argmin()), int(x.argmax()))]

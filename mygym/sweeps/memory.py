@@ -12,7 +12,7 @@ PROCESS = {"pytorch": 450_000_000, "jax": 900_000_000}
 """Framework → bytes of a process with the libraries, a small network and its optimiser."""
 
 CLIENT = 30_000_000
-"""Bytes of an environment with its own physics client."""
+"""Bytes of an environment with a physics client for itself."""
 
 
 def run_memory(resolved: Resolved) -> int:

@@ -38,7 +38,7 @@ def write(population: Population) -> list[dict[str, Any]]:
         )
         files.write_bytes(folder / sweep_files.POPULATION, rendered(figure, "svg"))
     ends = [row for row in _rows(population) if row["generation"] == len(population.generations)]
-    order = {each.member: place for place, each in enumerate(ranked(sweep, population.generations[-1]))}
+    order = {each.member: rank for rank, each in enumerate(ranked(sweep, population.generations[-1]))}
     return sorted(ends, key=lambda row: order.get(row["member"], len(order)))
 
 
@@ -80,7 +80,7 @@ def _rows(population: Population) -> list[dict[str, Any]]:
     ]
 
 
-def _lines(population: Population) -> Sequence[figures.Step]:
+def _lines(population: Population) -> Sequence[figures.MemberGeneration]:
     """Return a line for each member and generation, from its parent to itself."""
     steps = [0, *map(population.steps, range(len(population.generations)))]
     lines = []
@@ -88,7 +88,7 @@ def _lines(population: Population) -> Sequence[figures.Step]:
         for each in members:
             before = population.generations[number - 1][each.parent] if number else None
             lines.append(
-                figures.Step(
+                figures.MemberGeneration(
                     (steps[number], steps[number + 1]),
                     (before.score if before else None, each.score),
                     {key: (before.values[key] if before else value, value) for key, value in each.values.items()},

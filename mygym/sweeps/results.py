@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-FOR_IMPORTANCE = 4
+MIN_IMPORTANCE_TRIALS = 4
 """Number of complete trials from which the importance of parameters is estimated."""
 
 
@@ -145,12 +145,12 @@ def values_of(sweep: Sweep, trial: FrozenTrial) -> dict[str, Any]:
 def importances(study: Study, sweep: Sweep) -> dict[str, float]:
     """Return key → share of a parameter in the difference between good trials and all (PED-ANOVA), the largest first.
 
-    Empty with less than `FOR_IMPORTANCE` complete trials, or if all of them have the same score.
+    Empty with less than `MIN_IMPORTANCE_TRIALS` complete trials, or if all of them have the same score.
     """
     from optuna.importance import get_param_importances
 
     scores = [trial.values[0] for trial in study.get_trials(deepcopy=False) if is_complete(trial)]
-    if len(scores) < FOR_IMPORTANCE or len(set(scores)) == 1 or len(sweep.parameters) < 2:
+    if len(scores) < MIN_IMPORTANCE_TRIALS or len(set(scores)) == 1 or len(sweep.parameters) < 2:
         return {}
     return {key: float(share) for key, share in get_param_importances(study).items()}
 

@@ -113,7 +113,7 @@ def limited(executor: Executor, largest: Resolved, notify: Callable[[str], None]
     """Limit the workers of an executor to those that fit into the memory; return the bytes that a run needs.
 
     Raises:
-        ConfigError: There is less memory than the user's workers need, or than a run needs.
+        ConfigError: The user's workers, or a single run, need more memory than is free.
     """
     memory, before = run_memory(largest), executor.workers
     executor.limit(memory)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
-PRUNED_FROM = 5
+UNPRUNED_TRIALS = 5
 """Number of complete trials from which the pruner `median` stops trials."""
 
 REDUCTION = 3
 """The pruner `hyperband` keeps a third of the trials at each rung."""
 
-GOOD = 0.25
+GOOD_SHARE = 0.25
 """Share of the trials that TPE takes as good: with Optuna's tenth, sweeps of some tens of trials stay at the first."""
 
 POPULATION = 10
@@ -76,7 +76,7 @@ def make_pruner(name: str, evaluations: int) -> BasePruner:
     from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
 
     if name == "median":
-        return MedianPruner(n_startup_trials=PRUNED_FROM)
+        return MedianPruner(n_startup_trials=UNPRUNED_TRIALS)
     if name == "hyperband":
         return HyperbandPruner(min_resource=1, max_resource=max(1, evaluations), reduction_factor=REDUCTION)
     return WilcoxonPruner() if name == "wilcoxon" else NopPruner()
@@ -166,7 +166,7 @@ def _sampler(name: str, *numbers: int) -> BaseSampler:
 
     seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
     if name == "tpe":
-        return TPESampler(seed=seed, multivariate=False, gamma=lambda trials: math.ceil(GOOD * trials))
+        return TPESampler(seed=seed, multivariate=False, gamma=lambda trials: math.ceil(GOOD_SHARE * trials))
     if name == "cmaes":  # lists, which have no order, are drawn at random
         return CmaEsSampler(seed=seed, warn_independent_sampling=False, independent_sampler=RandomSampler(seed=seed))
     return NSGAIISampler(population_size=POPULATION, seed=seed) if name == "nsga2" else RandomSampler(seed=seed)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial, TrialState
 
-BY_FIRST_SEED = ("median", "hyperband")
+FIRST_SEED_PRUNERS = ("median", "hyperband")
 """Pruners that compare the evaluations of the first seed."""
 
 WATCH = 1.0
@@ -140,7 +140,7 @@ class Search:
         first, imports = self.sweep.seeds[0], self.sweep.base.get("imports", ())
         for opened in self.open:
             if not opened.judged:
-                alone = self.sweep.settings.pruner in BY_FIRST_SEED and first not in opened.outcomes
+                alone = self.sweep.settings.pruner in FIRST_SEED_PRUNERS and first not in opened.outcomes
                 for seed in opened.waiting:
                     job = trial_runs.job(opened.folder, seed, imports, self.memory)
                     if (not alone or seed == first) and not job.busy():
@@ -197,12 +197,14 @@ class Search:
         ended, now = len(opened.outcomes), time.monotonic()
         if ended == opened.looked and now < opened.next_look:
             return False
-        follows = self.sweep.settings.pruner in BY_FIRST_SEED and self.sweep.seeds[0] not in opened.outcomes
+        follows = self.sweep.settings.pruner in FIRST_SEED_PRUNERS and self.sweep.seeds[0] not in opened.outcomes
         opened.looked, opened.next_look = ended, now + WATCH if follows else math.inf
         run = trial_runs.find_run(opened.folder, self.sweep.seeds[0])
         figures = trial_runs.figures_for_pruner(run, self.sweep, opened.outcomes)
         known = self._frozen(opened).intermediate_values
-        whole = self.sweep.settings.pruner not in BY_FIRST_SEED and ended == len(self.sweep.seeds)  # nothing to save
+        whole = self.sweep.settings.pruner not in FIRST_SEED_PRUNERS and ended == len(
+            self.sweep.seeds
+        )  # nothing to save
         if opened.undecided and not whole and opened.trial.should_prune():
             return True
         opened.undecided = False

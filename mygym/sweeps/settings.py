@@ -22,10 +22,10 @@ SECTION = "sweep"
 TRIALS = 30
 """Default number of trials, unless the space is a grid."""
 
-FEWEST_SEEDS = 5
+MIN_WILCOXON_SEEDS = 5
 """Fewest seeds with which the pruner `wilcoxon` can save runs: of 4 seeds that are all worse, p is 0.06."""
 
-MOST = 100_000
+MAX_TRIALS = 100_000
 """Largest number of trials."""
 
 FAST = {"video": {"episodes": 0}, "tensorboard": False, "subprocesses": False}
@@ -50,7 +50,7 @@ ObjectiveSetting = str | dict[Literal["maximize", "minimize"], str]
 class SweepSettings(Section):
     """Settings of a sweep: the section `sweep` of its file."""
 
-    trials: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
+    trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = Field(
         None, description=f"number of trials (default: {TRIALS}, or the whole grid)"
     )
     sampler: Literal["grid", "random", "tpe", "cmaes", "nsga2"] | None = Field(
@@ -116,7 +116,7 @@ class Sweep:
             return self.settings.population.members
         whole = size(self.parameters)
         if self.sampler == "grid" and whole is not None:
-            return min(self.settings.trials or MOST, whole)
+            return min(self.settings.trials or MAX_TRIALS, whole)
         return self.settings.trials or TRIALS
 
     def to_file(self) -> dict[str, Any]:
@@ -197,9 +197,9 @@ def _check_objectives(sweep: Sweep) -> None:
     if several and settings.pruner != "none":
         why = "compares trials by a single number, and the sweep has two objectives"
         raise ConfigError(bad_value("sweep.pruner", settings.pruner, ["none"], why))
-    if settings.pruner == "wilcoxon" and len(sweep.seeds) < FEWEST_SEEDS:
+    if settings.pruner == "wilcoxon" and len(sweep.seeds) < MIN_WILCOXON_SEEDS:
         why = "stops a trial after 4 seeds at the earliest, so that no run would be saved"
-        allowed = f"{FEWEST_SEEDS} or more, or another sweep.pruner"
+        allowed = f"{MIN_WILCOXON_SEEDS} or more, or another sweep.pruner"
         raise ConfigError(bad_value("sweep.seeds", len(sweep.seeds), allowed, why))
 
 

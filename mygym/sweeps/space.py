@@ -70,7 +70,7 @@ def find_parameters(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Pa
     """Return a config without its ranges, and the parameters in the order of the config.
 
     Raises:
-        ConfigError: A range is empty, inverted or malformed, or at a place where none may be.
+        ConfigError: A range is empty, inverted or malformed, or at a key that takes none.
     """
     parameters: list[Parameter] = []
     base = _without_ranges(config, (), parameters)

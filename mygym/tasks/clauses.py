@@ -59,7 +59,7 @@ class ClauseGroup:
 
     @property
     def composition(self) -> str | list[str]:
-        """Letters if all stages have one, else names."""
+        """Letters if all stages have letters, else names."""
         letters = [stage.letter for stage in self.stages]
         return "".join(letters) if all(letters) else list(self.names)
 
@@ -74,7 +74,9 @@ class Vocabulary:
         self.stages: dict[str, Stage] = {entry.name: entry.load() for entry in registry("stage")}
         subtasks = [(task, subtask) for task in self.tasks for subtask in task.subtasks]
         self.machines = {part_word(subtask) for _, subtask in subtasks if subtask.part}
-        self.roles = {task.called(role).lower() for task in self.tasks for role in task.roles} - self.objects.keys()
+        self.roles = {
+            task.object_name(role).lower() for task in self.tasks for role in task.roles
+        } - self.objects.keys()
         self.goals = {subtask.words.lower() for _, subtask in subtasks if subtask.words}
         of_stages = ((stage.phrase, (stage.name,)) for stage in self.stages.values())
         self.phrases = [

@@ -150,7 +150,7 @@ def desired_goal(space: GoalSpace, goals: Array) -> Array:
 
 
 def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
-    """`(N, size)`: the values `(N, …)` of the sections, each at its place."""
+    """`(N, size)`: the values `(N, …)` of the sections, each at its index."""
     xp = namespace(values[0])
     if space.has_gaps:
         vector = xp.zeros((values[0].shape[0], space.size), dtype=values[0].dtype, device=device(values[0]))

@@ -226,7 +226,7 @@ def default_components(task: Task, *, cartesian: bool, remembers_command: bool, 
     Args:
         task: The task.
         cartesian: Whether the controller commands the end effector; else joints, whose states are then observed.
-        remembers_command: Whether the controller's next command depends on its last one.
+        remembers_command: Whether the controller's next command depends on its last command.
         arms: Number of arms of the robot.
     """
     names = ["ee_position", "ee_velocity"]

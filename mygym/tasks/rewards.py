@@ -26,7 +26,7 @@ Function = Callable[..., Array]
 CONTEXT_EXTRAS = ("sparse", "potential", "previous_potential", "gamma", "failed")
 """Optional parameters of a function of the context."""
 
-_OF_GOALS, _OF_CONTEXT = ("achieved_goal", "desired_goal"), ("context",)
+_GOAL_PARAMETERS, _CONTEXT_PARAMETERS = ("achieved_goal", "desired_goal"), ("context",)
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ def register_reward(name: str, *, help: str = "", override: bool = False) -> Cal
 
     def build(function: Function) -> Reward:
         names = tuple(inspect.signature(function).parameters)
-        for leading, optional in ((_OF_GOALS, ("space",)), (_OF_CONTEXT, CONTEXT_EXTRAS)):
+        for leading, optional in ((_GOAL_PARAMETERS, ("space",)), (_CONTEXT_PARAMETERS, CONTEXT_EXTRAS)):
             extras = frozenset(names[len(leading) :])
             if names[: len(leading)] == leading and extras.issubset(optional):
-                return Reward(function, leading == _OF_GOALS, extras)
+                return Reward(function, leading == _GOAL_PARAMETERS, extras)
         allowed = f"(achieved_goal, desired_goal[, space]) or (context[, {', '.join(CONTEXT_EXTRAS)}])"
         raise RegistryError(bad_value(f"reward {name}: parameters", names, allowed))
 

@@ -117,7 +117,7 @@ def _match(groups: list[ClauseGroup], task: Task, known: Vocabulary) -> _Match |
         for noun, role in nouns:
             if nouns_of.setdefault(role, noun) != noun:
                 return None
-            if noun == task.called(role).lower():
+            if noun == task.object_name(role).lower():
                 score += 1
             elif noun in known.objects:
                 objects[role] = known.objects[noun]

@@ -38,7 +38,7 @@ def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gr
 
     Args:
         cartesian: Whether the controller commands the end effector; else joints, whose states are then observed.
-        remembers_command: Whether the controller's next command depends on its last one.
+        remembers_command: Whether the controller's next command depends on its last command.
         arms: Number of arms of the robot.
         gripper: Whether the robot has a gripper.
     """

@@ -34,7 +34,7 @@ class Stage:
     ends: tuple[str, ...] = ()
     """Predicates that need not hold once the stage has begun, besides those that `gives` exclude."""
     start_pose: StartPose | None = None
-    """Where the end effector should be when the stage begins; None: at the target."""
+    """Pose of the end effector at the start of the stage; None: at the target."""
     complete: Condition | None = None
     """`(N,)` bool: additional condition of completion; None: the predicates in `gives` are sufficient."""
     count: Callable[[StageContext], Array] | None = None

@@ -93,7 +93,7 @@ class State:
     object_present: Array
     """`(N, k)` bool: whether the object is in this episode; the other numbers of an absent distractor are 0."""
     object_size: Array
-    """`(N, k, 3)` m: edges of the object's bounding box, in its own axes."""
+    """`(N, k, 3)` m: edges of the object's bounding box, along the object's axes."""
 
     @classmethod
     def zeros(

@@ -1,4 +1,4 @@
-"""Conflicts between sub-goals: two at the same position, or one that a later sub-task undoes."""
+"""Conflicts between sub-goals: equal positions, or a sub-goal that a later sub-task undoes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def check_subgoals(
         predicates: Name → predicate.
 
     Raises:
-        ConfigError: A sub-task moves an object that an earlier one put onto another, or the base of such an object; or
-            it puts a second object onto a base.
+        ConfigError: A sub-task moves an object that an earlier sub-task put onto another object, or the base of such an
+            object; or it puts a second object onto a base.
     """
     bases: dict[str, tuple[str, int]] = {}  # object → its base, and the sub-task that put it there
     for number, (subtask, stages) in enumerate(zip(subtasks, composed, strict=True)):
@@ -35,7 +35,7 @@ def check_subgoals(
         if subtask.object in bases:
             base, by = bases[subtask.object]
             why = f"is put onto {base} by sub-task {by}, which this sub-task would undo"
-            allowed = "another object, or a single sub-task that puts it to its final place"
+            allowed = "another object, or a single sub-task that puts it to its final position"
             raise ConfigError(bad_value(f"task.{number}.object", subtask.object, allowed, why))
         if subtask.object in tops:
             top, by = tops[subtask.object]

@@ -45,7 +45,7 @@ class Task:
     stages_done: float = 0.0
     """Stages that the scripted expert completes before an episode begins; the fraction is a potential of the next."""
     starts: Mapping[str, float] = field(default_factory=dict)
-    """Start, as in `start_stages` → share of the training episodes that begin there, led in by the scripted expert."""
+    """Start, as in `start_stages` → share of the training episodes that begin so, led in by the scripted expert."""
     goals_on_surface: float = 0.0
     """Share of the goals of objects held in the air that are on the surface instead, where chance reaches them."""
     workspace: str = "table"
@@ -113,7 +113,7 @@ class Task:
         stage_bindings: list[StageBinding] = []
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
-            target = subtask.part or (self.called(subtask.object) if object_slot is not None else "")
+            target = subtask.part or (self.object_name(subtask.object) if object_slot is not None else "")
             put_down_by = index_of_put_down(
                 self.composed[number], self.held_after[number], len(stage_bindings), self.sequence.predicates
             )
@@ -181,13 +181,13 @@ class Task:
         """Return the object of a role in words: `cube`, or `cube or mug`."""
         return " or ".join(self.assets(role))
 
-    def called(self, role: str) -> str:
+    def object_name(self, role: str) -> str:
         """Return the name of a role's object in descriptions; the role's name if several roles have the same object."""
         assets = self.assets(role)
         is_repeated = [self.assets(other) for other in self.roles].count(assets) > 1
         # The role `cube` is no name for an apple. `names` does not scan the user's folders again, unlike `in`.
-        is_telling = assets == (role,) or role not in registry("object").names()
-        return readable(role) if is_repeated and is_telling else " or ".join(map(readable, assets))
+        is_distinct = assets == (role,) or role not in registry("object").names()
+        return readable(role) if is_repeated and is_distinct else " or ".join(map(readable, assets))
 
     @property
     def has_object(self) -> bool:
@@ -201,7 +201,7 @@ class Task:
 
     @property
     def uses_gripper(self) -> bool:
-        """Whether the fingers of a robot that has any move; else they stay closed and actions omit them."""
+        """Whether the task moves the fingers, if the robot has any; else they stay closed and actions omit them."""
         return self.needs_gripper or any(stage.uses_gripper for stage in self.sequence.stages)
 
     @property
@@ -260,13 +260,13 @@ class Task:
     def describe(self) -> str:
         """Return the stages in plain words."""
         pairs = zip(self.subtasks, self.composed, strict=True)
-        return "; then ".join(describe_subtask(subtask, stages, self.called) for subtask, stages in pairs)
+        return "; then ".join(describe_subtask(subtask, stages, self.object_name) for subtask, stages in pairs)
 
     @property
     def phrases(self) -> tuple[str, ...]:
         """Description of each stage, complete in itself."""
         pairs = zip(self.subtasks, self.composed, strict=True)
-        return tuple(itertools.chain(*(stage_phrases(subtask, stages, self.called) for subtask, stages in pairs)))
+        return tuple(itertools.chain(*(stage_phrases(subtask, stages, self.object_name) for subtask, stages in pairs)))
 
     def _acts_on_object(self, subtask: int) -> bool:
         """Return whether a stage of the sub-task needs an object, and the sub-task names no part instead."""

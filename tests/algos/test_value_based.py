@@ -44,7 +44,7 @@ def test_the_online_network_selects_and_the_target_network_evaluates() -> None:
 
 
 def test_training_uses_these_targets() -> None:
-    """An update by ddqn is that of dqn if the target network prefers the same actions, and else another one."""
+    """An update by ddqn is that of dqn if the target network prefers the same actions, and else another update."""
     updates = []
     with gymnasium.make("mygym/Reach-v0", **DISCRETE) as env:
         for algo in ("dqn", "ddqn"):

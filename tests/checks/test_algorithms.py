@@ -30,8 +30,8 @@ def config(algo: str, framework: str) -> dict[str, Any]:
 
 
 EXAMINED = [(algo, "pytorch") for algo in ("ppo", "ars", "dagger")]
-"""On-policy, random search, a runner; for off-policy ones see tests/runs. For a custom algorithm, which is loaded in
-another process too, see tests/cli/new/test_scaffolds.py."""
+"""On-policy, random search, a runner; for off-policy algorithms see tests/runs. For a custom algorithm, which
+is loaded in another process too, see tests/cli/new/test_scaffolds.py."""
 
 
 @pytest.mark.parametrize(

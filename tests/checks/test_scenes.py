@@ -356,7 +356,7 @@ STAGES: dict[str, tuple[Any, str, str]] = {
 
 @pytest.mark.parametrize("mistake", STAGES)
 def test_a_stage_with_a_mistake(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "LONGEST", 4)  # the number of compositions grows exponentially
+    monkeypatch.setattr(stages, "MAX_STAGES", 4)  # the number of compositions grows exponentially
     stage, which, words = STAGES[mistake]
     register_stage("mine", stage)
     findings = failed("stage", "mine")

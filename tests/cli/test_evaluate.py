@@ -49,24 +49,24 @@ def test_evaluate_the_oracle(task: str, robot: str, mygym_command: Command, tmp_
 
 
 def test_evaluate_prints_text_and_writes_a_video(mygym_command: Command, tmp_path: Path) -> None:
-    line = "evaluate --policy zero --episodes 2 --video film.mp4 --set video.width=64 --set video.height=48"
+    line = "evaluate --policy zero --episodes 2 --video video.mp4 --set video.width=64 --set video.height=48"
     outcome = mygym_command(*line.split())
     assert outcome.code == 0, outcome.err
     assert re.search(r"success_rate +0\.0%", outcome.out)
-    assert outcome.out.splitlines()[-1] == "video: film.mp4"
-    assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
-    assert (tmp_path / "film.mp4").stat().st_size > 1000
-    before = (tmp_path / "film.mp4").read_bytes()
+    assert outcome.out.splitlines()[-1] == "video: video.mp4"
+    assert [path.name for path in tmp_path.iterdir()] == ["video.mp4"]
+    assert (tmp_path / "video.mp4").stat().st_size > 1000
+    before = (tmp_path / "video.mp4").read_bytes()
     outcome = mygym_command(*line.split())
     assert outcome.code == 2
-    assert "--video: 'film.mp4' exists already; allowed: a new file, or --force" in outcome.err
-    assert (tmp_path / "film.mp4").read_bytes() == before
+    assert "--video: 'video.mp4' exists already; allowed: a new file, or --force" in outcome.err
+    assert (tmp_path / "video.mp4").read_bytes() == before
     gif = line.replace(".mp4", ".gif").split()
     assert mygym_command(*gif).code == 0
-    with Image.open(tmp_path / "film.gif") as film:
-        assert (film.size, film.n_frames > 25) == ((64, 48), True)
+    with Image.open(tmp_path / "video.gif") as video:
+        assert (video.size, video.n_frames > 25) == ((64, 48), True)
     assert mygym_command(*line.split(), "--force", "--seed", "1").code == 0
-    assert (tmp_path / "film.mp4").read_bytes() != before
+    assert (tmp_path / "video.mp4").read_bytes() != before
 
 
 def test_evaluate_prints_and_films_the_failed_stages(mygym_command: Command, tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ def test_evaluate_prints_and_films_the_failed_stages(mygym_command: Command, tmp
     )
     assert match
     assert outcome.out.splitlines()[-1] == "failure videos: made/here"
-    film = tmp_path / "made" / "here" / f"failed_in_grasp_seed_{match[1]}.mp4"
-    assert list(tmp_path.rglob("*.*")) == [film]
-    before = film.read_bytes()
+    video = tmp_path / "made" / "here" / f"failed_in_grasp_seed_{match[1]}.mp4"
+    assert list(tmp_path.rglob("*.*")) == [video]
+    before = video.read_bytes()
     content = json.loads(mygym_command(*line.split(), *small, "--json").out)
     phrase = {"stage": "grasp", "phrase": "grasp the cube"}
     assert content["failures"] == [{**phrase, "count": 3, "share": 1.0, "seed": int(match[1])}]
-    assert sorted(tmp_path.rglob("*.*")) == [film, film.with_stem(f"{film.stem}_2")]  # the first is not overwritten
-    assert film.read_bytes() == before
+    assert sorted(tmp_path.rglob("*.*")) == [video, video.with_stem(f"{video.stem}_2")]  # the first is not overwritten
+    assert video.read_bytes() == before
     solved = mygym_command("evaluate", "--policy", "oracle", "--episodes", "2", "--failure-videos", "none")
     assert "failed in" not in solved.out
     assert solved.out.splitlines()[-1] == "failure videos: none, as no episode failed"

@@ -10,7 +10,7 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from mygym.dashboard import guard as guarding
-from mygym.dashboard.guard import LARGEST_BODY, Guard, allowed_hosts
+from mygym.dashboard.guard import MAX_BODY_BYTES, Guard, allowed_hosts
 from mygym.dashboard.service import Service
 from tests.dashboard.conftest import ADDRESS, TOKEN
 from tests.reporting.runs import make_run
@@ -91,18 +91,18 @@ def test_websockets_need_token_and_origin(stranger: Any, client: Any) -> None:
 
 
 def test_floods_of_websockets_end(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarding, "MOST_MESSAGES", 5)
+    monkeypatch.setattr(guarding, "MAX_MESSAGES", 5)
     with client.websocket_connect("ws://127.0.0.1:8080/ws") as socket, pytest.raises(WebSocketDisconnect):  # noqa: PT012
         for _ in range(200):
             socket.send_text("flood")
             socket.receive_text()
-    monkeypatch.setattr(guarding, "MOST_SOCKETS", 0)
+    monkeypatch.setattr(guarding, "MAX_SOCKETS", 0)
     with pytest.raises(WebSocketDisconnect), client.websocket_connect("ws://127.0.0.1:8080/ws"):
         pass
 
 
 def test_large_bodies(client: Any) -> None:
-    assert client.post("/api/check", content=b"x" * (LARGEST_BODY + 1)).status_code == 413
+    assert client.post("/api/check", content=b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
     chunks = (b"x" * 65_536 for _ in range(20))  # without a length
     assert client.post("/api/check", content=chunks).status_code in (400, 413)
     assert client.get("/api/runs", headers={"Content-Length": "-5"}).status_code == 413

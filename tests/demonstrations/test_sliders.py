@@ -14,21 +14,21 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
 from mygym.runs import env_factory
 from mygym.runs.evaluation import Evaluation
-from mygym.sim.rendering.viewer import Range
+from mygym.sim.rendering.viewer import SliderRange
 
 
 class Window:
     """A window whose sliders a program moves."""
 
     def __init__(self) -> None:
-        self.ranges: Mapping[str, Range] = {}
+        self.ranges: Mapping[str, SliderRange] = {}
         self.values: dict[str, float] = {}
         self.open = True
 
     def is_open(self) -> bool:
         return self.open
 
-    def set_sliders(self, ranges: Mapping[str, Range]) -> None:
+    def set_sliders(self, ranges: Mapping[str, SliderRange]) -> None:
         self.ranges = ranges
         self.values = {name: start for name, (_, _, start) in ranges.items()}
 

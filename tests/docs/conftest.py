@@ -21,8 +21,8 @@ def project(tmp_path: Path) -> Path:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder `runs` of a short default run."""
     folder = tmp_path_factory.mktemp("default")
-    film = {"episodes": 1, "width": 96, "height": 72}
-    short = {"eval": {"episodes": 1, "final_episodes": 1}, "video": film, "checkpoint": {"every": STEPS}}
+    video = {"episodes": 1, "width": 96, "height": 72}
+    short = {"eval": {"episodes": 1, "final_episodes": 1}, "video": video, "checkpoint": {"every": STEPS}}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         mygym.train({"steps": STEPS, **short})

@@ -56,7 +56,7 @@ FEWER = {
     "^(?!.*--algo).*--task ": "--set n_envs=8",  # the default of some tasks is 32
     "": "",
 }
-"""Pattern of a command that trains → its environments; the first that is found counts."""
+"""Pattern of a command that trains → its environments; the first match counts."""
 
 SHORTER = {
     "warm_start=500": "warm_start=20",
@@ -68,7 +68,7 @@ SHORTER = {
     "--trials 40": "--trials 5",
     "--train-on 10": "--train-on 2",
 }
-"""Values in commands that take long → what runs instead."""
+"""Values in commands that take long → values that run instead."""
 
 FEW_TRIALS = "--set sweep.trials=4"
 """Added to a sweep whose trials come from its file."""

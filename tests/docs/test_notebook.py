@@ -27,19 +27,19 @@ from tests.docs.documents import shell as run_in_shell
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SHORT = {"steps": STEPS, "eval": {"episodes": 2, "final_episodes": 2}}
-FILMED = {"n_envs": 4, "video": {"episodes": 1, "width": 96, "height": 72}}
+WITH_VIDEO = {"n_envs": 4, "video": {"episodes": 1, "width": 96, "height": 72}}
 FAST = {
-    "01_first_run.ipynb": SHORT | FILMED,
+    "01_first_run.ipynb": SHORT | WITH_VIDEO,
     "02_your_own_algorithm.ipynb": SHORT | {"n_envs": 2},
     "03_your_own_world.ipynb": SHORT | {"n_envs": 2},
-    "04_strategies.ipynb": SHORT | FILMED | {"steps": STRATEGY_STEPS},
+    "04_strategies.ipynb": SHORT | WITH_VIDEO | {"steps": STRATEGY_STEPS},
     "05_learning.ipynb": {},
-    "06_fused.ipynb": SHORT | FILMED | {"n_envs": 16, "steps": 512, "algo_params": {"batch_size": 64}},
+    "06_fused.ipynb": SHORT | WITH_VIDEO | {"n_envs": 16, "steps": 512, "algo_params": {"batch_size": 64}},
 }
-"""Notebook → what a further cell changes in its config."""
+"""Notebook → changes of its config in a further cell."""
 
-LARGEST = 300_000
-"""Largest size of a stored output, bytes of its JSON: a figure, a picture, a short film."""
+MAX_OUTPUT_BYTES = 300_000
+"""Largest size of a stored output, bytes of its JSON: a figure, a picture, a short video."""
 
 SHORTER = {
     r'("every": \d\w*)(, "episodes": \d+)?': r'\1, "episodes": 2, "final_episodes": 2',
@@ -51,7 +51,7 @@ SHORTER = {
     r"--steps \d+": f"--steps {STEPS} --set n_envs=2",
     r"--width \d+ --height \d+": "--width 160 --height 120",
 }
-"""Pattern in a cell → what runs instead."""
+"""Pattern in a cell → text that runs instead."""
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -64,7 +64,7 @@ def test_is_stored_with_outputs(path: Path) -> None:
     outputs = [output for cell in cells for output in cell.outputs]
     assert {output.output_type for output in outputs} == {"stream", "display_data"}, "no errors"
     assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert max(len(str(output)) for output in outputs) <= LARGEST
+    assert max(len(str(output)) for output in outputs) <= MAX_OUTPUT_BYTES
     for folder in (str(ROOT), sys.prefix, tempfile.gettempdir(), "file://"):
         assert folder not in text
     assert str(Path.home()) not in text
@@ -217,9 +217,9 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
     assert "expert: 100% of fresh episodes" in text
     assert "distilled, then better: " in text
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 1, "the curves"
-    films = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
-    assert len(films) == 2
-    assert all("data:video/mp4;base64," in film for film in films)
+    videos = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert len(videos) == 2
+    assert all("data:video/mp4;base64," in video for video in videos)
     config = yaml.safe_load(next((tmp_path / "runs").glob("*/*/sac/*/*/config.yaml")).read_text(encoding="utf-8"))
     assert Path(config["strategy_params"]["teacher"]) == next((tmp_path / "runs").glob("*/*/dagger/*/*"))
 

@@ -16,7 +16,7 @@ PICTURES = sorted(
     for path in IMAGES.rglob("*")
     if path.suffix in (".png", ".jpg", ".webp") and not path.name.startswith("dashboard_")
 )
-"""Pictures and films that docs/pictures.py draws; those of the dashboard show a browser."""
+"""Pictures and videos that docs/pictures.py draws; those of the dashboard show a browser."""
 
 pytestmark = pytest.mark.slow
 

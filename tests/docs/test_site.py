@@ -71,10 +71,10 @@ def test_every_component_has_a_picture(kind: str) -> None:
     assert pictures == {entry.name for entry in registry(kind) if entry.built_in}, "run `python docs/pictures.py`"
 
 
-def test_every_task_has_a_film() -> None:
-    films = {}
-    for path in (ROOT / "docs" / "images" / "film").iterdir():
+def test_every_task_has_a_video() -> None:
+    videos = {}
+    for path in (ROOT / "docs" / "images" / "video").iterdir():
         with Image.open(path) as image:
-            films[path.stem] = image.n_frames
-    assert set(films) == {entry.name for entry in registry("task") if entry.built_in}, "run `python docs/pictures.py`"
-    assert min(films.values()) > 3, films
+            videos[path.stem] = image.n_frames
+    assert set(videos) == {entry.name for entry in registry("task") if entry.built_in}, "run `python docs/pictures.py`"
+    assert min(videos.values()) > 3, videos

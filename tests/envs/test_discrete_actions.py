@@ -19,7 +19,7 @@ import mygym
 from benchmarks.kills import differences
 from mygym.config import config_hash
 from mygym.demonstrations.recording import replay
-from mygym.envs.discrete_actions import MOST, DiscreteActions
+from mygym.envs.discrete_actions import MAX_ACTIONS, DiscreteActions
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
@@ -136,7 +136,7 @@ def test_the_expert_solves_reach(combined: bool, discrete_envs: Any) -> None:
     [
         (
             {"actions": {"discrete": 3, "combined": True}, "control": "joint_delta"},
-            f"2187 combinations.*at most {MOST}",
+            f"2187 combinations.*at most {MAX_ACTIONS}",
         ),
         ({"actions": {"combined": True}}, "actions.combined: True needs discrete actions"),
         ({"actions": {"discrete": 1}}, r"actions\.discrete: 1.*equal to 2"),

@@ -17,7 +17,7 @@ from mygym.demonstrations.recorded_images import read_images
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.perception.encoder import load_encoder, scaled
-from mygym.perception.object_encoder import FEWEST, ObjectEncoder
+from mygym.perception.object_encoder import MIN_VISIBLE_PIXELS, ObjectEncoder
 from mygym.perception.object_encoder_training import _distance, measure_object_encoder
 from mygym.perception.pictures import pictures
 from mygym.perception.unet import DIVISOR
@@ -74,8 +74,8 @@ def test_places_are_the_centroids_and_mean_depths_of_the_pixels(component: str) 
 def test_an_object_of_too_few_pixels_is_not_visible() -> None:
     encoder = ObjectEncoder((3, 8, 8), 3, [1, 2])
     classes = torch.zeros(1, 8, 8, dtype=torch.int64)
-    classes[0, 2, : FEWEST - 1] = 1
-    classes[0, 5, :FEWEST] = 2
+    classes[0, 2, : MIN_VISIBLE_PIXELS - 1] = 1
+    classes[0, 5, :MIN_VISIBLE_PIXELS] = 2
     latents = encoder.positions(torch.zeros(1, 3, 8, 8), classes)[0]
     assert latents[0].tolist() == [0.0] * 3
     assert latents[1, 2] == 1.0

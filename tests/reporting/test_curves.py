@@ -10,7 +10,7 @@ import pytest
 
 from mygym.errors import ConfigError
 from mygym.reporting.curves import (
-    MOST_POINTS,
+    MAX_POINTS,
     Curve,
     SettingCurves,
     align,
@@ -54,7 +54,7 @@ def test_unknown_numbers_are_left_out() -> None:
 
 def test_many_evaluations_are_thinned() -> None:
     x, values = align([curve(list(range(offset, 1000)), [0.0] * (1000 - offset)) for offset in (0, 1)])
-    assert values.shape == (2, MOST_POINTS)
+    assert values.shape == (2, MAX_POINTS)
     assert (x[0], x[-1]) == (0, 999)
 
 

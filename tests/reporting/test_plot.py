@@ -15,7 +15,7 @@ from mygym.cli.main import main
 from mygym.reporting.curves import AXES
 from mygym.reporting.figures import draw_curves, draw_sensitivity
 from mygym.reporting.final_scores import sensitivities
-from mygym.reporting.panels import MOST_LINES
+from mygym.reporting.panels import MAX_LINES
 from mygym.reporting.selection import select_runs
 from mygym.runs import directory
 from tests.reporting.runs import make_run
@@ -81,18 +81,18 @@ def test_every_format(tmp_path: Path) -> None:
 
 
 def test_lines_differ_in_black_and_white(tmp_path: Path) -> None:
-    for envs in range(1, MOST_LINES + 3):
+    for envs in range(1, MAX_LINES + 3):
         make_run(tmp_path, envs / 20, n_envs=envs)
     figure = draw_curves(select_runs([tmp_path]).settings)
     assert len(figure.axes) == len(AXES)
     lines = figure.axes[0].lines
-    assert len(lines) == MOST_LINES
+    assert len(lines) == MAX_LINES
     styles = [(line.get_marker(), line.get_linestyle()) for line in lines]
     assert all(first != second for first, second in combinations(styles, 2))
     assert "n_envs=1 " not in " ".join(str(line.get_label()) for line in lines)  # the worst
     legend = figure.axes[-1].get_legend()
     assert legend is not None
-    assert legend.get_title().get_text() == f"the best {MOST_LINES} of {MOST_LINES + 2}"
+    assert legend.get_title().get_text() == f"the best {MAX_LINES} of {MAX_LINES + 2}"
 
 
 def test_an_axis_over_decades_is_logarithmic(tmp_path: Path) -> None:

@@ -122,17 +122,19 @@ SCHEDULABLE = [triple for triple in EACH if triple not in OVERRULED]
 TUNED = {(algo, framework) for algo, framework, name in SCHEDULABLE if name == "target_entropy"}
 PREFERRED = ("ppo", "sac", "td3", "trpo", "ppo_runner")
 """Algorithms that share most hyperparameters: a case of one of them needs no further reference."""
-OF_PYTORCH = sorted(
+PYTORCH_PARAMETERS = sorted(
     (triple for triple in SCHEDULABLE if triple[1] == "pytorch"), key=lambda triple: triple[0] not in PREFERRED
 )
-FIRST_OF_EACH = list({name: (algo, framework, name) for algo, framework, name in reversed(OF_PYTORCH)}.values())
+FIRST_PARAMETERS = list(
+    {name: (algo, framework, name) for algo, framework, name in reversed(PYTORCH_PARAMETERS)}.values()
+)
 """A case for each hyperparameter. The values that each algorithm uses: see test_used_value_is_the_schedule."""
 USED_QUICKLY = {("ppo", False), ("sac", True), ("td3", False), ("trpo", False), ("ars", False)}
 """An algorithm of each kind: on-policy, tuned coefficient, action noise, line search, random search."""
 KINDS = {algo: may_be_scheduled(class_of(algo)) for algo in ALGORITHMS}
 USED = {name for algo, _ in USED_QUICKLY for name in KINDS[algo]}
-FIRST_OF_EACH_KIND = {KINDS[triple[0]][triple[2]]: triple for triple in reversed(FIRST_OF_EACH)}
-CHANGING = [triple for triple in FIRST_OF_EACH if triple[2] not in USED or triple in FIRST_OF_EACH_KIND.values()]
+FIRST_OF_EACH_KIND = {KINDS[triple[0]][triple[2]]: triple for triple in reversed(FIRST_PARAMETERS)}
+CHANGING = [triple for triple in FIRST_PARAMETERS if triple[2] not in USED or triple in FIRST_OF_EACH_KIND.values()]
 """Hyperparameters whose use no test of `USED_QUICKLY` observes, and one of each kind that a test observes."""
 CONSTANT = {("ppo", "pytorch", False), ("sac", "pytorch", True), ("td3", "pytorch", False), ("cem", "pytorch", False)}
 """An algorithm of each kind; each in JAX compiles for half a minute."""

@@ -33,7 +33,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search waits for nothing, looks at each evaluation, and has no figures, as without Matplotlib."""
     monkeypatch.setattr(batch, "POLL", 0.0)
     monkeypatch.setattr(search, "WATCH", 0.0)
-    monkeypatch.setattr(checking, "MOST", 6)
+    monkeypatch.setattr(checking, "MAX_COMBINATIONS", 6)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
 

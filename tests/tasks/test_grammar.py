@@ -14,7 +14,7 @@ from mygym.registry import registry
 from mygym.tasks.grammar import BEFORE, letters, parse
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import register_task
-from tests.components import LONGEST, TASKS, compositions, is_grammatical
+from tests.components import MAX_LETTERS, TASKS, compositions, is_grammatical
 from tests.tasks.states import EXCLUDES, INITIAL
 
 STAGES = registry("stage").names()
@@ -131,7 +131,7 @@ def test_any_text_is_a_task_or_a_config_error(composition: str | list[str]) -> N
 
 def test_compositions_are_consistent_and_finite() -> None:
     assert {"A", "AG", "AGM", "AGMD", "AGMDW"} <= set(compositions())
-    assert max(map(len, compositions())) < LONGEST
+    assert max(map(len, compositions())) < MAX_LETTERS
     for composition in compositions():
         check(composition)
 

@@ -18,8 +18,8 @@ from tests.tasks.states import LISTED, as_torch, random_state, single, the_task,
 
 COMPOSITIONS = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
-OF_OBJECTS = {"object_position": 3, "object_from_ee": 3, "object_orientation": 4, "object_velocity": 3}
-OF_PARTS = {"part_position": 1, "part_velocity": 1, "handle_from_ee": 3}
+OBJECT_SIZES = {"object_position": 3, "object_from_ee": 3, "object_orientation": 4, "object_velocity": 3}
+PART_SIZES = {"part_position": 1, "part_velocity": 1, "handle_from_ee": 3}
 
 
 def context(composition: str, seed: int, n: int) -> EpisodeContext:
@@ -75,9 +75,9 @@ def test_components_cover_exactly_the_objects_and_parts_of_the_task(composition:
     batch_context = context(composition, 0, 3)
     with_distractors = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))
     for current, name in itertools.product(
-        (batch_context, replace(batch_context, state=with_distractors)), {**OF_OBJECTS, **OF_PARTS}
+        (batch_context, replace(batch_context, state=with_distractors)), {**OBJECT_SIZES, **PART_SIZES}
     ):
-        size, count = (OF_OBJECTS | OF_PARTS)[name], len(task.roles if name in OF_OBJECTS else task.part_slots)
+        size, count = (OBJECT_SIZES | PART_SIZES)[name], len(task.roles if name in OBJECT_SIZES else task.part_slots)
         assert find_component(name).function(current).shape == (3, size * count), name
 
 

@@ -22,12 +22,12 @@ STAGES = {
     "point": stage_binding(object=None),
 }
 """Stages bound to an object, a part and a point."""
-OF_OBJECTS = ("turned", "launched", "touched")
+OBJECT_PREDICATES = ("turned", "launched", "touched")
 CASES = [
     (predicate, subject)
     for predicate in PREDICATES
     for subject in STAGES
-    if subject == "object" or predicate not in OF_OBJECTS
+    if subject == "object" or predicate not in OBJECT_PREDICATES
 ]
 
 

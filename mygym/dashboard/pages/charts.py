@@ -11,14 +11,14 @@ PALETTE = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#8b5cf6", "#14b8a6", "#e
 GREY = "#8b94a3"
 """Colour of axes, readable on light and on dark."""
 
-MOST_POINTS = 400
+MAX_POINTS = 400
 
 Points = Sequence[tuple[float, float]]
 
 
 def thinned(points: Points) -> list[list[float]]:
-    """Return at most `MOST_POINTS` points, with the last."""
-    step = -(-len(points) // MOST_POINTS) or 1
+    """Return at most `MAX_POINTS` points, with the last."""
+    step = -(-len(points) // MAX_POINTS) or 1
     kept = [*points[::step], *([points[-1]] if points and (len(points) - 1) % step else [])]
     return [[round(x, 3), round(y, 5)] for x, y in kept if x == x and y == y]
 

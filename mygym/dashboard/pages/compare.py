@@ -13,8 +13,8 @@ from mygym.reporting.curves import METRICS, read_curves, setting_band
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
 from mygym.reporting.tables import duration
 
-MOST = 12
-"""Settings that a chart shows."""
+MAX_SETTINGS = 12
+"""Maximum number of settings in a chart."""
 
 
 def add_page(service: Service) -> None:
@@ -47,7 +47,7 @@ def _show(service: Service, runs: str) -> None:
         with content:
             try:
                 records = [e.record for folder in chosen.value for e in entries.values() if e.record.setting == folder]
-                _draw(settings_of(records)[:MOST])
+                _draw(settings_of(records)[:MAX_SETTINGS])
             except MygymError as error:
                 ui.label(str(error)).classes("text-negative")
 

@@ -25,7 +25,7 @@ FIRST = ("task", "robot", "workspace", "algo", "strategy", "reward", "control", 
 ELSEWHERE = ("logdir", "strict", "imports", "algo_params", "strategy_params", "training_params")
 """Keys that the general sections of the form leave out."""
 
-OF_SCENE = ("robot", "task", "workspace", "task_params", "robot_params", "seed", "control")
+SCENE_KEYS = ("robot", "task", "workspace", "task_params", "robot_params", "seed", "control")
 """Keys that the preview shows."""
 
 SECTIONS = {"algo": "algo_params.", "framework": "algo_params.", "strategy": "strategy_params."}
@@ -155,7 +155,7 @@ class NewRun:
             with contextlib.suppress(MygymError):  # an unknown name: the check has the words for it
                 await self._show_parameters(config)
             await self.service.helper.call(heavy.check, config)
-            scene = {key: config[key] for key in OF_SCENE if key in config}
+            scene = {key: config[key] for key in SCENE_KEYS if key in config}
             if scene != self.seen.get("scene"):
                 picture = await self.service.helper.call(heavy.preview, scene)
                 self.picture.set_source("data:image/png;base64," + base64.b64encode(picture).decode())

@@ -20,7 +20,8 @@ from mygym.reporting.tables import duration
 PERIOD = 2.0
 """s between two updates of a page."""
 
-ON_A_PAGE = 25
+ROWS_PER_PAGE = 25
+"""Rows of the table on a page."""
 
 SORTS = {"newest": None, "success": "success_rate", "steps": "steps", "return": "mean_return"}
 """Name of an order → column, the largest first."""
@@ -78,7 +79,7 @@ class RunsPage:
                 button.props("outline dense padding='4px 12px'")
             self.count = ui.label().classes("opacity-70")
         self.table = ui.table(columns=COLUMNS, rows=[], row_key="id", selection="multiple").classes("w-full")
-        self.table.props("flat bordered hide-pagination").props(f":pagination='{{rowsPerPage: {ON_A_PAGE}}}'")
+        self.table.props("flat bordered hide-pagination").props(f":pagination='{{rowsPerPage: {ROWS_PER_PAGE}}}'")
         self.table.add_slot("body-cell-status", STATUS_CELL)
         self.table.add_slot("body-cell-run", RUN_CELL)
         self.table.add_slot("body-cell-success", SUCCESS_CELL)
@@ -96,11 +97,11 @@ class RunsPage:
     def update(self) -> None:
         """Show the runs of the current filter; only changes are sent."""
         rows = self.filtered()
-        pages = max(1, -(-len(rows) // ON_A_PAGE))
+        pages = max(1, -(-len(rows) // ROWS_PER_PAGE))
         self.page.props(f"max={pages}")
         self.page.set_visibility(pages > 1)
-        first = ON_A_PAGE * (min(self.page.value or 1, pages) - 1)
-        shown = [cells(row) for row in rows[first : first + ON_A_PAGE]]
+        first = ROWS_PER_PAGE * (min(self.page.value or 1, pages) - 1)
+        shown = [cells(row) for row in rows[first : first + ROWS_PER_PAGE]]
         if shown != self.table.rows:
             self.table.rows = shown
         is_empty = not self.service.index.entries() and not rows

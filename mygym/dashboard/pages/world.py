@@ -21,7 +21,7 @@ from mygym.dashboard.service import Service
 from mygym.errors import MygymError
 from mygym.registry import refresh, registry
 
-MOST_PLAYERS = 2
+MAX_PLAYERS = 2
 """Players at the same time: each is a process that keeps a core busy."""
 
 GOAL_COLOR, GOAL_RADIUS = "#22c55e", 0.025
@@ -73,10 +73,8 @@ def add_page(service: Service) -> None:
                         chosen = ui.select(registry(kind).names(), value=value, label=kind, with_input=True)
                         chosen.props("dense outlined").classes("w-56")
                         chosen.on_value_change(lambda event, kind=kind: _open({**config, kind: event.value}))
-            while len(_views) >= MOST_PLAYERS:  # a page that was left or loaded again is still in the list for seconds
-                _views[0].end(
-                    f"Only {MOST_PLAYERS} worlds run at a time, and another was opened. Load this page again."
-                )
+            while len(_views) >= MAX_PLAYERS:  # a page that was left or loaded again is still in the list for seconds
+                _views[0].end(f"Only {MAX_PLAYERS} worlds run at a time, and another was opened. Load this page again.")
             WorldView(source, str(meshes))
 
 

@@ -42,7 +42,7 @@ FEW_JOINTS = 5
 LEAST_COSINE = 0.8
 """Cosine of the largest angle between this axis and the fingers, seen from the wrist."""
 
-SHORTEST_TOOL = 0.02
+MIN_TOOL_LENGTH = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
 
 
@@ -208,12 +208,12 @@ def infer_tool(
     points = np.concatenate([np.zeros((1, 3)), *_shapes(root, joints, link, np.eye(4), read_mesh)])
     reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
     longest = int((reach - np.roll(reach, 3)).argmax())  # an asymmetric extent
-    is_face = reach[2] < SHORTEST_TOOL / 4 and reach[5] > reach[2]  # the body ends at the origin along z: a flange
-    if reach[longest] >= SHORTEST_TOOL and not is_face:
+    is_face = reach[2] < MIN_TOOL_LENGTH / 4 and reach[5] > reach[2]  # the body ends at the origin along z: a flange
+    if reach[longest] >= MIN_TOOL_LENGTH and not is_face:
         return _pointing_along(link, np.eye(3)[longest % 3] * (1 if longest < 3 else -1) * reach[longest])
     # A bare flange: z points away from the wrist's origin, or stays the link's z axis.
     flange = next(_poses(joints, wrist, {}, link), np.eye(4))
-    if np.linalg.norm(flange[:3, 3]) < SHORTEST_TOOL:
+    if np.linalg.norm(flange[:3, 3]) < MIN_TOOL_LENGTH:
         return EndEffectorSpec(link)
     return replace(_pointing_along(link, flange[:3, :3].T @ flange[:3, 3]), position=(0.0, 0.0, 0.0))
 

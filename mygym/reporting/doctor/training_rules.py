@@ -9,7 +9,7 @@ from mygym.reporting.doctor.logs import RECENT, SUCCESS, RunLogs
 from mygym.reporting.records import DAMAGED
 from mygym.reporting.statistics import success_interval
 
-ENOUGH = 20
+MIN_EPISODES = 20
 """Fewest training episodes from which a rule draws a conclusion."""
 
 EQUAL = 1e-4
@@ -56,7 +56,7 @@ def stopped_early(logs: RunLogs) -> Finding | None:
 def reward_never_changes(logs: RunLogs) -> Finding | None:
     """Every step of every training episode has the same reward, and hindsight does not change it."""
     returns, lengths = logs.column("r"), logs.column("l")
-    if logs.is_young or len(returns) < ENOUGH or logs.setting("her"):
+    if logs.is_young or len(returns) < MIN_EPISODES or logs.setting("her"):
         return None
     rewards = returns / np.maximum(lengths, 1)
     if np.ptp(rewards) > EQUAL * max(1.0, float(np.abs(rewards).max())):
@@ -68,7 +68,7 @@ def reward_never_changes(logs: RunLogs) -> Finding | None:
 def never_touched_the_object(logs: RunLogs) -> Finding | None:
     """No training episode touches an object or part of the task."""
     touched = logs.column("touched")
-    if logs.is_young or len(touched) < ENOUGH or touched.any() or not _acts_on_something(logs):
+    if logs.is_young or len(touched) < MIN_EPISODES or touched.any() or not _acts_on_something(logs):
         return None
     evidence = f"none of {len(touched):,} training episodes touched an object or part of the task"
     return Finding(evidence, _start_later(logs) or _shaped(logs))
@@ -77,7 +77,7 @@ def never_touched_the_object(logs: RunLogs) -> Finding | None:
 def hindsight_finds_nothing(logs: RunLogs) -> Finding | None:
     """Hindsight relabels goals with positions of the object, which hardly ever moves."""
     touched = logs.column("touched")
-    if logs.is_young or not logs.setting("her") or len(touched) < ENOUGH or not _acts_on_something(logs):
+    if logs.is_young or not logs.setting("her") or len(touched) < MIN_EPISODES or not _acts_on_something(logs):
         return None
     if touched.mean() >= RARE:
         return None
@@ -91,7 +91,7 @@ def stuck_in_a_stage(logs: RunLogs) -> Finding | None:
     """Hardly any recent training episode completes a stage, although episodes reach it."""
     done, names = logs.column("stages_done"), logs.task.labels if logs.task else ()
     stage = _hardest_stage(logs)
-    if logs.is_young or len(done) < ENOUGH or len(names) < 2 or stage >= len(names):
+    if logs.is_young or len(done) < MIN_EPISODES or len(names) < 2 or stage >= len(names):
         return None
     recent = done[-RECENT:]
     completed = f"{int((done > stage).sum())} of {len(done):,} training episodes completed stage {names[stage]}"
@@ -106,7 +106,7 @@ def episodes_are_cut_off(logs: RunLogs) -> Finding | None:
     failed = logs.column("is_success") == 0
     lengths = logs.column("l")[failed][-RECENT:]
     horizon = logs.number("task_params.horizon") or (logs.task.horizon if logs.task else 0)
-    if len(lengths) < ENOUGH or lengths.mean() >= SHORT * horizon:
+    if len(lengths) < MIN_EPISODES or lengths.mean() >= SHORT * horizon:
         return None
     evidence = f"failed training episodes end after {lengths.mean():.0f} of {horizon:.0f} steps: an object leaves the "
     return Finding(f"{evidence}workspace", "--set control.step=0.02, or smaller task_params.areas")
@@ -115,7 +115,7 @@ def episodes_are_cut_off(logs: RunLogs) -> Finding | None:
 def succeeds_in_training_alone(logs: RunLogs) -> Finding | None:
     """Training episodes succeed, evaluations do not."""
     recent = logs.recent_success
-    if len(recent) < ENOUGH:
+    if len(recent) < MIN_EPISODES:
         return None
     training = success_interval(float(recent.sum()), len(recent))
     if recent.mean() - logs.success < GAP or training.low <= logs.success_bounds.high:
@@ -143,7 +143,7 @@ def success_was_lost(logs: RunLogs) -> Finding | None:
 def actions_saturate(logs: RunLogs) -> Finding | None:
     """Nearly all actions are at a limit."""
     recent = logs.column("saturation")[-RECENT:]
-    if len(recent) < ENOUGH or logs.setting("actions.discrete") or recent.mean() < SATURATED:
+    if len(recent) < MIN_EPISODES or logs.setting("actions.discrete") or recent.mean() < SATURATED:
         return None
     evidence = (
         f"{recent.mean():.0%} of the action components of the last {len(recent)} training episodes are at a limit"

@@ -22,7 +22,7 @@ FOLDER = "replay"
 SMALL = 10_000
 """Number of transitions below which the last chunk is rewritten with the new transitions, so that chunks stay few."""
 
-LARGEST = 100_000
+MAX_CHUNK_ROWS = 100_000
 """Maximum number of transitions in a chunk; while it is written, memory holds it twice."""
 
 _APPENDING = (
@@ -74,7 +74,7 @@ class ReplayLog:
             if chunks and chunks[-1]["rows"] * buffer.n_envs < SMALL and chunks[-1]["start"] >= oldest:
                 start = chunks.pop()["start"]
             (self.folder / FOLDER).mkdir(exist_ok=True)
-            rows = max(LARGEST // buffer.n_envs, 1)
+            rows = max(MAX_CHUNK_ROWS // buffer.n_envs, 1)
             for first in range(start, total, rows):
                 last = min(first + rows, total)
                 numbers = np.arange(first, last) % size
@@ -171,7 +171,7 @@ def _fill(targets: Mapping[str, NDArray[Any]], name: str, numbers: NDArray[np.in
         ValueError: The rows do not fit.
     """
     if name not in targets or targets[name].shape[1:] != rows.shape[1:]:
-        raise ValueError(f"{name} of the saved replay buffer does not fit into this one")
+        raise ValueError(f"{name} of the saved replay buffer does not fit into the buffer of this run")
     targets[name][numbers] = rows
 
 

@@ -70,7 +70,7 @@ def strategy_of_algorithm(asked: RunConfig) -> Layer:
     if required is not None and required not in asked.strategy.split(JOIN):
         allowed = f"{required}, {required}{JOIN}{asked.strategy}, or an algorithm without a required strategy, e.g. ppo"
         raise ConfigError(bad_value("strategy", asked.strategy, allowed, f"leaves out the strategy of {entry.name}"))
-    return algorithm_layer(entry, {})  # parameters of a single strategy do not fit joined ones
+    return algorithm_layer(entry, {})  # parameters of a single strategy do not fit joined strategies
 
 
 def strategy_defaults(asked: RunConfig, user: Sequence[Layer]) -> Layer:

@@ -11,7 +11,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
 from mygym.runs.planning.variants import Variant
 
-MOST_IN_BULLET = 1024
+MAX_BULLET_ENVS = 1024
 """Largest `n_envs` with engine pybullet, in which each environment takes 30 MB."""
 
 
@@ -50,8 +50,8 @@ def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
         ConfigError: The message names the key, the value, and what the engine can do.
     """
     if config.engine == "pybullet":
-        if config.n_envs > MOST_IN_BULLET:
-            allowed = f"less than or equal to {MOST_IN_BULLET}, or engine: fused"
+        if config.n_envs > MAX_BULLET_ENVS:
+            allowed = f"less than or equal to {MAX_BULLET_ENVS}, or engine: fused"
             raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
         return
     if config.strategy != "standard":

@@ -16,7 +16,7 @@ from mygym.tasks.observations import CRITIC_KEY, camera_components
 NATURE_CNN = 36
 """Pixels: smallest width and height that NatureCNN takes, SB3's network for images."""
 
-OF_DICTIONARIES = ("combined", "drq", "frozen", "keypoints", "resnet")
+DICTIONARY_EXTRACTORS = ("combined", "drq", "frozen", "keypoints", "resnet")
 """Features extractors for images in a dictionary."""
 
 
@@ -73,7 +73,7 @@ def _check_network(config: RunConfig, schema: Schema) -> None:
     default = getattr(schema.component(("policy",)), "image_extractor", CombinedExtractor)
     if extractor in (NatureCNN, FlattenExtractor):
         key, why = "algo_params.policy_kwargs.features_extractor_class", "takes no dictionary with images"
-        raise ConfigError(bad_value(key, name_of(extractor), OF_DICTIONARIES, why))
+        raise ConfigError(bad_value(key, name_of(extractor), DICTIONARY_EXTRACTORS, why))
     network = extractor or default
     smallest = NATURE_CNN if network is CombinedExtractor else getattr(network, "smallest_image", 1)
     for key in ("width", "height"):

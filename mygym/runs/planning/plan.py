@@ -31,12 +31,12 @@ class RunPlan:
     """The run's `Strategy` objects in the order of the config; the run uses the same objects until its end."""
     variants: tuple[Variant, ...]
     """Task variants of the training environments."""
-    judged: tuple[Variant, ...]
+    evaluated_variants: tuple[Variant, ...]
     """Task variants of evaluations and videos."""
     codes: NDArray[np.float32] | None
     """`(variants, d)`: appended to observations in training; None: nothing."""
-    judged_codes: NDArray[np.float32] | None
-    """`(judged, d)`: appended to observations in evaluations; None: nothing."""
+    evaluation_codes: NDArray[np.float32] | None
+    """`(evaluated_variants, d)`: appended to observations in evaluations; None: nothing."""
 
     @property
     def config(self) -> RunConfig:
@@ -45,8 +45,8 @@ class RunPlan:
 
     @property
     def task_label(self) -> str:
-        """Labels of the judged variants, e.g. `reach+push`."""
-        return "+".join(dict.fromkeys(variant.label for variant in self.judged))
+        """Labels of the evaluated variants, e.g. `reach+push`."""
+        return "+".join(dict.fromkeys(variant.label for variant in self.evaluated_variants))
 
     def with_resolved(self, resolved: Resolved) -> RunPlan:
         """Return the plan, with the same strategies, for a config that differs in `algo_params` only."""
@@ -62,7 +62,7 @@ class RunPlan:
             resolved=resolved,
             schema=_schema(self.algorithm, resolved.config),
             variants=tuple(map(updated, self.variants)),
-            judged=tuple(map(updated, self.judged)),
+            evaluated_variants=tuple(map(updated, self.evaluated_variants)),
         )
         return _assigned(plan)
 
@@ -116,16 +116,16 @@ def plan_of(run: Plannable) -> RunPlan:
 def _plan(resolved: Resolved, strategies: list[Any]) -> RunPlan:
     config = resolved.config
     entry = algorithm(config.algo, config.framework)
-    variants, judged = make_variants(config, strategies)
+    variants, evaluated = make_variants(config, strategies)
     plan = RunPlan(
         resolved=resolved,
         algorithm=entry,
         schema=_schema(entry, config),
         strategies=tuple(strategies),
         variants=variants,
-        judged=judged,
+        evaluated_variants=evaluated,
         codes=variant_codes(strategies, variants),
-        judged_codes=variant_codes(strategies, judged),
+        evaluation_codes=variant_codes(strategies, evaluated),
     )
     return _assigned(plan)
 

@@ -33,7 +33,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
     """Refuse an environment that does not meet the requirements of the algorithm.
 
     Raises:
-        ConfigError: A requirement is not met; the message names it and the place of its registration.
+        ConfigError: A requirement is not met; the message names it and the file of its registration.
     """
     for name in entry.requires:
         if not REQUIREMENTS[name](observation, action):

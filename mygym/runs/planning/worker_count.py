@@ -17,10 +17,10 @@ from mygym.runs import env_factory
 from mygym.runs.planning.plan import RunPlan
 from mygym.runs.vec_envs.worker_vec_env import worker_vec_env
 
-WORTH_MEASURING = 50_000
+MIN_MEASURED_STEPS = 50_000
 """Env steps of a run below which starting workers and the measurement would take longer than the workers save."""
 
-WORTH_WORKERS = 1.1
+MIN_SPEEDUP = 1.1
 """Factor by which workers must be faster than a single process: each takes memory, and delays the start."""
 
 PATIENCE = 2.5
@@ -38,7 +38,7 @@ def with_worker_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
 
     Args:
         plan: The plan.
-        notify: Called with the choice and its reason, if there was a choice.
+        notify: Called with the choice and its reason, if the number was chosen.
     """
     config = plan.config
     if config.subprocesses != "auto":
@@ -55,7 +55,7 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     config = plan.config
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(cores, config.n_envs)
-    if workers < 2 or config.steps < WORTH_MEASURING:
+    if workers < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
     envs = min(SAMPLE, config.n_envs // workers)
     makers = env_factory.env_makers(plan, workers * envs)
@@ -65,7 +65,7 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     except MygymError as error:
         return 0, f"no worker processes, because {error}"
     reason = f"{in_workers:,.0f} env steps/s in {workers} processes, {alone:,.0f} in this process"
-    return workers if in_workers > WORTH_WORKERS * alone else 0, reason
+    return workers if in_workers > MIN_SPEEDUP * alone else 0, reason
 
 
 def _steps_per_second(envs: Any) -> float:

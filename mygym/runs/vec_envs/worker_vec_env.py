@@ -30,10 +30,10 @@ def worker_vec_env(
 ) -> Any:
     """Return an SB3 `VecEnv` in worker processes, with the results of `DummyVecEnv` to the bit.
 
-    A worker that dies is replaced: its episodes end as truncated, with the last observation as the terminal one and a
-    reward of 0, and new episodes begin in the new process. `on_replacement`, an attribute of the environment,
-    is called with the reason and the number of replacements. Values set by `set_attr` and calls of methods named
-    `set_…` are repeated in the new process.
+    A worker that dies is replaced: its episodes end as truncated, with the last observation as the terminal
+    observation and a reward of 0, and new episodes begin in the new process. `on_replacement`, an attribute of the
+    environment, is called with the reason and the number of replacements. Values set by `set_attr` and
+    calls of methods named `set_…` are repeated in the new process.
 
     `close` never hangs. The other methods raise a `MygymError` of an environment unchanged, and `RunError` for any
     other error (with the worker's traceback as a note), for a worker that dies again and again (`DEATHS`), and for a

@@ -49,7 +49,7 @@ _HIDDEN = (
 )
 """Bullet's parts of a window that are switched off at first."""
 
-Range = tuple[float, float, float]
+SliderRange = tuple[float, float, float]
 """Lowest and highest value of a slider, and its value at the beginning."""
 
 
@@ -115,7 +115,7 @@ class Viewer:
             return None
         return frozenset(_key_name(code) for code, state in events.items() if state & bullet.KEY_IS_DOWN)
 
-    def set_sliders(self, sliders: Mapping[str, Range]) -> None:
+    def set_sliders(self, sliders: Mapping[str, SliderRange]) -> None:
         """Replace all sliders; without new sliders, the panel is hidden."""
         client = self._scene.client
         if not self.is_open():

@@ -58,7 +58,7 @@ class Mixture(Strategy):
         tau_end: Final temperature; it decays geometrically over the run.
         balance: Coefficient of the gate's importance loss (Shazeer et al., 2017), which keeps all candidates in use.
         search: Search for the path of a sampler: `random`, or `evolutionary` (Guo et al., 2020).
-        tries: Number of paths to evaluate; all paths if there are fewer.
+        tries: Maximum number of paths to evaluate.
         budget_us: Longest forward pass of the actor in microseconds; null: no limit.
     """
 

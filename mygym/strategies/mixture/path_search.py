@@ -47,8 +47,8 @@ def search_paths(
 ) -> list[Tried]:
     """Evaluate paths on episodes and set the best path in `policy`.
 
-    All paths are evaluated if there are at most `tries`. Otherwise `random` draws them; `evolutionary` draws half of
-    them and breeds the rest from the better half by crossover and mutation (SPOS, Guo et al., 2020).
+    At most `tries` paths are all evaluated. Of more paths, `random` draws `tries`; `evolutionary` draws half
+    of them and breeds the rest from the better half by crossover and mutation (SPOS, Guo et al., 2020).
 
     Args:
         policy: Policy with a `forward_state`.

@@ -32,7 +32,7 @@ def search(
 
     Args:
         run: Path of a run, or of a policy file in it.
-        method: `random` or `evolutionary`; if there are at most `tries` paths, all are evaluated.
+        method: `random` or `evolutionary`; at most `tries` paths are all evaluated.
         tries: Number of paths to evaluate.
         budget_us: Upper limit for a forward pass with one observation on this machine, in microseconds.
         episodes: Episodes for each path, the same for all; no final evaluation uses them.

@@ -25,7 +25,7 @@ class SuperNet(nn.Module):
         candidates: Networks with equal input and output sizes; with units `blocks`, with the same layers.
         units: `whole`: the candidates are the networks. `blocks`: each linear layer is a separate choice; modules
             between them, such as activations, come from the first candidate.
-        state: Forward state, if it is shared with other networks; None: a new one.
+        state: Forward state, if it is shared with other networks; None: a new state.
 
     Raises:
         ConfigError: Candidates are missing, or have different layers with units `blocks`.

@@ -83,7 +83,7 @@ def object_size(context: EpisodeContext) -> Array:
 
 @register_observation("distractor_present", 1, of="distractors", size=1, measured=False, unit="0 or 1")
 def distractor_present(context: EpisodeContext) -> Array:
-    """`(N, C)`: 1 for every distractor of the episode, 0 for an absent one, whose other numbers are 0."""
+    """`(N, C)`: 1 for a distractor in the episode, 0 for an absent distractor, whose other numbers are 0."""
     return as_numbers(context, context.state.object_present)[:, len(context.task.roles) :]
 
 

@@ -28,7 +28,7 @@ SHORTER = {
     'steps=300, config={"n_envs": 2}': 'steps=40, config={"n_envs": 2, "task_params": {"horizon": 10}}',
     '@register_algorithm("my_algo")': '@register_algorithm("my_algo", defaults={"n_steps": 16, "batch_size": 16})',
 }
-"""Text in scaffolded files → what the normal suite has instead: shorter runs."""
+"""Text in scaffolded files → text of the normal suite instead: shorter runs."""
 
 
 def files_in(folder: Path) -> set[Path]:

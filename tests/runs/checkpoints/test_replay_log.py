@@ -394,7 +394,7 @@ def test_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_chunk_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_log, "LARGEST", 20)
+    monkeypatch.setattr(replay_log, "MAX_CHUNK_ROWS", 20)
     make = BUFFERS["dictionaries"]
     buffer, checkpoints = make(50, 3), Checkpoints(tmp_path, keep=1)
     (tmp_path / "checkpoints").mkdir()

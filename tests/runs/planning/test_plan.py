@@ -106,7 +106,7 @@ def test_plan_of_a_complete_config_equals_the_plan_that_produced_it() -> None:
     plan = make_plan({"task": "AGM", "strategy": "curriculum"}, {"steps": 50_000})
     again = plan_of(plan.config)
     assert again.variants == plan.variants
-    assert again.judged == plan.judged
+    assert again.evaluated_variants == plan.evaluated_variants
     assert again.config == plan.config
 
 

@@ -75,7 +75,7 @@ def test_the_waypoint_is_the_next_point_then_the_goal() -> None:
 
 
 def potential_behind(position: Any, count: int = 0) -> float:
-    """Return the potential with the tool at the place from which it pushes."""
+    """Return the potential with the tool at the position from which it pushes."""
     view = context(position, count)
     view = context(position, count, tool=(view.object_position - CONTACT * _push_direction(view))[0])
     return float(GUIDE.potential(view)[0])
