@@ -17,7 +17,7 @@ from mygym.registry import implemented_combos
 from mygym.runs.built_config import as_built
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.planning import variants
+from mygym.runs.planning import plan, resolve_config, variants
 from mygym.runs.planning.plan import make_plan, plan_from_python, plan_of
 from mygym.runs.result import Result
 from mygym.strategies import Strategy, register_strategy
@@ -68,8 +68,8 @@ def test_a_run_derives_its_config_variants_and_schema_once(tmp_path: Path, monke
             calls[name] += 1
             return original(*args, **kwargs)
 
-        for user in ("mygym.runs.planning.resolve_config", "mygym.runs.planning.plan"):
-            monkeypatch.setattr(f"{user}.{name}", counted, raising=False)
+        for user in (resolve_config, plan):
+            monkeypatch.setattr(user, name, counted, raising=False)
     mygym.train(config("ppo", tmp_path, steps=32))
     assert calls["resolve"] <= 4
     assert calls["make_variants"] <= 2  # once before the hyperparameters are decided, once for the plan
