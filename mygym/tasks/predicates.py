@@ -17,7 +17,7 @@ from mygym.tasks.predicate import always, register_predicate
 from mygym.types import Array
 
 PUT_DOWN_HEIGHT, PUT_DOWN_SPEED = 0.03, 0.1
-"""m above the goal and m/s below which an object may be put down: so low, a cube that is let go stays on another cube."""
+"""m above the goal and m/s below which an object may be put down: a cube let go so low stays on another cube."""
 
 
 def length(vector: Array) -> Array:
