@@ -65,7 +65,7 @@ class Case:
     algo: str
     side: str
     """Key of `SIDES`."""
-    film: bool = False
+    video: bool = False
     seed: int = 0
     framework: str = "pytorch"
 
@@ -89,14 +89,14 @@ class Case:
             "stop_at_success": None,
             "eval": {"every": 120, "episodes": 2, "final_episodes": 2},
             "checkpoint": {"every": 50, "keep": 2},
-            "video": {"episodes": int(self.film), "width": 64, "height": 48},
+            "video": {"episodes": int(self.video), "width": 64, "height": 48},
             "logdir": str(logdir),
         }
 
 
 CASES = (
     *(
-        Case(algo, side, film=side == "1")
+        Case(algo, side, video=side == "1")
         for algo in ("ppo", "sac", "tqc", "recurrent_ppo", "myalgo")
         for side in SIDES
     ),
@@ -216,7 +216,7 @@ def _phase(run: Path | None) -> str:
     if (run / "result.json").exists():
         return "leaving"
     if (run / "policy.safetensors").exists():
-        return "final evaluation or film"
+        return "final evaluation or video"
     if any((run / "checkpoints").glob(".*")):
         return "writing a checkpoint"
     return "learning, after a checkpoint" if any((run / "checkpoints").glob("step_*")) else "before a checkpoint"

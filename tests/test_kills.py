@@ -18,7 +18,7 @@ from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed
 TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
 
-QUICK = Case("sac", "1", film=True)
+QUICK = Case("sac", "1", video=True)
 """The case of the quick suite: it has a replay log, hindsight and a video. tests/test_faults.py kills a worker."""
 
 

@@ -48,7 +48,7 @@ def _is_finite(name: str) -> str:
 def _is_batched(name: str) -> None:
     """The reward of a batch equals the rewards of its single goals or states; arguments are unchanged."""
     reward = find_reward(name)
-    if reward.of_goals:
+    if reward.depends_on_goals_only:
         _is_batched_over_goals(name)
         return
     episode = expert_episode({"task": TASK})
@@ -78,7 +78,7 @@ def _is_batched_over_goals(name: str) -> None:
 
 def _relabels(name: str) -> str:
     """`compute_reward` repeats the rewards of the episode, and pays most for reaching the goal."""
-    if not find_reward(name).of_goals:
+    if not find_reward(name).depends_on_goals_only:
         return "a reward of the context: hindsight gets the sparse reward"
     observations, rewards = _observations(name)
     with api.make_env({"task": TASK, "reward": name}) as env:

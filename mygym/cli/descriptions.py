@@ -161,8 +161,8 @@ def _predicate(entry: Entry, predicate: Any) -> dict[str, Any]:
 def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
     return {
         "documentation": inspect.getdoc(reward.function) or "",
-        "function of": "goal vectors" if reward.of_goals else "the episode context",
-        "hindsight": reward.of_goals,
+        "function of": "goal vectors" if reward.depends_on_goals_only else "the episode context",
+        "hindsight": reward.depends_on_goals_only,
     }
 
 

@@ -24,10 +24,10 @@ IN_CONFIGS = (
 )
 """Arguments of `RobotEnv` that are keys of configs, too."""
 
-MOST_EPISODES = 100_000
+MAX_EPISODES = 100_000
 """Maximum number of episodes of an evaluation or a dataset, as in the schema of configs."""
 
-LARGEST_IMAGE = 4096
+MAX_IMAGE_SIZE = 4096
 """Maximum width and height of images, pixels."""
 
 
@@ -52,8 +52,8 @@ def checked_arguments(given: Mapping[str, Any]) -> tuple[dict[str, Any], RunConf
     _check("render_mode", arguments["render_mode"], arguments["render_mode"] in (None, *modes), modes)
     _check("camera", arguments["camera"], isinstance(arguments["camera"], str), "text")
     for name in ("render_width", "render_height"):
-        valid = _is_number(arguments[name], int) and 1 <= arguments[name] <= LARGEST_IMAGE
-        _check(name, arguments[name], valid, f"a whole number of pixels from 1 to {LARGEST_IMAGE}")
+        valid = _is_number(arguments[name], int) and 1 <= arguments[name] <= MAX_IMAGE_SIZE
+        _check(name, arguments[name], valid, f"a whole number of pixels from 1 to {MAX_IMAGE_SIZE}")
     return arguments, config
 
 
@@ -74,13 +74,13 @@ def checked_count(count: Any, key: str) -> int:
         key: Name of the argument, for the message.
 
     Raises:
-        ConfigError: It is not a whole number, less than 1, or more than `MOST_EPISODES`.
+        ConfigError: It is not a whole number, less than 1, or more than `MAX_EPISODES`.
     """
     try:
         number = operator.index(count)
     except TypeError:
         number = 0
-    _check(key, count, 1 <= number <= MOST_EPISODES, f"a whole number from 1 to {MOST_EPISODES}")
+    _check(key, count, 1 <= number <= MAX_EPISODES, f"a whole number from 1 to {MAX_EPISODES}")
     return number
 
 

@@ -178,7 +178,7 @@ class FusedEnvs:
         reward: Any = None
         if self._reward.uses_goal_reward:
             reward = self.compute_reward(achieved, desired, {})
-        if not self._reward.of_goals:
+        if not self._reward.depends_on_goals_only:
             reward, self._potential = self._reward.step_reward(
                 self.episodes.context,
                 sparse=reward,

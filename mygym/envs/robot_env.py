@@ -277,7 +277,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             reward = self.compute_reward(observer.achieved, observer.desired, info)
         elif self._reward.uses_goal_reward:
             reward = self._goal_reward(observer.achieved, observer.desired, info)
-        if not self._reward.of_goals:
+        if not self._reward.depends_on_goals_only:
             rewards, episode.potential = self._reward.step_reward(
                 episode.context,
                 sparse=reward,

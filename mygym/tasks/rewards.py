@@ -34,7 +34,7 @@ class Reward:
     """A registered reward."""
 
     function: Function
-    of_goals: bool
+    depends_on_goals_only: bool
     """Whether the reward is a function of goal vectors alone, so that hindsight can relabel it."""
     extras: frozenset[str] = frozenset()
     """Optional parameters that the function takes: `space`; or some of `CONTEXT_EXTRAS`."""
@@ -42,7 +42,7 @@ class Reward:
     @property
     def uses_goal_reward(self) -> bool:
         """Whether a step's reward depends on the goal vectors."""
-        return self.of_goals or "sparse" in self.extras
+        return self.depends_on_goals_only or "sparse" in self.extras
 
     @property
     def uses_potential(self) -> bool:
@@ -57,9 +57,9 @@ class Reward:
     def goal_reward(self, space: GoalSpace, achieved: Array, desired: Array) -> Array:
         """`(…)`: reward of goal vectors `(…, size)`.
 
-        For a reward of the context, hindsight gets the sparse reward instead.
+        A reward of the context has no value for goal vectors: the result is the sparse reward. Runs do not relabel it.
         """
-        if not self.of_goals:
+        if not self.depends_on_goals_only:
             return sparse(achieved, desired, space)
         return self.function(achieved, desired, **({"space": space} if "space" in self.extras else {}))
 

@@ -15,7 +15,7 @@ from mygym.models.controllers.controller import Controller
 from mygym.models.robot_spec import ArmSpec, RobotSpec
 from mygym.registry import registry
 
-OF_ALL = tuple(name for name in ControlParams.model_fields if name != "name")
+COMMON_PARAMETERS = tuple(name for name in ControlParams.model_fields if name != "name")
 """Parameters of `control` that every controller has."""
 
 
@@ -61,11 +61,11 @@ def find_controller(control: str | Mapping[str, Any] | ControlParams) -> ChosenC
     known = controller_parameters(kind)
     for name in control.params:
         if name not in known:
-            raise ConfigError(unknown_parameter(f"control.{name}", [*known, *OF_ALL], entry.name))
+            raise ConfigError(unknown_parameter(f"control.{name}", [*known, *COMMON_PARAMETERS], entry.name))
     check_parameters("control", entry.name, known, control.params, bounded=False)
     defaults = {name: parameter.default for name, parameter in known.items() if is_plain(parameter.default)}
     params = {**defaults, **control.params}
-    common = {name: getattr(control, name) for name in OF_ALL}
+    common = {name: getattr(control, name) for name in COMMON_PARAMETERS}
     is_default = params == defaults and all(getattr(ControlParams(), name) == value for name, value in common.items())
     config = ControlParams.model_validate({"name": entry.name} | ({} if is_default else {**common, **params}))
     return ChosenController(kind, config, params)

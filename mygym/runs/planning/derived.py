@@ -82,7 +82,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     seen = camera_components(observed) if config.image_params.goal == "image" else []
     applies = entry.goal_relabelling and entry.dict_observations and not with_goal and not seen
     rewards = [variant.config.reward for variant in variants]
-    fixed = [reward for reward in rewards if not find_reward(reward).of_goals]
+    fixed = [reward for reward in rewards if not find_reward(reward).depends_on_goals_only]
     buffer: Any = entry.defaults.get("replay_buffer_class")
     replaced = buffer is not None and not issubclass(buffer, HerReplayBuffer)
     her = config.her
@@ -103,7 +103,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
             bad_value("her", True, f"false, or an algo of: {', '.join(names)}", f"is not for {config.algo}")
         )
     if her and fixed:
-        names = [entry.name for entry in registry("reward") if find_reward(entry.name).of_goals]
+        names = [entry.name for entry in registry("reward") if find_reward(entry.name).depends_on_goals_only]
         why = f"cannot relabel the {fixed[0]} reward"
         raise ConfigError(bad_value("her", True, f"false, or a reward of: {', '.join(names)}", why))
     return her

@@ -39,9 +39,9 @@ def make_variants(config: RunConfig, strategies: Sequence[Any]) -> tuple[tuple[V
         ConfigError: Two strategies choose variants, or a variant has a key or value that environments do not accept.
     """
     strategy = _choosing_strategy(config, strategies)
-    trained, judged = strategy.variants(config), strategy.evaluation_variants(config)
+    trained, evaluated = strategy.variants(config), strategy.evaluation_variants(config)
     variants = _with_labels(config, trained)
-    return variants, variants if judged == trained else _with_labels(config, judged)
+    return variants, variants if evaluated == trained else _with_labels(config, evaluated)
 
 
 def variant_codes(strategies: Sequence[Any], variants: Sequence[Variant]) -> NDArray[np.float32] | None:
