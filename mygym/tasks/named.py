@@ -190,7 +190,7 @@ register_task(
 )
 register_task(
     "throw",
-    ("approach", "grasp", "toss", "settle"),
+    ("approach", "grasp", "throw", "settle"),
     help="throw a ball into a basket",
     workspace="baskets",
     object="ball",
@@ -209,4 +209,5 @@ register_task(
     tolerance=0.08,
     horizon=150,
     words="at the board",
+    run_defaults={"algo": "sac"},
 )
