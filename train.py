@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def train(config: Config | None = None, *, resume: str | Path | None = None, gui: bool = False) -> Result:
-    """Train a new run, or resume a stopped one; return the content of its `result.json`."""
+    """Train a new run, or resume a stopped run; return the content of its `result.json`."""
     from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
     from mygym.runs.env_factory import make_eval_envs, make_vec_env
     from mygym.runs.model_factory import build_model
