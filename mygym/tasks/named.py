@@ -190,7 +190,7 @@ register_task(
 )
 register_task(
     "throw",
-    ("approach", "grasp", "throw", "settle"),
+    ("approach", "grasp", "toss", "settle"),
     help="throw a ball into a basket",
     workspace="baskets",
     object="ball",

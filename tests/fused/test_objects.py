@@ -67,7 +67,7 @@ def test_a_state_with_a_held_box_continues_to_the_bit() -> None:
     ("arguments", "words"),
     [
         ({"task": "stack"}, "stack"),
-        ({"task": "throw"}, "stage throw"),
+        ({"task": "throw"}, "stage toss"),
         ({"task": "push", "robot": "kuka"}, "robot"),
         ({"task": "push", "task_params": {"object": "apple"}}, "apple"),
         ({"task": "open_drawer"}, "open"),

@@ -1,6 +1,8 @@
-"""Stages that release an object in motion (throw, slide), and stages that end the motion (settle, strike)."""
+"""Stages that release an object in motion (throw, toss, slide), and stages that end the motion (settle, strike)."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from array_api_compat import device
 
@@ -127,6 +129,9 @@ WALLS = 0.16
 FLIGHT = 26
 """Points of a predicted flight, a control step apart: 1 s."""
 
+NEAR_GOAL = 3.0
+"""Tolerances of the goal within which the flight of a tossed object must pass: a first toss need not be precise."""
+
 HELD, LYING, APART, FLYING = 0.5, 0.4, 0.5, 0.03
 """Shares of the progress that count while the object is in the hand, and lies on the table; share of the second that
 depends on the hand's distance; m above its start beyond which an object does not lie. A throw that misses costs little
@@ -169,12 +174,13 @@ def _miss(context: StageContext) -> Array:
     return xp.min(length(start - share[..., None] * along), axis=1)
 
 
-def _flies_to_goal(context: StageContext) -> Array:
-    """Return whether the object is high enough to fly over walls, and will pass within the tolerance of the goal.
+def _flies_to_goal(context: StageContext, tolerances: float = 1.0) -> Array:
+    """Return whether the object is high enough to fly over walls, and will pass within some tolerances of the goal."""
+    return (context.object_position[:, 2] > WALLS) & (_miss(context) < tolerances * context.thresholds.tolerance)
 
-    A wider pass would complete the stage, and pay in full, for a throw that misses.
-    """
-    return (context.object_position[:, 2] > WALLS) & (_miss(context) < context.thresholds.tolerance)
+
+def _flies_near_goal(context: StageContext) -> Array:
+    return _flies_to_goal(context, NEAR_GOAL)
 
 
 def _throw_potential(context: StageContext) -> Array:
@@ -234,10 +240,11 @@ SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so th
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
               ends=("near", "placed"), complete=_flies_to_goal, count=_steps_of_swing, weight=CARRYING,
               needs_gripper=True)  # fmt: skip
+TOSS = replace(THROW, name="toss", phrase="toss {object} {goal}", complete=_flies_near_goal)
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", _rest_potential,
                _follow_through, complete=_lies_untouched)  # fmt: skip
 STRIKE = Stage("strike", "", ("launched",), ("struck", "hit"), "let {object} hit it", _rest_potential, _follow_through,
                ends=("launched",))  # fmt: skip
 
-for _stage in (SLIDE, THROW, SETTLE, STRIKE):
+for _stage in (SLIDE, THROW, TOSS, SETTLE, STRIKE):
     register_stage(_stage.name, _stage)
