@@ -191,7 +191,8 @@ def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(tas
     chosen = {"task": task, "framework": framework, "algo": "sac"}
     resolved = resolve_config(overrides=chosen)
     assert (resolved.config.reward, resolved.config.her) == ("shaped", False)
-    assert resolved.config.task_params.starts == {"along_expert": 0.5}
+    assert resolved.config.task_params.starts is not None
+    assert resolved.config.task_params.starts["along_expert"] == 0.5
     assert resolved.origins["algo_params.gradient_steps"] == f"algorithm sac, for task {task}"
     hindsight = resolve_config(overrides={**chosen, "her": True}).config
     assert (hindsight.her, hindsight.reward) == (True, "sparse"), "hindsight needs a reward of goals"
@@ -199,7 +200,7 @@ def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(tas
 
 def test_a_task_may_choose_its_algorithm() -> None:
     register_task("scripted", ("approach", "push"), run_defaults={"algo": "dagger"})
-    for task, algo in (("scripted", "dagger"), ("open_drawer", "sac")):
+    for task, algo in (("scripted", "dagger"), ("open_drawer", "sac"), ("hit_board", "sac")):
         resolved = resolve_config(overrides={"task": task})
         assert (resolved.config.algo, resolved.origins["algo"]) == (algo, f"task {task}")
         assert resolve_config(overrides={"task": task, "algo": "ppo"}).config.algo == "ppo"
