@@ -46,6 +46,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         "Objects that are carried",
         [
             *(f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")),
+            "--task hit_board --steps 400000",
             "--algo ppo --task hit_board",
             "--task stack --steps 1200000 --set task_params.starts.along_expert=0.3",
         ],

@@ -113,7 +113,7 @@ _SAC_SHAPED = {
 }
 _SAC_OF_TASKS = {
     **dict.fromkeys(("open_door", "poke", "press", "switch", "turn"), _SAC_SHAPED),
-    "hit_board": {**_SAC_SHAPED, "steps": 400_000, "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.1}}},
+    "hit_board": {**_SAC_SHAPED, "steps": 600_000, "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.1}}},
     "open_drawer": {**_SAC_SHAPED, "control": {"name": "ee_delta", "step": 0.02}},
 }
 """Values for tasks that `sac` learns from the progress of their stages (`benchmarks/results/learning.md`)."""
