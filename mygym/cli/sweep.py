@@ -158,7 +158,7 @@ def _check_combination(options: argparse.Namespace) -> None:
     """Refuse flags that have no meaning together.
 
     Raises:
-        ConfigError: Two flags have no meaning together.
+        ConfigError: The flags exclude each other, or one needs another.
     """
     if options.resume and options.out:
         raise ConfigError("--resume and --out exclude each other")

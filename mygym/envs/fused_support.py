@@ -11,7 +11,7 @@ from mygym.envs.arguments import checked_task_params
 from mygym.envs.fused_randomization import SLIPPERY, draw_table
 from mygym.envs.placement import START_MARGIN, object_area
 from mygym.envs.robot_env import RobotEnv
-from mygym.envs.task_world import change_by_user
+from mygym.envs.task_world import apply_task_params
 from mygym.errors import ConfigError, bad_value
 from mygym.fused.arm import ArmModel
 from mygym.fused.arrays import Arrays, free_memory
@@ -60,7 +60,7 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
         RegistryError: Unknown name.
     """
     params = checked_task_params(arguments.get("task_params") or {})
-    task, *_ = change_by_user(find_task(arguments.get("task", "reach")), params)
+    task, *_ = apply_task_params(find_task(arguments.get("task", "reach")), params)
     control = find_controller(arguments.get("control", "ee_delta")).config
     if control.name not in CONTROLLERS:
         raise _refusal("control", control.name, CONTROLLERS)

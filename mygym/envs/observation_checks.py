@@ -62,7 +62,7 @@ def check_frames(components: Mapping[str, Component], images: ImageParams) -> No
     """Check that images have fewer channels than rows and columns: SB3 would take their rows for channels.
 
     Raises:
-        ConfigError: The frames are too many for the images.
+        ConfigError: The number of frames is too large for the size of the images.
     """
     smallest = min(images.width, images.height)
     for name, component in components.items():

@@ -25,7 +25,7 @@ from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation, ObservationBuilder
 from mygym.envs.observation_spec import ObservationSpec, make_observation_spec
 from mygym.envs.snapshot import Snapshot
-from mygym.envs.task_world import TaskWorld, change_by_user, make_task_world
+from mygym.envs.task_world import TaskWorld, apply_task_params, make_task_world
 from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
@@ -148,7 +148,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             self._named_task,
             config.task_params,
             self._arguments["robot"],
-            workspace,
+            self._arguments["workspace"],
             config.control,
             shared=spaces == "shared",
             largest_size=self._randomizer.ranges.get("object_size", (1.0, 1.0))[1],
@@ -210,7 +210,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         other = object.__new__(type(self))
         vars(other).update(vars(self))  # `copy.copy` would build another world
         other._arguments = {**self._arguments, "task_params": dict(task_params), "reward": reward}
-        changed, *_ = change_by_user(self._named_task, checked_task_params(task_params))
+        changed, *_ = apply_task_params(self._named_task, checked_task_params(task_params))
         task = replace(self.task, **{name: getattr(changed, name) for name in WORLD_INDEPENDENT_PARAMS})
         other._prepare(TaskWorld(task, self.world, self.areas), reward)
         return other

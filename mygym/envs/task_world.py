@@ -32,7 +32,7 @@ class TaskWorld:
     """Name → lowest and highest corner, m."""
 
 
-def change_by_user(task: Task, task_params: TaskParams) -> tuple[Task, dict[str, Any], dict[str, Any]]:
+def apply_task_params(task: Task, task_params: TaskParams) -> tuple[Task, dict[str, Any], dict[str, Any]]:
     """Return a task changed by the user's parameters, these parameters without areas, and the user's areas.
 
     Raises:
@@ -69,7 +69,7 @@ def make_task_world(
         ConfigError: An invalid value, or task, robot, workspace and areas do not fit together.
         RegistryError: Unknown name.
     """
-    changed, params, areas = change_by_user(task, task_params)
+    changed, params, areas = apply_task_params(task, task_params)
     robot = robot or changed.robot
     robot_spec = find_robot(robot)
     workspace_spec = load_workspace(registry("workspace").get(workspace or changed.workspace).load())

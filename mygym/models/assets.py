@@ -41,8 +41,8 @@ def _rotation(quaternion: tuple[float, ...]) -> tuple[float, ...]:
 
 
 Number = Annotated[float, BeforeValidator(_number)]
-NumberTriple = tuple[Number, Number, Number]
-"""Three numbers in a YAML file, m unless the field states another unit."""
+FiniteVector = tuple[Number, Number, Number]
+"""Three finite numbers of a YAML file, m unless the field states another unit."""
 Quaternion = Annotated[tuple[Number, Number, Number, Number], AfterValidator(_rotation)]
 Color = tuple[Number, Number, Number, Number]
 

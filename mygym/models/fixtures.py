@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mygym.models.assets import STRICT, Color, Number, NumberTriple
+from mygym.models.assets import STRICT, Color, FiniteVector, Number
 from mygym.models.shapes import GeomSpec, NonNegative, Shape
 
 Positive = Annotated[Number, Field(gt=0)]
@@ -38,7 +38,7 @@ class FixtureJoint:
     __pydantic_config__ = STRICT
 
     type: Literal["slide", "hinge"]
-    axis: NumberTriple
+    axis: FiniteVector
     """Direction of sliding, or of rotation by the right-hand rule; any length but zero."""
     range: tuple[Number, Number]
     """Lowest and highest position: m of a slide, rad of a hinge."""
@@ -46,11 +46,11 @@ class FixtureJoint:
     """Geoms that move."""
     mass: Positive
     """kg, of all geoms together."""
-    handle: NumberTriple
+    handle: FiniteVector
     """m: point at which it is gripped."""
     force: Positive
     """N along a slide, N m about a hinge: moves the part from end to end, which `mygym check workspace` verifies."""
-    pivot: NumberTriple = (0.0, 0.0, 0.0)
+    pivot: FiniteVector = (0.0, 0.0, 0.0)
     """m: a point on a hinge's axis."""
     rest: Number = 0.0
     """m or rad: position after a reset."""
@@ -76,11 +76,11 @@ class FixtureSpec:
     """Articulated parts by name."""
     urdf: str = ""
     """In place of shapes and joints: a file beside the YAML, or `pybullet_data/...`. Absolute after loading."""
-    handles: dict[str, NumberTriple] = field(default_factory=dict)
+    handles: dict[str, FiniteVector] = field(default_factory=dict)
     """m, of a URDF: joint → point at which its child link is gripped, in that link's frame; by default the origin."""
-    position: NumberTriple = (0.0, 0.0, 0.0)
+    position: FiniteVector = (0.0, 0.0, 0.0)
     """m: the frame's origin in the world; the centre of a single shape."""
-    euler: NumberTriple = (0.0, 0.0, 0.0)
+    euler: FiniteVector = (0.0, 0.0, 0.0)
     """Degrees about the fixed axes x, y, z in this order: URDF's roll, pitch and yaw."""
     friction: NonNegative = 0.8
     """Friction of the surfaces; ignored for a URDF."""

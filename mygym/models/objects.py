@@ -14,8 +14,8 @@ from mygym.models.assets import (
     ASSETS,
     STRICT,
     Color,
+    FiniteVector,
     Number,
-    NumberTriple,
     asset_names,
     find_asset,
     find_beside,
@@ -46,9 +46,9 @@ class ObjectFile:
     size: tuple[NonNegative, ...] = ()
     """m: see `mygym.models.shapes.SIZES`."""
     sides: int | None = None
-    points: tuple[NumberTriple, ...] = ()
+    points: tuple[FiniteVector, ...] = ()
     file: str = ""
-    scale: NumberTriple = (1.0, 1.0, 1.0)
+    scale: FiniteVector = (1.0, 1.0, 1.0)
     parts: tuple[GeomSpec, ...] = ()
     """Geoms of a compound, in place of `shape`."""
     urdf: str = ""
@@ -91,7 +91,7 @@ class ObjectSpec:
         return self.inertial.mass
 
     @cached_property
-    def size(self) -> NumberTriple:
+    def size(self) -> FiniteVector:
         """m: edges of the bounding box in the model's orientation."""
         low, high = bounds(self.geoms)
         x, y, z = (high - low).tolist()

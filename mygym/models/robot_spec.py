@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mygym.errors import ConfigError, bad_value
-from mygym.models.assets import STRICT, Number, NumberTriple, Quaternion
+from mygym.models.assets import STRICT, FiniteVector, Number, Quaternion
 
 Positive = Annotated[Number, Field(gt=0)]
 
@@ -41,7 +41,7 @@ class EndEffectorSpec:
     __pydantic_config__ = STRICT
 
     link: str
-    position: NumberTriple = (0.0, 0.0, 0.0)
+    position: FiniteVector = (0.0, 0.0, 0.0)
     """m, in the link's frame."""
     orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
@@ -105,7 +105,7 @@ class MountSpec:
     """As `RobotSpec.urdf`."""
     link: str
     """Link of the robot on which the tool's root link is mounted."""
-    position: NumberTriple = (0.0, 0.0, 0.0)
+    position: FiniteVector = (0.0, 0.0, 0.0)
     """m, in that link's frame."""
     orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
     prefix: str = ""
@@ -119,11 +119,11 @@ class MountedCameraSpec:
     __pydantic_config__ = STRICT
 
     link: str
-    position: NumberTriple
+    position: FiniteVector
     """m."""
-    target: NumberTriple
+    target: FiniteVector
     """m: a point that the camera looks at."""
-    up: NumberTriple
+    up: FiniteVector
     """A direction that points up in the image."""
     fov: Annotated[Number, Field(gt=1, lt=170)] = 60.0
     """Vertical field of view, degrees."""
@@ -142,7 +142,7 @@ class RobotSpec:
     urdf: str
     """File name, relative to the YAML file; `pybullet_data/...`, `example_robot_data/...` and `mygym/...` (its
     `assets`) are looked up in these packages. Absolute after loading."""
-    base_position: NumberTriple
+    base_position: FiniteVector
     """m, of the URDF's root link."""
     base_orientation: Quaternion
     joints: tuple[JointSpec, ...]

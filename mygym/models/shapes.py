@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.assets import STRICT, Color, Number, NumberTriple
+from mygym.models.assets import STRICT, Color, FiniteVector, Number
 from mygym.models.mesh_files import read_hulls
 from mygym.models.meshes import hull
 from mygym.models.transforms import pose_matrix, rpy_to_matrix
@@ -51,9 +51,9 @@ class GeomSpec:
     shape: Shape
     size: tuple[NonNegative, ...] = ()
     """m: see `SIZES`."""
-    position: NumberTriple = (0.0, 0.0, 0.0)
+    position: FiniteVector = (0.0, 0.0, 0.0)
     """m: its centre; for a hull or mesh the origin of its points."""
-    euler: NumberTriple = (0.0, 0.0, 0.0)
+    euler: FiniteVector = (0.0, 0.0, 0.0)
     """Degrees about the fixed axes x, y, z in this order: URDF's roll, pitch and yaw."""
     color: Color | None = None
     """Colour; by default the body's."""
@@ -61,11 +61,11 @@ class GeomSpec:
     """kg; by default a share, by volume, of the body's mass without the masses of other geoms."""
     sides: Annotated[int, Field(ge=3, le=24)] | None = None
     """Of a prism (default 6), or of a tube with corners outside, such as a nut."""
-    points: tuple[NumberTriple, ...] = ()
+    points: tuple[FiniteVector, ...] = ()
     """m: corners of a hull; points inside it have no effect."""
     file: str = ""
     """An OBJ or STL file of a mesh, beside the YAML file. It collides as convex hulls, one for each group of an OBJ."""
-    scale: NumberTriple = (1.0, 1.0, 1.0)
+    scale: FiniteVector = (1.0, 1.0, 1.0)
     """Of a mesh, along x, y, z."""
     collides: bool = True
     """False for a visual geom, which has no mass."""

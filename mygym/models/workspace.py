@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.assets import STRICT, Number, NumberTriple, Quaternion, asset_names, find_asset, read_asset
+from mygym.models.assets import STRICT, FiniteVector, Number, Quaternion, asset_names, find_asset, read_asset
 from mygym.models.fixture_urdf import articulated_parts
 from mygym.models.fixture_validation import check_fixture
 from mygym.models.fixtures import FixtureSpec, with_files
@@ -27,8 +27,8 @@ class Area:
 
     __pydantic_config__ = STRICT
 
-    low: NumberTriple
-    high: NumberTriple
+    low: FiniteVector
+    high: FiniteVector
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CameraSpec:
 
     __pydantic_config__ = STRICT
 
-    target: NumberTriple
+    target: FiniteVector
     distance: Annotated[Number, Field(gt=0)]
     yaw: Number
     pitch: Number
@@ -51,12 +51,12 @@ class HomeSpec:
 
     __pydantic_config__ = STRICT
 
-    base_position: NumberTriple | None = None
+    base_position: FiniteVector | None = None
     """m; by default the robot's."""
     base_orientation: Quaternion | None = None
     areas: dict[str, Area] = field(default_factory=dict)
     """Replace the workspace's areas of the same names."""
-    tool_home: NumberTriple | None = None
+    tool_home: FiniteVector | None = None
     tool_bounds: Area | None = None
     cameras: dict[str, CameraSpec] = field(default_factory=dict)
     """Replace the workspace's cameras of the same names."""
@@ -78,11 +78,11 @@ class WorkspaceSpec:
     """Box of the workspace; an object outside it is lost."""
     tool_bounds: Area
     """Box in which controllers command the end effector."""
-    tool_home: NumberTriple = field(default=(0.0, 0.0, 0.2))
+    tool_home: FiniteVector = field(default=(0.0, 0.0, 0.2))
     """m: default start of the end effector; the robot's home joints are close to it."""
-    tool_direction: NumberTriple = (0.0, 0.0, -1.0)
+    tool_direction: FiniteVector = (0.0, 0.0, -1.0)
     """Unit vector along which controllers hold the tool's z axis: down, or forward for work on a wall."""
-    paths: dict[str, tuple[NumberTriple, ...]] = field(default_factory=dict)
+    paths: dict[str, tuple[FiniteVector, ...]] = field(default_factory=dict)
     """m: points of paths that an object is guided along, by name; the last is the goal."""
     robots: dict[str, HomeSpec | None] = field(default_factory=dict)
     """Robots that suit this workspace, with their settings; other robots get the general settings."""
@@ -117,7 +117,7 @@ class WorkspaceSpec:
     def scaled(self, factor: float) -> WorkspaceSpec:
         """Return the workspace with areas, tool bounds, tool home and cameras that shrink towards the origin."""
 
-        def scale(point: NumberTriple) -> NumberTriple:
+        def scale(point: FiniteVector) -> FiniteVector:
             x, y, z = point
             return factor * x, factor * y, max(factor * z, min(z, MIN_HEIGHT))
 

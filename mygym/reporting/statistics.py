@@ -115,10 +115,7 @@ def success_interval(successes: float, episodes: int) -> Interval:
 
 
 def can_differ(runs: int, baseline_runs: int) -> bool:
-    """Return whether this number of runs can show a difference: even the most extreme outcome must be significant.
-
-    The test is a permutation test.
-    """
+    """Return whether the most extreme outcome of a permutation test of so many runs is significant."""
     return 2 / math.comb(runs + baseline_runs, runs) <= SIGNIFICANCE
 
 

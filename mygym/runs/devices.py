@@ -44,10 +44,11 @@ def or_cpu(framework: str, device: str, threads: int) -> str:
 
 
 def _optimize_without_dynamo() -> None:
-    """Prevent that the first optimiser imports `torch._dynamo`, for a second, although nothing is compiled.
+    """Let optimisers work without `torch._dynamo`, torch's compiler, whose import takes a second.
 
-    The methods are excluded from `torch.compile`, which looks for the excluded function in this attribute before it
-    imports the compiler. Where torch has no such attribute any more, the start takes as long as without this function.
+    torch wraps these methods to exclude them from compilation. At its first call a wrapper imports the compiler and
+    stores the excluded method in this attribute, unless the attribute exists. `torch.compile` works as before. A
+    version of torch without the attribute imports the compiler again.
     """
     from torch.optim import Optimizer
 

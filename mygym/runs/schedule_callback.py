@@ -33,7 +33,7 @@ def check_held(model: Any, schedules: Mapping[str, Schedule], total_steps: int) 
     """Refuse schedules of hyperparameters that the algorithm does not store in attributes: they would have no effect.
 
     Raises:
-        ConfigError: A hyperparameter is not stored in an attribute; the message names the first.
+        ConfigError: A scheduled hyperparameter is not stored in an attribute; the message names the first.
     """
     modes = may_be_scheduled(type(model))
     for name, schedule in schedules.items():

@@ -202,17 +202,16 @@ class Search:
         run = trial_runs.find_run(opened.folder, self.sweep.seeds[0])
         figures = trial_runs.figures_for_pruner(run, self.sweep, opened.outcomes)
         known = self._frozen(opened).intermediate_values
-        whole = self.sweep.settings.pruner not in FIRST_SEED_PRUNERS and ended == len(
-            self.sweep.seeds
-        )  # nothing to save
-        if opened.undecided and not whole and opened.trial.should_prune():
+        waits_for_all = self.sweep.settings.pruner not in FIRST_SEED_PRUNERS
+        has_ended = waits_for_all and ended == len(self.sweep.seeds)  # pruning would save nothing
+        if opened.undecided and not has_ended and opened.trial.should_prune():
             return True
         opened.undecided = False
         for step, figure in figures.items():
             if step in known:
                 continue
             opened.trial.report(figure, step)
-            if not whole and opened.trial.should_prune():
+            if not has_ended and opened.trial.should_prune():
                 return True
         return False
 

@@ -153,9 +153,11 @@ def _after(
     if missing:
         name = missing[0]
         given_by = ", ".join(entry.name for entry in registry("stage") if name in entry.load().gives) or "no stage"
-        enders = [each.name for each in stages if name in each.ends or _is_excluded(name, each.gives, predicates)]
-        lost = f"which ends with {enders[-1]}" if enders else "which no stage before it gives"
-        _refuse(key, typed, f"{stage.name} requires {name!r}, {lost} (given by: {given_by})")
+        why = "which no stage before it gives"
+        if predicates[name].initial or any(name in each.gives for each in stages):
+            enders = [each.name for each in stages if name in each.ends or _is_excluded(name, each.gives, predicates)]
+            why = f"which ends with {enders[-1]}"
+        _refuse(key, typed, f"{stage.name} requires {name!r}, {why} (given by: {given_by})")
     repeated = [name for name in stage.gives if name in givers]
     if repeated:
         giver = givers[repeated[0]]

@@ -63,9 +63,10 @@ def registered_training_params(
             why = f"is not for {entry.name}, which has no custom training loop"
             raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
         return {}, {}
-    with errors_name_file():
-        check_training(cls, {**values, **file.values.get("training_params", {})})
     check_training(cls, values)
+    if in_file := file.values.get("training_params"):
+        with errors_name_file():
+            check_training(cls, {**values, **in_file})
     defaults = (training_defaults(cls), entry.training_defaults)
     of_class, of_entry = ({"training_params": values} if values else {} for values in defaults)
     return of_class, of_entry

@@ -38,7 +38,7 @@ def with_worker_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
 
     Args:
         plan: The plan.
-        notify: Called with the choice and its reason, if the number was chosen.
+        notify: Called with the number and its reason after a measurement.
     """
     config = plan.config
     if config.subprocesses != "auto":

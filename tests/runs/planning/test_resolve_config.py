@@ -26,6 +26,7 @@ from mygym.runs.planning.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import register_task
 from tests.components import ALGORITHMS, COMBOS, CONTROLS, TASKS, slow_except
+from tests.runs.runners import Climber
 
 EACH_ONCE = [
     (ALGORITHMS[number % len(ALGORITHMS)], TASKS[number % len(TASKS)])
@@ -486,9 +487,25 @@ def test_a_config_that_contains_itself_is_refused() -> None:
     ids=str,
 )
 def test_a_flag_does_not_hide_an_unknown_name_in_the_file(file: dict[str, Any], flags: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"^{next(iter(file))}"):
+    with pytest.raises(ConfigError, match=rf"^{next(iter(file))}.* \(in the config file\)$"):
         resolve_config(file, flags)
     resolve_config({"seed": 1}, flags)
+
+
+@pytest.mark.parametrize(
+    ("algo", "section", "wrong"),
+    [("ppo", "algo_params", {"n_steps": "many"}), ("climber", "training_params", {"length": "long"})],
+)
+def test_a_message_names_the_file_only_for_a_value_that_a_flag_hides(
+    algo: str, section: str, wrong: dict[str, Any]
+) -> None:
+    register_algorithm("climber")(Climber)
+    right = {section: dict.fromkeys(wrong, 8)}
+    with pytest.raises(ConfigError, match=rf"^{section}\.\w+: .* \(in the config file\)$"):
+        resolve_config({"algo": algo, section: wrong}, right)
+    for file, flags in (({"algo": algo}, {section: wrong}), ({"algo": algo, section: wrong}, {})):
+        with pytest.raises(ConfigError, match=rf"^{section}\.\w+: (?!.*config file)"):
+            resolve_config(file, flags)
 
 
 @pytest.mark.parametrize(
