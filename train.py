@@ -26,6 +26,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.session import Session
     from mygym.runs.starting import open_result, start_run
+    from mygym.runs.workers.training_workers import training_workers
     from mygym.strategies.requirements import prepare_run
 
     with ExitStack() as stack:
@@ -34,6 +35,9 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
         if start.complete:
             return start.complete
         plan = start.plan
+
+        # More training processes, if the config asks for `workers`: each builds its share of environments, and a model.
+        workers = stack.enter_context(training_workers(plan))
 
         # Environments: separate ones for training and for evaluations.
         eval_envs = make_eval_envs(plan, stack)
@@ -48,7 +52,9 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
 
         # Run directory, logs and callbacks; learning; model.zip, its evaluation, videos and result.json.
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
-        session = Session(plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note)
+        session = Session(
+            plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, workers=workers
+        )
         return session.run(lambda callbacks: model.learn(plan.config.steps, callback=callbacks))
 
 

@@ -6,8 +6,9 @@
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
 
-With `--trainers`, env steps per second of `ppo` in PyTorch, with one and with two threads, and in JAX, with the
-defaults of the engine: rollouts and updates, without evaluations, and without the first rollout, in which JAX compiles.
+With `--trainers`, env steps per second of `ppo` in PyTorch, with one and with two threads and with two workers, and in
+JAX, with the defaults of the engine: rollouts and updates, without evaluations, and without the first rollout, in which
+JAX compiles.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.planning.resolve_config import from_python
+from mygym.runs.planning.plan import make_plan
+from mygym.runs.workers.training_workers import training_workers
+from mygym.runs.workers.worker_callbacks import StepCountCallback, SynchronizeCallback
 
 TIMES = 5
 SECONDS = 1.0
@@ -42,6 +45,7 @@ ENVS = 4096
 TRAINERS: dict[str, dict[str, Any]] = {
     "`ppo`, pytorch": {"algo": "ppo"},
     "`ppo`, pytorch, two threads": {"algo": "ppo", "threads": 2},
+    "`ppo`, pytorch, two workers": {"algo": "ppo", "workers": 2},
     "`ppo`, jax": {"algo": "ppo", "framework": "jax"},
 }
 """Trainer → keys of its config."""
@@ -83,14 +87,17 @@ def measure_trainers(task: str, envs: int) -> dict[str, float]:
     """Return the median env steps per second of each trainer, that of Stable-Baselines3 first."""
     with ExitStack() as stack:
         models: dict[str, Any] = {}
+        of_workers: dict[str, list[BaseCallback]] = {}
         for name, choice in TRAINERS.items():
-            config = from_python({"task": task, "engine": "fused", "n_envs": envs, **choice}).config
-            models[name] = build_model(config, make_vec_env(config, stack))
+            plan = make_plan({"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, **choice})
+            workers = stack.enter_context(training_workers(plan))
+            of_workers[name] = [StepCountCallback(workers.count), SynchronizeCallback(workers)] if workers else []
+            models[name] = build_model(plan, make_vec_env(plan, stack))
         speeds: dict[str, list[float]] = {name: [] for name in models}
         for _ in range(TIMES):
             for name, model in models.items():
                 torch.set_num_threads(TRAINERS[name].get("threads", 1))
-                speeds[name].append(trained_steps_per_second(model, model.n_steps * envs))
+                speeds[name].append(trained_steps_per_second(model, model.n_steps * envs, of_workers[name]))
         return {name: float(np.median(values)) for name, values in speeds.items()}
 
 
@@ -108,10 +115,10 @@ class RolloutClock(BaseCallback):
         return True
 
 
-def trained_steps_per_second(model: Any, rollout: int) -> float:
+def trained_steps_per_second(model: Any, rollout: int, callbacks: list[BaseCallback]) -> float:
     """Return the env steps per second of a training with rollouts of `rollout` env steps."""
     clock = RolloutClock()
-    model.learn(rollout * ROLLOUTS, callback=clock)
+    model.learn(rollout * ROLLOUTS, callback=[*callbacks, clock])
     return float(rollout / np.median(np.diff(clock.times)[1:]))
 
 

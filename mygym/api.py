@@ -92,6 +92,7 @@ def train(
     from mygym.runs.callbacks import as_callbacks
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.session import Session
+    from mygym.runs.workers.training_workers import training_workers
     from mygym.strategies.requirements import prepare_run
 
     added = as_callbacks(callbacks)
@@ -99,6 +100,7 @@ def train(
         start = stack.enter_context(start_run(config, resume, print_note))
         if start.complete:
             return start.complete
+        workers = stack.enter_context(training_workers(start.plan))
         eval_envs = env_factory.make_eval_envs(start.plan, stack)
         env = env_factory.make_vec_env(start.plan, stack, gui)
         combo = implemented_combos[start.plan.config.algo][start.plan.config.framework]
@@ -107,7 +109,9 @@ def train(
         print_notes(start.plan, eval_envs[0])
         plan = prepare_run(start.plan, env, model)
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
-        session = Session(plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, added)
+        session = Session(
+            plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, added, workers
+        )
         return session.run(lambda callbacks: model.learn(plan.config.steps, callback=callbacks))
 
 

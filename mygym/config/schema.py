@@ -339,6 +339,9 @@ class RunConfig(Section):
     subprocesses: bool | Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
         False, description="worker processes for the environments; true: one for each; auto: measured; same results"
     )
+    workers: Annotated[int, Field(ge=1, le=1024)] = Field(
+        1, description="processes that train one model, each with a share of the environments; other results"
+    )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of everything random")
     stop_at_success: Annotated[float, Field(gt=0, le=1)] | None = Field(
         0.98, description="stop when two evaluations in a row are at least this good; null: never"

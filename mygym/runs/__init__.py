@@ -25,6 +25,7 @@ final_evaluation       final evaluation and videos
 Environments and buffers:
 
 vec_envs               vector environments: worker processes, images, routes of mixtures
+workers                several processes that train the same model
 variance_floor         normalisation with a floor
 multi_task_her         hindsight replay over several tasks
 imitation_buffer       buffer of observations and teacher actions

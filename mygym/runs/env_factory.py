@@ -157,6 +157,8 @@ def make_vec_env(
 ) -> Any:
     """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
 
+    If the config has several `workers`, these are the environments of one of them.
+
     Args:
         run: A plan, or a complete config.
         stack: Closes the environments; None: the caller closes them.
@@ -176,14 +178,15 @@ def make_vec_env(
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
-    makers = env_makers(plan, config.n_envs)
+    count = config.n_envs // config.workers
+    makers = env_makers(plan, count)
     if gui:
         _check_window(plan)
         makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
     env: VecEnv
     if only_spaces:
         env = DummyVecEnv(makers[:1])
-        env.num_envs, env.envs = config.n_envs, env.envs * config.n_envs
+        env.num_envs, env.envs = count, env.envs * count
     else:
         workers = _worker_count(config)
         env = worker_vec_env(makers, workers) if workers else DummyVecEnv(makers)
@@ -235,9 +238,9 @@ def _make_fused_env(plan: RunPlan, gui: bool, only_spaces: bool) -> Any:
         raise ConfigError(
             bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
         )
-    config = plan.config
-    env = FusedVecEnv(env_arguments(config), 1 if only_spaces else config.n_envs)
-    env.num_envs = config.n_envs
+    count = plan.config.n_envs // plan.config.workers
+    env = FusedVecEnv(env_arguments(plan.config), 1 if only_spaces else count)
+    env.num_envs = count
     return env
 
 

@@ -72,6 +72,8 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
+    if config.workers > 1 and "batch_size" in kwargs:
+        kwargs["batch_size"] //= config.workers  # of this process's share of each minibatch
     noise = kwargs.get("action_noise")
     if isinstance(noise, int | float) and is_noise(taken["action_noise"].annotation):
         kwargs["action_noise"] = gaussian_noise(noise, env.action_space)
@@ -152,5 +154,5 @@ def for_acting(config: RunConfig) -> RunConfig:
     elif "n_steps" in params:
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
     device = devices.or_cpu(config.framework, config.device, config.threads)
-    changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
+    changes = {"n_envs": 1, "workers": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from mygym.errors import RunError
 from mygym.runs import logs
 from mygym.runs.branching import set_changed
 from mygym.runs.checkpoints import serialization
-from mygym.runs.checkpoints.algorithm_state import Stateful, algorithm_state, load_algorithm_state, unsaved
+from mygym.runs.checkpoints.algorithm_state import Stateful, load_model_state, model_state, unsaved
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.checkpoints.env_state import env_state, load_env_state, load_logger_state, logger_state
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
@@ -53,7 +52,7 @@ class RunState:
             RunError: The state contains an object that cannot be saved.
         """
         try:
-            serialization.to_files(self._algorithm_state())
+            serialization.to_files(model_state(self.model))
         except TypeError as error:
             raise RunError(f"state_dict of {type(self.model).__name__}: {error}") from None
         self._report_unsaved()
@@ -73,7 +72,7 @@ class RunState:
         sb3_seconds = (time.time_ns() - model.start_time) / 1e9
         tree = {
             "config": self.config,
-            "algorithm": self._algorithm_state(),
+            "algorithm": model_state(model),
             "env": env_state(self.env),
             "callbacks": {name: callback.state_dict() for name, callback in self.callbacks.items()},
             "logger": logger_state(model.logger),
@@ -86,8 +85,7 @@ class RunState:
     def load(self, checkpoint: Checkpoint) -> None:
         """Restore the state of a checkpoint, random generators last, because other parts draw random numbers."""
         state = checkpoint.state
-        load = getattr(self.model, "load_state_dict", partial(load_algorithm_state, self.model))
-        load(state["algorithm"])
+        load_model_state(self.model, state["algorithm"])
         set_changed(self.model, state.get("changed", {}))
         if self.model.num_timesteps != checkpoint.steps:
             raise ValueError(f"num_timesteps is {self.model.num_timesteps}, not {checkpoint.steps}")
@@ -107,10 +105,6 @@ class RunState:
         load_logger_state(self.model.logger, state["logger"])
         self.model.start_time = time.time_ns() - int(state["seconds"]["sb3"] * 1e9)
         load_random_state(state["random"])
-
-    def _algorithm_state(self) -> Any:
-        state_dict: Callable[[], Any] = getattr(self.model, "state_dict", partial(algorithm_state, self.model))
-        return state_dict()
 
     def _report_unsaved(self) -> None:
         """Report once each attribute that checkpoints cannot hold; some attributes appear only during training."""

@@ -34,6 +34,8 @@ from mygym.runs.run_state import RunState
 from mygym.runs.stop_request import StopRequest
 from mygym.runs.strategy_callback import StrategyCallback
 from mygym.runs.user_callbacks import UserCallbacks
+from mygym.runs.workers.training_workers import TrainingWorkers
+from mygym.runs.workers.worker_callbacks import StepCountCallback, SynchronizeCallback
 
 
 class Session:
@@ -49,6 +51,7 @@ class Session:
         checkpoint: Checkpoint to resume from; None: start from step 0.
         notify: Called with messages for the user.
         callbacks: The user's callbacks, besides the callbacks of the config.
+        workers: The other processes that train the model; None: this process alone.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Session:
         checkpoint: Checkpoint | None,
         notify: Callable[[str], None],
         callbacks: Sequence[BaseCallback] = (),
+        workers: TrainingWorkers | None = None,
     ) -> None:
         config, resolved = plan.config, plan.resolved
         self.plan, self.resolved, self.result = plan, resolved, result
@@ -94,6 +98,10 @@ class Session:
             "strategies": self.strategies,
             "user": self.user,
         }
+        self.workers = workers
+        self.synchronization = SynchronizeCallback(workers) if workers else None
+        if self.synchronization:
+            stateful["workers"] = self.synchronization
         self.state = RunState(resolved.values(), model, env, stateful, self.clock, self.checkpoints, notify)
 
     def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
@@ -159,9 +167,11 @@ class Session:
             self.state.check()
             resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
             callbacks = [
+                *([StepCountCallback(self.workers.count)] if self.workers else []),
                 *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
                 self.strategies,  # after checkpoints: a resumed run repeats the decisions of strategies and callbacks
                 *([self.user] if self.user.callbacks else []),
+                *([self.synchronization] if self.synchronization else []),
             ]
             try:
                 with self.clock.measure_learning():
@@ -170,6 +180,8 @@ class Session:
                 pass
             finally:
                 self.result.steps = int(self.model.num_timesteps)
+                if self.workers:
+                    self.workers.end_learning()
             self._write_checkpoint(finished=True)
         if self.stop.received:
             raise KeyboardInterrupt

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -60,6 +61,22 @@ class Stateful:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state of `state_dict`."""
         load_algorithm_state(self, state)  # type: ignore[arg-type]
+
+
+def model_state(model: BaseAlgorithm) -> Any:
+    """Return the algorithm's own `state_dict()` if it has this method, else `algorithm_state`."""
+    own = getattr(model, "state_dict", None)
+    return own() if own is not None else algorithm_state(model)
+
+
+def load_model_state(model: BaseAlgorithm, state: Any) -> None:
+    """Restore a state of `model_state`.
+
+    Raises:
+        ValueError: The state belongs to another algorithm.
+    """
+    load = getattr(model, "load_state_dict", None) or partial(load_algorithm_state, model)
+    load(state)
 
 
 def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:

@@ -9,6 +9,7 @@ derived                values that follow from other values
 buffer_memory          memory of replay buffers
 image_checks           checks of runs whose observations have images
 engines                arguments and limits of the engines
+training_worker_checks refusals of runs that several processes cannot train
 strategies             construction of the strategies
 variants               task variants of a run
 worker_count           choice of the number of worker processes

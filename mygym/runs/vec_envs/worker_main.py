@@ -35,7 +35,7 @@ def answer_requests(pipe: Connection, names: Sequence[str], excluded: frozenset[
                 answer = share.answer(command, data)
                 message = pickle.dumps((request, False, answer), pickle.HIGHEST_PROTOCOL)
             except Exception as error:  # noqa: BLE001  (the main process raises it)
-                message = pickle.dumps((request, True, _picklable(error, names[share.current])))
+                message = pickle.dumps((request, True, picklable_error(error, names[share.current])))
             pipe.send_bytes(message)
     with contextlib.suppress(Exception):  # the main process no longer listens
         share.close()
@@ -129,7 +129,7 @@ _ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _picklable(error: Exception, name: str) -> MygymError:
+def picklable_error(error: Exception, name: str) -> MygymError:
     """Return `error` if it is a `MygymError` that can be pickled, else a `RunError` with its type and text."""
     note = "".join(traceback.format_exception(error))
     if isinstance(error, MygymError):

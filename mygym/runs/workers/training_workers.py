@@ -1,0 +1,231 @@
+"""The other processes of a run with several `workers`, as the main process sees them.
+
+Each process trains the same model in its share of the environments, in lock-step: before each step of an optimiser, the
+processes exchange their gradients, and each takes the step with the mean. The main process decides all else: it
+evaluates, writes checkpoints, and begins each rollout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import pickle
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.errors import ConfigError, MygymError, RunError, bad_value
+from mygym.registry.user_files import user_modules
+from mygym.runs.planning.plan import RunPlan
+from mygym.runs.vec_envs.worker_process import GRACE, UNGUARDED, signals_blocked
+from mygym.runs.workers.worker_training import train_share
+
+
+class TrainingWorkers:
+    """The other processes; they start at once, and build environments and model while this process builds its own.
+
+    Args:
+        plan: The plan of the run; `workers` in its config is at least 2.
+
+    Raises:
+        ConfigError: The main script starts the processes without `if __name__ == "__main__":`.
+    """
+
+    def __init__(self, plan: RunPlan) -> None:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the main script
+            sys.exit(UNGUARDED)
+        self.count = plan.config.workers
+        self._processes: list[_Process] = []
+        with signals_blocked():
+            for index in range(1, self.count):
+                self._processes.append(_Process(plan, index))
+
+    def begin_rollout(self, weights: Mapping[str, Any], normalizer: Mapping[str, Any] | None) -> None:
+        """Let each process collect a rollout, and train with it.
+
+        Args:
+            weights: Weights of the policy by name.
+            normalizer: Running figures of the normaliser; None: observations are not normalised.
+
+        Raises:
+            MygymError: A process has failed.
+        """
+        arrays = {name: tensor.cpu().numpy() for name, tensor in weights.items()}
+        for process in self._processes:
+            process.wait_until_ready()
+        for process in self._processes:
+            process.send("rollout", (arrays, normalizer))
+
+    def exchange(self, gradients: NDArray[Any]) -> NDArray[Any]:
+        """Return the mean of the gradients of all processes, and send it to them.
+
+        Args:
+            gradients: `(n,)`, of this process.
+
+        Raises:
+            MygymError: A process has failed.
+        """
+        total = gradients.copy()
+        for process in self._processes:  # always in the same order: sums of floats depend on it
+            total += process.gradients(gradients)
+        total /= self.count
+        for process in self._processes:
+            process.send_mean(total)
+        return total
+
+    def end_learning(self) -> None:
+        """Let the processes end their training, also in the middle of a rollout; they keep their state."""
+        for process in self._processes:
+            process.exchanges.close()
+
+    def states(self) -> list[Any]:
+        """Return the state of each process, which waits for its next rollout.
+
+        Raises:
+            MygymError: A process has failed.
+        """
+        return [process.ask("state") for process in self._processes]
+
+    def load_states(self, states: Sequence[Any]) -> None:
+        """Restore the result of `states`.
+
+        Raises:
+            MygymError: A process has failed.
+        """
+        for process, state in zip(self._processes, states, strict=True):
+            process.ask("load", state)
+
+    def close(self) -> None:
+        """End the processes, and kill those that do not end."""
+        for process in self._processes:
+            process.close_pipes()
+        for process in self._processes:
+            process.stop()
+        self._processes.clear()
+
+
+@contextlib.contextmanager
+def training_workers(plan: RunPlan) -> Iterator[TrainingWorkers | None]:
+    """Start the other processes of a run, and end them; None if the config has a single worker.
+
+    Args:
+        plan: The plan of the run.
+    """
+    if plan.config.workers == 1:
+        yield None
+        return
+    with contextlib.closing(TrainingWorkers(plan)) as workers:
+        yield workers
+
+
+class _Process:
+    """A process, its pipe for commands and its pipe for gradients."""
+
+    def __init__(self, plan: RunPlan, index: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.count = plan.config.workers
+        self.name = f"training worker {index + 1} of {self.count}"
+        self.commands, other_commands = context.Pipe()
+        self.exchanges, other_exchanges = context.Pipe()
+        self._is_ready = False
+        arguments = (plan.resolved.values(), index, other_commands, other_exchanges, user_modules.excluded)
+        self.process = context.Process(target=train_share, args=arguments, daemon=True)
+        self.process.start()
+        other_commands.close()
+        other_exchanges.close()
+
+    def send(self, command: str, data: Any = None) -> None:
+        """Send a command to the process, which waits for it."""
+        self._is_ready = False
+        with contextlib.suppress(ConnectionError):  # a dead process: the next answer is missing
+            self.commands.send_bytes(pickle.dumps((command, data), pickle.HIGHEST_PROTOCOL))
+
+    def ask(self, command: str, data: Any = None) -> Any:
+        """Send a command; return the answer."""
+        self.wait_until_ready()
+        self.send(command, data)
+        answer = self._answer(command)
+        self._is_ready = True
+        return answer
+
+    def wait_until_ready(self) -> None:
+        """Wait until the process waits for commands."""
+        if self._is_ready:
+            return
+        if not self.exchanges.closed and self.exchanges in wait([self.commands, self.exchanges]):
+            self._read(self.exchanges)
+            raise self._out_of_step("more")
+        self._answer("ready")
+        self._is_ready = True
+
+    def gradients(self, like: NDArray[Any]) -> NDArray[Any]:
+        """Return the gradients of the process, an array with the shape and type of `like`."""
+        if self.exchanges not in wait([self.commands, self.exchanges]):
+            self._answer("ready")
+            raise self._out_of_step("fewer")
+        return np.frombuffer(self._read(self.exchanges), dtype=like.dtype).reshape(like.shape)
+
+    def send_mean(self, gradients: NDArray[Any]) -> None:
+        """Send the mean gradients of all processes."""
+        with contextlib.suppress(ConnectionError):  # a dead process: its next gradients are missing
+            self.exchanges.send_bytes(gradients.data)
+
+    def _read(self, pipe: Connection) -> bytes:
+        """Return the next message.
+
+        Raises:
+            MygymError: The process is dead, or its error.
+        """
+        try:
+            return pipe.recv_bytes()
+        except (EOFError, ConnectionError):
+            if pipe is self.exchanges:
+                self._answer("error")  # raises
+            raise self._death() from None
+
+    def _answer(self, expected: str) -> Any:
+        """Return the next answer of the process.
+
+        Raises:
+            MygymError: The process has failed or is dead.
+        """
+        kind, answer = pickle.loads(self._read(self.commands))  # noqa: S301  (from a process of this run)
+        if kind == "error":
+            raise answer
+        if kind != expected:
+            raise RunError(f"{self.name} answers {kind!r} instead of {expected!r}")
+        return answer
+
+    def _out_of_step(self, amount: str) -> RunError:
+        return RunError(
+            f"{self.name} takes {amount} gradient steps than the main process; with several workers, the number must "
+            "not depend on the data"
+        )
+
+    def _death(self) -> MygymError:
+        self.process.join(GRACE)
+        code = self.process.exitcode
+        if code == UNGUARDED:
+            script = getattr(sys.modules["__main__"], "__file__", "the main script")
+            why = f"has each training worker import {script}, which would start workers again"
+            allowed = '1, or a script whose calls stand under `if __name__ == "__main__":`'
+            return ConfigError(bad_value("workers", self.count, allowed, why))
+        how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
+        return RunError(f"{self.name} died ({how})")
+
+    def close_pipes(self) -> None:
+        """Close the pipes, which ends the process."""
+        self.commands.close()
+        self.exchanges.close()
+
+    def stop(self) -> None:
+        """Wait for the end of the process; kill it if it does not end."""
+        self.process.join(GRACE)
+        self.process.kill()
+        self.process.join(GRACE)
+        with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
+            self.process.close()

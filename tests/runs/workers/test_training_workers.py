@@ -1,0 +1,226 @@
+"""Runs with several `workers`: processes that train the same model in lock-step."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file as load_tensors
+from stable_baselines3.common.callbacks import BaseCallback
+
+import mygym
+from mygym.errors import RunError
+from mygym.runs.checkpoints.checkpoints import Checkpoints
+from mygym.runs.planning.plan import make_plan
+from mygym.runs.result import Result
+from mygym.runs.workers.gradient_mean import average_gradients
+from mygym.runs.workers.training_workers import TrainingWorkers, training_workers
+
+SMALL: dict[str, Any] = {
+    "algo": "ppo",
+    "engine": "fused",
+    "workers": 2,
+    "n_envs": 16,
+    "steps": 1024,
+    "algo_params": {"n_steps": 8, "batch_size": 64, "policy_kwargs": {"net_arch": [8]}},
+    "normalize": True,
+    "stop_at_success": None,
+    "eval": {"every": 512, "episodes": 2, "final_episodes": 1},
+    "video": {"episodes": 0},
+    "tensorboard": False,
+}
+BULLET = SMALL | {
+    "engine": "pybullet",
+    "n_envs": 4,
+    "steps": 128,
+    "algo_params": SMALL["algo_params"] | {"batch_size": 16},
+    "eval": {"every": 64, "episodes": 1, "final_episodes": 1},
+}
+
+
+class Observer(BaseCallback):
+    """Records the number of env steps after each step.
+
+    Args:
+        act: Called with the observer after each step; training ends if it returns False.
+    """
+
+    def __init__(self, act: Any = None) -> None:
+        super().__init__()
+        self.act = act
+        self.steps: list[int] = []
+
+    def _on_step(self) -> bool:
+        self.steps.append(self.model.num_timesteps)
+        return self.act is None or self.act(self) is not False
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return mygym.train(SMALL | {"logdir": str(tmp_path_factory.mktemp("runs"))})
+
+
+def weights(result: Result) -> dict[str, torch.Tensor]:
+    return load_tensors(result.path / "policy.safetensors")
+
+
+def assert_same_weights(first: Result, second: Result) -> None:
+    left, right = weights(first), weights(second)
+    assert left.keys() == right.keys()
+    for name, tensor in left.items():
+        np.testing.assert_array_equal(tensor, right[name], err_msg=name)
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_run(whole: Result, tmp_path: Path) -> None:
+    """The user's callback counts the env steps of all processes."""
+    observer = Observer()
+    again = mygym.train(SMALL | {"logdir": str(tmp_path)}, callbacks=observer)
+    assert_same_weights(whole, again)
+    assert observer.steps == list(range(16, 1025, 16))  # SMALL's n_envs, although this process has half of them
+    alone = mygym.train(SMALL | {"logdir": str(tmp_path), "workers": 1})
+    assert any(not torch.equal(value, weights(alone)[name]) for name, value in weights(whole).items())
+
+
+def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path, whole: Result) -> None:
+    half = mygym.train(SMALL | {"logdir": str(tmp_path), "steps": 512})
+    resumed = mygym.train({"steps": 1024}, resume=half.path)
+    assert resumed.steps == 1024
+    assert_same_weights(resumed, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [BULLET, SMALL | {"workers": 4, "algo": "a2c", "algo_params": {"n_steps": 8}}],
+)
+def test_other_runs_resume_likewise(settings: dict[str, Any], tmp_path: Path) -> None:
+    settings = settings | {"logdir": str(tmp_path)}
+    half = mygym.train(settings | {"steps": settings["steps"] // 2})
+    assert_same_weights(mygym.train({"steps": settings["steps"]}, resume=half.path), mygym.train(settings))
+
+
+def test_every_process_has_the_same_weights_and_its_own_episodes(whole: Result) -> None:
+    """Each process has stored its state after the last gradient step."""
+    checkpoint = Checkpoints(whole.path, keep=1).newest(pytest.fail)
+    assert checkpoint is not None
+    (other,) = checkpoint.state["callbacks"]["workers"]["processes"]
+    for name, tensor in checkpoint.state["algorithm"]["parameters"]["policy"].items():
+        assert torch.equal(tensor, other["algorithm"]["parameters"]["policy"][name]), name
+    own, others = (state["env"]["batch"]["observations"]["achieved_goal"] for state in (checkpoint.state, other))
+    assert own.shape == others.shape == (8, 3)
+    assert not (own[:, None] == others).all(axis=2).any()
+
+
+@pytest.mark.slow
+def test_a_callback_may_end_the_training_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
+    """The other process ends without a gradient step that only it takes; the run can be extended."""
+    observer = Observer(lambda self: self.num_timesteps < 640)  # a rollout has 128 env steps
+    ended = mygym.train(SMALL | {"logdir": str(tmp_path)}, callbacks=observer)
+    assert ended.steps == 640
+    assert mygym.train({"steps": 1280}, resume=ended.path).steps >= 1280
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_ends_the_run_which_can_be_resumed(tmp_path: Path, whole: Result) -> None:
+    def kill(self: Observer) -> None:
+        if self.num_timesteps == 640:
+            for process in multiprocessing.active_children():
+                os.kill(process.pid or 0, signal.SIGKILL)
+
+    settings = SMALL | {"logdir": str(tmp_path), "checkpoint": {"every": 256}}
+    with pytest.raises(RunError, match=r"^training worker 2 of 2 died \(signal 9\)$") as error:
+        mygym.train(settings, callbacks=Observer(kill))
+    assert_same_weights(mygym.train(resume=error.value.run), whole)
+
+
+FAILING = '''
+from mygym.registry import implemented_combos
+from stable_baselines3 import PPO
+import torch
+
+class Failing(PPO):
+    """Fails in the processes that write no log."""
+    def train(self) -> None:
+        is_main = bool(self.logger.output_formats)
+        for _ in range(1 if is_main else {steps}):
+            self.policy.optimizer.zero_grad()
+            self.policy.log_std.sum().backward()
+            self.policy.optimizer.step()
+        if not is_main and {steps} == 1:
+            raise ValueError("no more")
+
+implemented_combos["failing"] = {{"pytorch": (Failing, ["MlpPolicy", "env"], {{"n_steps": 8, "batch_size": 64}})}}
+'''
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        pytest.param(1, r"^training worker 2 of 2: ValueError: no more", marks=pytest.mark.slow),
+        (0, r"^training worker 2 of 2 takes fewer gradient steps than the main process"),
+        pytest.param(
+            2, r"^training worker 2 of 2 takes more gradient steps than the main process", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_errors_of_a_worker(steps: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "algos").mkdir()
+    (tmp_path / "algos" / "failing.py").write_text(FAILING.format(steps=steps))
+    settings = {key: value for key, value in SMALL.items() if key != "algo_params"}
+    with pytest.raises(RunError, match=message):
+        mygym.train(settings | {"algo": "failing", "logdir": str(tmp_path / "runs"), "normalize": False})
+
+
+def test_the_mean_gradients_are_those_of_the_whole_batch() -> None:
+    """The gradient of a mean loss of equal halves is the mean of the gradients of the halves."""
+
+    class Model:
+        def __init__(self) -> None:
+            torch.manual_seed(0)
+            self.policy = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+            self.unused = torch.nn.Parameter(torch.ones(2))
+            self.optimizer = torch.optim.Adam([*self.policy.parameters(), self.unused], lr=0.1)
+
+        def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
+            return ["policy", "optimizer"], []
+
+        def step(self, batch: torch.Tensor) -> None:
+            self.policy(batch).square().mean().backward()
+            self.optimizer.step()
+
+    batch = torch.randn(8, 3, generator=torch.Generator().manual_seed(1))
+    expected, model, other = Model(), Model(), Model()
+    expected.step(batch)
+    other.policy(batch[4:]).square().mean().backward()
+    theirs = torch.cat(
+        [parameter.grad.flatten() for parameter in other.policy.parameters() if parameter.grad is not None]
+    )
+    average_gradients(model, lambda ours: (ours + theirs.numpy()) / 2)
+    model.step(batch[:4])
+    for left, right in zip(expected.policy.parameters(), model.policy.parameters(), strict=True):
+        torch.testing.assert_close(left, right)
+    assert torch.equal(model.unused, torch.ones(2))
+
+
+def test_a_run_with_a_single_worker_starts_no_process() -> None:
+    with training_workers(make_plan({**SMALL, "workers": 1})) as workers:
+        assert workers is None
+
+
+@pytest.mark.slow
+def test_closed_workers_have_ended() -> None:
+    workers = TrainingWorkers(make_plan(SMALL))
+    processes = [process.process for process in workers._processes]
+    pids = [process.pid for process in processes]
+    workers.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
