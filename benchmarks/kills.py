@@ -241,8 +241,10 @@ def contents(run: Path) -> dict[str, Any]:
     state["callbacks"]["evaluations"]["seconds"] = None
     for record in state["callbacks"]["evaluations"]["records"]:
         del record["wall_time_s"]
-    for episode in state["algorithm"]["attributes"]["ep_info_buffer"]:
-        episode.pop("t", None)
+    others = state["callbacks"].get("workers", {}).get("processes", [])
+    for process in (state, *others):
+        for episode in process["algorithm"]["attributes"]["ep_info_buffer"]:
+            episode.pop("t", None)
     state["logger"]["values"] = timeless(state["logger"]["values"])
     content: dict[str, Any] = {
         "checkpoint": to_files({"state": state, "replay": checkpoint.replay}),

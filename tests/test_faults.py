@@ -599,6 +599,33 @@ def test_a_worker_that_is_lost(
         assert_goes_on(train, outcome.run, undisturbed_workers)
 
 
+TRAINING_WORKERS: dict[str, Any] = {
+    "algo": "ppo",
+    "workers": 2,
+    "n_envs": 2,
+    "algo_params": {"n_steps": 10, "batch_size": 20},
+    "video": {"episodes": 0},
+}
+
+
+@pytest.mark.slow  # starts four processes
+@holds("a training worker dies (`--workers`)")
+def test_a_training_worker_that_dies(row: Row, train: Train, before: Any, tmp_path: Path) -> None:
+    whole = train(logdir=tmp_path / "whole", **TRAINING_WORKERS).run
+    earlier = {process.pid for process in psutil.Process().children()}
+
+    def kill(_: Any) -> None:
+        (worker,) = (process for process in psutil.Process().children() if process.pid not in earlier)
+        worker.kill()
+
+    before(divergence_callback.DivergenceCallback, "_on_step", kill, call=35)
+    outcome = train(**TRAINING_WORKERS)
+    assert_ends_as(row, outcome)
+    assert {process.pid for process in psutil.Process().children()} <= earlier
+    assert_whole_files(outcome.run)
+    assert_goes_on(train, outcome.run, whole)
+
+
 # Numbers ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -125,19 +123,6 @@ def test_a_callback_may_end_the_training_in_the_middle_of_a_rollout(tmp_path: Pa
     ended = mygym.train(SMALL | {"logdir": str(tmp_path)}, callbacks=observer)
     assert ended.steps == 640
     assert mygym.train({"steps": 1280}, resume=ended.path).steps >= 1280
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_ends_the_run_which_can_be_resumed(tmp_path: Path, whole: Result) -> None:
-    def kill(self: Observer) -> None:
-        if self.num_timesteps == 640:
-            for process in multiprocessing.active_children():
-                os.kill(process.pid or 0, signal.SIGKILL)
-
-    settings = SMALL | {"logdir": str(tmp_path), "checkpoint": {"every": 256}}
-    with pytest.raises(RunError, match=r"^training worker 2 of 2 died \(signal 9\)$") as error:
-        mygym.train(settings, callbacks=Observer(kill))
-    assert_same_weights(mygym.train(resume=error.value.run), whole)
 
 
 FAILING = '''
