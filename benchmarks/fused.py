@@ -29,8 +29,9 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
+from mygym.runs.workers.step_count import StepCountCallback
+from mygym.runs.workers.synchronization import SynchronizeCallback
 from mygym.runs.workers.training_workers import training_workers
-from mygym.runs.workers.worker_callbacks import StepCountCallback, SynchronizeCallback
 
 TIMES = 5
 SECONDS = 1.0

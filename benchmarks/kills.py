@@ -241,8 +241,8 @@ def contents(run: Path) -> dict[str, Any]:
     state["callbacks"]["evaluations"]["seconds"] = None
     for record in state["callbacks"]["evaluations"]["records"]:
         del record["wall_time_s"]
-    others = state["callbacks"].get("workers", {}).get("processes", [])
-    for process in (state, *others):
+    workers = state["callbacks"].get("workers", {}).get("processes", [])
+    for process in (state, *workers):
         for episode in process["algorithm"]["attributes"]["ep_info_buffer"]:
             episode.pop("t", None)
     state["logger"]["values"] = timeless(state["logger"]["values"])

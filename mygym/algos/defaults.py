@@ -212,6 +212,8 @@ BUILT_IN = (
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
         stage_defaults=_PPO_SEVERAL_STAGES,
+        fused_defaults=_PPO_FUSED,
+        fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         help="proximal policy optimisation with separate networks for each stage of the task",
         search_space=_PPO_SPACE,
     ),

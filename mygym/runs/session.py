@@ -34,8 +34,9 @@ from mygym.runs.run_state import RunState
 from mygym.runs.stop_request import StopRequest
 from mygym.runs.strategy_callback import StrategyCallback
 from mygym.runs.user_callbacks import UserCallbacks
+from mygym.runs.workers.step_count import StepCountCallback
+from mygym.runs.workers.synchronization import SynchronizeCallback
 from mygym.runs.workers.training_workers import TrainingWorkers
-from mygym.runs.workers.worker_callbacks import StepCountCallback, SynchronizeCallback
 
 
 class Session:

@@ -96,7 +96,10 @@ MISTAKES = [
     ("train --engine fused --control joint_delta", ["control", "'joint_delta'", "engine fused", "ee_delta"]),
     ("train --engine fused --workspace drawer", ["workspace", "'drawer'", "cabinet", "engine fused", "table"]),
     ("train --engine fused --robot panda_pair", ["robot", "'panda_pair'", "motors fitted", "kuka, kuka_gripper"]),
-    ("train --engine fused --strategy curriculum", ["strategy", "'curriculum'", "engine fused", "standard"]),
+    (
+        "train --engine fused --strategy curriculum",
+        ["engine", "'fused'", "7 variants", "strategy curriculum", "pybullet"],
+    ),
     ("train --engine fused --set subprocesses=2", ["subprocesses", "2", "engine fused", "false"]),
     ("train --engine fused --set spaces=shared", ["spaces", "'shared'", "engine fused", "own"]),
     (

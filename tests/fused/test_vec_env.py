@@ -7,18 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecNormalize
 
 import mygym
 from mygym.checks.transfer import measure_transfer
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from mygym.registry import algorithm, registry
 from mygym.runs import env_factory
 from mygym.runs.evaluation import evaluate_policy
 from mygym.runs.planning.plan import make_plan
 from mygym.runs.policy import normalizer_of
+from mygym.runs.result import Result
 from mygym.runs.variance_floor import FLOOR, MASKED, FlooredMeanStd
-from tests.components import small
+from mygym.runs.weights import weights
+from tests.components import COMBOS, known, slow_except, small
 
 SHORT = {
     "engine": "fused",
@@ -28,8 +35,6 @@ SHORT = {
     "video": {"episodes": 0},
     "stop_at_success": None,
 }
-FEWER_STEPS = {"n_envs": 2, "steps": 256}
-"""For algorithms that update in each step."""
 
 
 def test_infos_follow_the_contract() -> None:
@@ -76,22 +81,54 @@ def test_a_state_continues_to_the_bit() -> None:
         np.testing.assert_array_equal(ended, other_ended)
 
 
+QUICK = ("a2c", "bc", "crossq", "dqn", "multippo", "sac")
+"""Algorithms of the normal suite: goal dictionaries, flat observations, discrete actions, the expert, a strategy."""
+
+FUSED_COMBOS = [combo for combo in COMBOS if combo[0] != "two_players"]
+"""Algorithms and frameworks; the example `two_players` sets the goals of environments, which the engine refuses."""
+
+
+class FirstWeights(BaseCallback):
+    """Keeps the weights from before the training."""
+
+    def _on_training_start(self) -> None:
+        self.kept = {name: tensor.clone() for name, tensor in weights(self.model).items()}
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def trained(config: dict[str, Any]) -> Result:
+    """Train; check that the weights have changed."""
+    first = FirstWeights()
+    result = mygym.train(config, callbacks=first)
+    last = load_file(result.path / "policy.safetensors")
+    assert any(not torch.equal(tensor, last[name]) for name, tensor in first.kept.items())
+    return result
+
+
 @pytest.mark.parametrize(
-    ("algo", "more"),
-    [
-        ("a2c", {}),
-        ("sac", {**FEWER_STEPS, "task_params": {"horizon": 10}}),  # goal dictionaries, hindsight
-        ("crossq", FEWER_STEPS),  # flat observations
-        ("dqn", {**FEWER_STEPS, "task_params": {"horizon": 10}}),  # discrete actions
-        ("bc", {}),  # the scripted expert
-    ],
+    ("algo", "framework"), slow_except(FUSED_COMBOS, lambda combo: combo[0] in QUICK and combo[1] == "pytorch")
 )
-def test_kinds_of_algorithms_train(algo: str, more: dict[str, Any], tmp_path: Path) -> None:
-    config = {**SHORT, "algo": algo, "algo_params": small(algo), "logdir": str(tmp_path), **more}
-    result = mygym.train(config)
-    assert result.status == "done"
-    assert result.engine == "fused"
+def test_every_algorithm_trains(algo: str, framework: str, tmp_path: Path) -> None:
+    params = small(algo, framework)
+    is_off_policy = "train_freq" in known(algorithm(algo, framework).combo()[0])
+    fewer = {"n_envs": 2, "steps": 256, "task_params": {"horizon": 10}} if is_off_policy else {}
+    config = {**SHORT, "algo": algo, "framework": framework, "algo_params": params, "logdir": str(tmp_path), **fewer}
+    result = trained(config)
+    assert (result.status, result.engine) == ("done", "fused")
     assert result.steps >= config["steps"]
+
+
+@pytest.mark.parametrize("strategy", slow_except(registry("strategy").names(), lambda name: name == "lora"))
+def test_strategies_without_variants_train(strategy: str, tmp_path: Path) -> None:
+    task = "reach" if strategy in ("ewc", "multitask") else "push"
+    config = {**SHORT, "task": task, "strategy": strategy, "logdir": str(tmp_path), "task_params": {"horizon": 20}}
+    if strategy in ("curriculum", "ewc", "multitask"):
+        with pytest.raises(ConfigError, match=r"^engine: 'fused' cannot train \d+ variants, which strategy"):
+            mygym.train({**config, "steps": 100_000})
+    else:
+        assert trained(config).status == "done"
 
 
 @pytest.mark.parametrize("task", ["reach", "pick_and_place"])

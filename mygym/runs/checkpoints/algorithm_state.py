@@ -64,9 +64,9 @@ class Stateful:
 
 
 def model_state(model: BaseAlgorithm) -> Any:
-    """Return the algorithm's own `state_dict()` if it has this method, else `algorithm_state`."""
-    own = getattr(model, "state_dict", None)
-    return own() if own is not None else algorithm_state(model)
+    """Return the result of the algorithm's `state_dict` if it has this method, else of `algorithm_state`."""
+    state_dict = getattr(model, "state_dict", None) or partial(algorithm_state, model)
+    return state_dict()
 
 
 def load_model_state(model: BaseAlgorithm, state: Any) -> None:

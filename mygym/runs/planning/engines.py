@@ -54,11 +54,10 @@ def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
             allowed = f"less than or equal to {MAX_BULLET_ENVS}, or engine: fused"
             raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
         return
-    if config.strategy != "standard":
-        raise ConfigError(bad_value("strategy", config.strategy, ["standard"], "is not available with engine fused"))
     if len(variants) > 1:
-        raise ConfigError(bad_value("engine", "fused", ["pybullet"], f"cannot train {len(variants)} variants"))
-    if config.subprocesses:
+        why = f"cannot train {len(variants)} variants, which strategy {config.strategy} asks for"
+        raise ConfigError(bad_value("engine", "fused", ["pybullet"], why))
+    if config.subprocesses not in (False, "auto"):
         why = "is not available with engine fused, which is one process"
         raise ConfigError(bad_value("subprocesses", config.subprocesses, ["false"], why))
     check_supported(env_arguments(config))

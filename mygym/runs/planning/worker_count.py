@@ -55,7 +55,7 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     config = plan.config
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(cores, config.n_envs)
-    if config.workers > 1 or workers < 2 or config.steps < MIN_MEASURED_STEPS:
+    if config.engine == "fused" or config.workers > 1 or workers < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
     envs = min(SAMPLE, config.n_envs // workers)
     makers = env_factory.env_makers(plan, workers * envs)

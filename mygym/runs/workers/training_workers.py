@@ -26,7 +26,7 @@ from mygym.runs.workers.worker_training import train_share
 
 
 class TrainingWorkers:
-    """The other processes; they start at once, and build environments and model while this process builds its own.
+    """The other processes; they start at once, and build environments and model at the same time as this process.
 
     Args:
         plan: The plan of the run; `workers` in its config is at least 2.

@@ -61,8 +61,9 @@ def _train(values: Mapping[str, Any], index: int, commands: Connection, exchange
     from mygym.runs.planning.plan import plan_from_python
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.schedule_callback import ScheduleCallback
+    from mygym.runs.workers.answers import AnswerCallback
     from mygym.runs.workers.gradient_mean import average_gradients
-    from mygym.runs.workers.worker_callbacks import AnswerCallback, StepCountCallback
+    from mygym.runs.workers.step_count import StepCountCallback
 
     plan = plan_from_python(values)
     config = plan.config

@@ -98,22 +98,22 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path, whole: Result)
     "settings",
     [BULLET, SMALL | {"workers": 4, "algo": "a2c", "algo_params": {"n_steps": 8}}],
 )
-def test_other_runs_resume_likewise(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_other_runs_resume_to_the_same_weights(settings: dict[str, Any], tmp_path: Path) -> None:
     settings = settings | {"logdir": str(tmp_path)}
     half = mygym.train(settings | {"steps": settings["steps"] // 2})
     assert_same_weights(mygym.train({"steps": settings["steps"]}, resume=half.path), mygym.train(settings))
 
 
-def test_every_process_has_the_same_weights_and_its_own_episodes(whole: Result) -> None:
+def test_every_process_has_the_same_weights_and_different_episodes(whole: Result) -> None:
     """Each process has stored its state after the last gradient step."""
     checkpoint = Checkpoints(whole.path, keep=1).newest(pytest.fail)
     assert checkpoint is not None
     (other,) = checkpoint.state["callbacks"]["workers"]["processes"]
     for name, tensor in checkpoint.state["algorithm"]["parameters"]["policy"].items():
         assert torch.equal(tensor, other["algorithm"]["parameters"]["policy"][name]), name
-    own, others = (state["env"]["batch"]["observations"]["achieved_goal"] for state in (checkpoint.state, other))
-    assert own.shape == others.shape == (8, 3)
-    assert not (own[:, None] == others).all(axis=2).any()
+    first, second = (state["env"]["batch"]["observations"]["achieved_goal"] for state in (checkpoint.state, other))
+    assert first.shape == second.shape == (8, 3)
+    assert not (first[:, None] == second).all(axis=2).any()
 
 
 @pytest.mark.slow
@@ -185,10 +185,10 @@ def test_the_mean_gradients_are_those_of_the_whole_batch() -> None:
     expected, model, other = Model(), Model(), Model()
     expected.step(batch)
     other.policy(batch[4:]).square().mean().backward()
-    theirs = torch.cat(
+    second_half = torch.cat(
         [parameter.grad.flatten() for parameter in other.policy.parameters() if parameter.grad is not None]
     )
-    average_gradients(model, lambda ours: (ours + theirs.numpy()) / 2)
+    average_gradients(model, lambda first_half: (first_half + second_half.numpy()) / 2)
     model.step(batch[:4])
     for left, right in zip(expected.policy.parameters(), model.policy.parameters(), strict=True):
         torch.testing.assert_close(left, right)
