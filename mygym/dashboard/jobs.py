@@ -164,10 +164,10 @@ class Jobs:
 
 
 def cores_of(config: Mapping[str, Any]) -> int:
-    """Return the cores that a training keeps busy: threads, or a process for each environment."""
-    workers = config.get("subprocesses", False)
-    count = config.get("n_envs", 1) if workers is True or workers == "auto" else int(workers or 0)
-    numbers = (count, config.get("threads", 1))
+    """Return the cores that a training keeps busy: threads, training workers, or processes of environments."""
+    processes = config.get("subprocesses", False)
+    count = config.get("n_envs", 1) if processes is True or processes == "auto" else int(processes or 0)
+    numbers = (count, config.get("threads", 1), config.get("workers", 1))
     return min(cores(), max(1, *(number for number in numbers if isinstance(number, int))))
 
 

@@ -204,11 +204,12 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     if images:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
-        env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)
         if plan.config.engine == "fused":
-            from mygym.runs.variance_floor import set_variance_floor
+            from mygym.runs.variance_floor import FlooredNormalize
 
-            set_variance_floor(env)
+            env = FlooredNormalize(env)
+        else:
+            env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)
     for strategy in plan.strategies:
         env = strategy.wrap_env(env)
     if stack is not None:

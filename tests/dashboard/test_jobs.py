@@ -73,3 +73,4 @@ def test_cores_of_a_training() -> None:
     assert cores_of({}) == 1
     assert cores_of({"n_envs": 4}) == 1
     assert cores_of({"n_envs": 2, "subprocesses": True}) == 2
+    assert cores_of({"n_envs": 4, "workers": 2}) == 2

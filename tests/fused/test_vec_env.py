@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from mygym.runs.evaluation import evaluate_policy
 from mygym.runs.planning.plan import make_plan
 from mygym.runs.policy import normalizer_of
 from mygym.runs.result import Result
-from mygym.runs.variance_floor import FLOOR, MASKED, FlooredMeanStd
+from mygym.runs.variance_floor import FLOOR, MASKED, FlooredMeanStd, FlooredNormalize
 from mygym.runs.weights import weights
 from tests.components import COMBOS, known, slow_except, small
 
@@ -142,6 +143,29 @@ def test_a_resumed_run_ends_with_the_same_weights(task: str, tmp_path: Path) -> 
     assert resumed.steps == whole.steps
     saved = [(run.path / "policy.safetensors").read_bytes() for run in (whole, resumed)]
     assert saved[0] == saved[1]
+
+
+@pytest.mark.parametrize("goal_env", [True, False])
+def test_observations_are_normalised_as_by_sb3(goal_env: bool) -> None:
+    """Also the last observation of each episode, which SB3 normalises separately."""
+    arguments = {"task": "reach", "goal_env": goal_env, "task_params": {"horizon": 7}}
+    floored = FlooredNormalize(FusedVecEnv(arguments, 32))
+    usual = VecNormalize(FusedVecEnv(arguments, 32), norm_reward=False)
+    usual.obs_rms = copy.deepcopy(floored.obs_rms)
+    for env in (floored, usual):
+        env.seed(0)
+        env.reset()
+    rng = np.random.default_rng(0)
+    ends = 0
+    for _ in range(20):
+        actions = rng.uniform(-1, 1, (32, 3)).astype(np.float32)
+        first, second = floored.step(actions), usual.step(actions)
+        for left, right in zip(first[:3], second[:3], strict=True):
+            np.testing.assert_equal(left, right)
+        for left, right in zip(first[3], second[3], strict=True):
+            np.testing.assert_equal(left, right)
+            ends += "terminal_observation" in right
+    assert ends > 32
 
 
 def test_inputs_that_never_vary_are_not_scaled_up() -> None:
