@@ -62,6 +62,10 @@ class FlooredNormalize(VecNormalize):
         else:
             self.obs_rms = FlooredMeanStd(shape=running.mean.shape)
 
+    def set_venv(self, venv: VecEnv) -> None:
+        """Set the environments of a normaliser that `VecNormalize.load` has read."""
+        super().set_venv(_LastObservations(venv))
+
     def step_wait(self) -> VecEnvStepReturn:
         """Step, and normalise, as `VecNormalize` does."""
         observations, rewards, dones, infos = super().step_wait()

@@ -146,10 +146,12 @@ def test_a_resumed_run_ends_with_the_same_weights(task: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("goal_env", [True, False])
-def test_observations_are_normalised_as_by_sb3(goal_env: bool) -> None:
+def test_observations_are_normalised_as_by_sb3(goal_env: bool, tmp_path: Path) -> None:
     """Also the last observation of each episode, which SB3 normalises separately."""
     arguments = {"task": "reach", "goal_env": goal_env, "task_params": {"horizon": 7}}
-    floored = FlooredNormalize(FusedVecEnv(arguments, 32))
+    FlooredNormalize(FusedVecEnv(arguments, 32)).save(str(tmp_path / "normalizer.pkl"))
+    floored = VecNormalize.load(str(tmp_path / "normalizer.pkl"), FusedVecEnv(arguments, 32))
+    assert isinstance(floored, FlooredNormalize)
     usual = VecNormalize(FusedVecEnv(arguments, 32), norm_reward=False)
     usual.obs_rms = copy.deepcopy(floored.obs_rms)
     for env in (floored, usual):
