@@ -18,7 +18,7 @@ from mygym.registry import registry
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "push": ("A cube to a point on the table", ["--task push", "--config configs/push_ppo.yaml"]),
-    "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place"]),
+    "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place", "--task pick_and_place --workers 2"]),
     "hindsight": (
         "Sparse reward with hindsight replay",
         [f"--config configs/{task}_hindsight.yaml" for task in ("push", "pick_and_place", "slide")],
