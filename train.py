@@ -37,7 +37,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
         plan = start.plan
 
         # More training processes, if the config asks for `workers`: each builds its share of environments, and a model.
-        workers = stack.enter_context(training_workers(plan))
+        workers = stack.enter_context(training_workers(plan, start.checkpoint is not None))
 
         # Environments: separate ones for training and for evaluations.
         eval_envs = make_eval_envs(plan, stack)

@@ -100,7 +100,7 @@ def train(
         start = stack.enter_context(start_run(config, resume, print_note))
         if start.complete:
             return start.complete
-        workers = stack.enter_context(training_workers(start.plan))
+        workers = stack.enter_context(training_workers(start.plan, start.checkpoint is not None))
         eval_envs = env_factory.make_eval_envs(start.plan, stack)
         env = env_factory.make_vec_env(start.plan, stack, gui)
         combo = implemented_combos[start.plan.config.algo][start.plan.config.framework]

@@ -27,7 +27,7 @@ CONFIG_FLAGS = {
     "engine": ("E", "physics engine of training: pybullet, or fused"),
     "steps": ("N", "env steps to train"),
     "n_envs": ("N", "number of training environments"),
-    "workers": ("K", "processes that train one model (ppo, a2c), each with a share of the environments"),
+    "workers": ("K", "processes that train the same model (ppo, a2c), each with a share of the environments"),
     "seed": ("S", "seed of all random numbers"),
     "logdir": ("DIR", "folder of all runs"),
 }

@@ -63,7 +63,7 @@ checkpoint, video, tensorboard, subprocesses.
 )
 
 
-ENGINE_KEYS = ("engine", "steps", "n_envs", "algo_params")
+ENGINE_KEYS = ("engine", "steps", "n_envs", "workers", "algo_params")
 """Keys of a fused run whose values do not suit PyBullet, where the defaults of the algorithm apply."""
 
 POLICY_KEYS = ("policy", "policy_kwargs", "gamma")

@@ -165,9 +165,12 @@ class Jobs:
 
 def cores_of(config: Mapping[str, Any]) -> int:
     """Return the cores that a training keeps busy: threads, training workers, or processes of environments."""
-    processes = config.get("subprocesses", False)
+    workers, processes = config.get("workers", 1), config.get("subprocesses", False)
+    if processes == "auto" and (workers != 1 or config.get("engine") == "fused"):
+        processes = 0
     count = config.get("n_envs", 1) if processes is True or processes == "auto" else int(processes or 0)
-    numbers = (count, config.get("threads", 1), config.get("workers", 1))
+    threads = config.get("threads", 1)
+    numbers = (count, threads * workers if isinstance(threads, int) and isinstance(workers, int) else 1)
     return min(cores(), max(1, *(number for number in numbers if isinstance(number, int))))
 
 

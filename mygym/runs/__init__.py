@@ -43,6 +43,8 @@ schedule_callback      scheduled hyperparameters
 strategy_callback      runs the strategies
 progress_bar           reports progress
 trackers               Weights & Biases and MLflow
+section_times          times of environment, rollout, update and evaluation
+layer_statistics       statistics of the layers of the networks
 
 Custom training loops:
 

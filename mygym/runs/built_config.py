@@ -20,8 +20,6 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
     None stays None in the algorithm itself, where it means that a value follows another value, e.g. a learning rate.
     """
     policy = getattr(model, "policy", None)
-    of_process = {"batch_size"} if resolved.config.workers > 1 else set()
-    """Values of the objects that are a share of those of the run."""
     builders = {(): model, ("policy_kwargs",): policy}
     for section in ("optimizer_kwargs", "features_extractor_kwargs"):
         builders["policy_kwargs", section] = getattr(policy, section, None)
@@ -33,8 +31,8 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
         for name, value in values.items():
             decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
-            if not path and name in of_process:
-                result[name] = value
+            if name == "batch_size" and not path and resolved.config.workers > 1:
+                result[name] = value  # the model has the share of this process
             elif isinstance(value, Mapping) and value:
                 result[name] = built(value, (*path, name))
             elif value is None and not path:

@@ -135,6 +135,12 @@ def _find(name: str, key: str) -> type[BaseCallback]:
 
 
 for _name, _help in {
+    "layer_statistics": "logs root mean squares of weights and gradients of each layer",
+    "section_times": "logs the time of environment, rollout, update and evaluation per env step",
+}.items():
+    _class = "".join(word.title() for word in _name.split("_"))
+    registry("callback").register(_name, f"mygym.runs.{_name}:{_class}Callback", _help, "mygym.runs")
+for _name, _help in {
     "wandb": "logs figures to Weights & Biases; offline by default",
     "mlflow": "logs figures to MLflow; into a local file by default",
 }.items():

@@ -157,7 +157,7 @@ def make_vec_env(
 ) -> Any:
     """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
 
-    If the config has several `workers`, these are the environments of one of them.
+    If the config has several `workers`, these are the environments of a single worker.
 
     Args:
         run: A plan, or a complete config.
@@ -172,13 +172,13 @@ def make_vec_env(
 
     plan = plan_of(run)
     config = plan.config
+    count = config.n_envs // config.workers
     if config.engine == "fused":
-        return _wrapped(_make_fused_env(plan, gui, only_spaces), plan, stack)
+        return _wrapped(_make_fused_env(plan, count, gui, only_spaces), plan, stack)
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
-    count = config.n_envs // config.workers
     makers = env_makers(plan, count)
     if gui:
         _check_window(plan)
@@ -227,8 +227,8 @@ def _images_and_numbers(space: Any) -> tuple[list[str], list[str]]:
     return images, [key for key in subspaces if key not in images]
 
 
-def _make_fused_env(plan: RunPlan, gui: bool, only_spaces: bool) -> Any:
-    """Return the training environments of the fused engine.
+def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
+    """Return `count` training environments of the fused engine.
 
     Raises:
         ConfigError: The engine cannot represent a value.
@@ -239,7 +239,6 @@ def _make_fused_env(plan: RunPlan, gui: bool, only_spaces: bool) -> Any:
         raise ConfigError(
             bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
         )
-    count = plan.config.n_envs // plan.config.workers
     env = FusedVecEnv(env_arguments(plan.config), 1 if only_spaces else count)
     env.num_envs = count
     return env

@@ -11,13 +11,13 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from mygym.errors import RunError
 from mygym.runs.curves import Curves
 from mygym.runs.evaluation import Evaluation
-from mygym.runs.evaluation_callback import EvaluationCallback
+from mygym.runs.evaluation_callback import find_evaluations
 
 Observations = Any
 """`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
@@ -172,7 +172,7 @@ class Loop:
         Raises:
             RunError: `learn` was called outside a run, so evaluation environments are missing.
         """
-        evaluations = _evaluation_callback(self.callback)
+        evaluations = find_evaluations(self.callback)
         if evaluations is None:
             raise RunError(f"{type(self.runner).__name__}.training: loop.evaluate() is for runs of mygym.train")
         evaluation = evaluations.extra()
@@ -185,7 +185,7 @@ class Loop:
 
         It is known after the env steps of the iteration.
         """
-        evaluations = _evaluation_callback(self.callback)
+        evaluations = find_evaluations(self.callback)
         return evaluations is not None and self.num_timesteps >= evaluations.marks.next
 
     def record(self, name: str, value: float | torch.Tensor) -> None:
@@ -209,13 +209,13 @@ class Loop:
             raise RunError(
                 f"{type(self.runner).__name__}.training: loop.record({name!r}, {value!r}) is no finite number"
             )
-        evaluations = _evaluation_callback(self.callback)
+        evaluations = find_evaluations(self.callback)
         if evaluations is not None:
             evaluations.figures.add(str(name), number)
 
     def curves(self) -> Curves:
         """Return the figures at all marks so far; empty outside a run."""
-        evaluations = _evaluation_callback(self.callback)
+        evaluations = find_evaluations(self.callback)
         return Curves.of(evaluations.records if evaluations is not None else ())
 
     def end(self) -> None:
@@ -241,11 +241,3 @@ class Loop:
 
 class TrainingStopped(Exception):  # noqa: N818  (no error)
     """Raised when a callback ends training in the middle of an iteration."""
-
-
-def _evaluation_callback(callback: BaseCallback) -> EvaluationCallback | None:
-    """Return the `EvaluationCallback` among nested callbacks."""
-    if isinstance(callback, EvaluationCallback):
-        return callback
-    children = callback.callbacks if isinstance(callback, CallbackList) else []
-    return next((match for child in children if (match := _evaluation_callback(child)) is not None), None)

@@ -93,7 +93,8 @@ class _LastObservations(VecEnvWrapper):
     def step_wait(self) -> VecEnvStepReturn:
         """Step; the infos have no `terminal_observation`."""
         observations, rewards, dones, infos = self.venv.step_wait()
-        self.last = {index: infos[index].pop("terminal_observation") for index in np.flatnonzero(dones).tolist()}
+        ended = [index for index in np.flatnonzero(dones).tolist() if "terminal_observation" in infos[index]]
+        self.last = {index: infos[index].pop("terminal_observation") for index in ended}
         return observations, rewards, dones, infos
 
 

@@ -10,10 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from stable_baselines3.common.callbacks import BaseCallback
 
 import mygym
+from mygym.config import merged
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError
 from mygym.runs.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
@@ -64,6 +68,55 @@ def test_a_callback_gets_every_step_and_may_end_the_training(
     ended = mygym.train(config(algo, tmp_path / "short"), callbacks=[whole, short])
     assert (ended.status, ended.steps) == ("done", 60)
     assert "note: Counter ends the training after 60 steps" in capsys.readouterr().err
+
+
+def logged(run: Path) -> list[dict[str, Any]]:
+    """Lines of `progress.jsonl`."""
+    return [json.loads(line) for line in (run / "progress.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_section_times_add_up(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow environment, update or evaluation is measured as such; a step of the two environments takes 4 ms."""
+    sections = ("environment", "rollout", "update", "evaluation")
+    step = RobotEnv.step
+
+    def slow(env: RobotEnv, action: Any) -> Any:
+        time.sleep(0.002 if env.render_mode is None else 0.0)
+        return step(env, action)
+
+    monkeypatch.setattr(RobotEnv, "step", slow)
+    run = mygym.train(config(algo, tmp_path, callbacks=["section_times"]))
+    lines = [line for line in logged(run.path) if "time/update_ms" in line]
+    assert len(lines) > 1
+    for line in lines:
+        times = [line[f"time/{section}_ms"] for section in sections]
+        assert 2.0 < times[0] < 50.0
+        assert min(times) >= 0.0
+    total = run.steps * np.mean([sum(line[f"time/{section}_ms"] for section in sections) for line in lines])
+    assert 0.3 * run.wall_time_s < 0.001 * total < 2.0 * run.wall_time_s
+    assert any(line["time/evaluation_ms"] > 0 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("algo", "framework"), [("ppo", "pytorch"), pytest.param("sac", "jax", marks=pytest.mark.slow)]
+)
+def test_layer_statistics(algo: str, framework: str, tmp_path: Path) -> None:
+    """In PyTorch, the last log has the figures of the saved policy, because the learning rate becomes 0."""
+    layers = [{"name": "layer_statistics", "params": {"every": 1}}]
+    settings = config(algo, tmp_path, callbacks=layers, framework=framework)
+    if framework == "pytorch":
+        rate = {"schedule": "piecewise", "points": [[0, 1e-2], [120, 1e-2], [121, 0.0]]}
+        settings = merged(settings, {"algo_params": {"learning_rate": rate}})
+    run = mygym.train(settings)
+    lines = [line for line in logged(run.path) if any(key.startswith("layers/") for key in line)]
+    saved = {key: value for key, value in load_file(run.path / "policy.safetensors").items() if "normalizer" not in key}
+    for name, tensor in saved.items():
+        if framework == "pytorch":
+            assert lines[-1][f"layers/{name}/weight"] == pytest.approx(float(np.sqrt(np.mean(tensor**2))), rel=1e-5)
+            assert lines[-1][f"layers/{name}/gradient"] > 0
+            assert lines[-1][f"layers/{name}/change"] == 0
+        assert any(line.get(f"layers/{name}/change", 0) > 0 for line in lines)
 
 
 def test_callbacks_have_the_forms_of_sb3(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -65,8 +64,7 @@ class Stateful:
 
 def model_state(model: BaseAlgorithm) -> Any:
     """Return the result of the algorithm's `state_dict` if it has this method, else of `algorithm_state`."""
-    state_dict = getattr(model, "state_dict", None) or partial(algorithm_state, model)
-    return state_dict()
+    return model.state_dict() if hasattr(model, "state_dict") else algorithm_state(model)
 
 
 def load_model_state(model: BaseAlgorithm, state: Any) -> None:
@@ -75,8 +73,10 @@ def load_model_state(model: BaseAlgorithm, state: Any) -> None:
     Raises:
         ValueError: The state belongs to another algorithm.
     """
-    load = getattr(model, "load_state_dict", None) or partial(load_algorithm_state, model)
-    load(state)
+    if hasattr(model, "load_state_dict"):
+        model.load_state_dict(state)
+    else:
+        load_algorithm_state(model, state)
 
 
 def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:

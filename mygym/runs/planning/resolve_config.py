@@ -140,7 +140,7 @@ def resolve_with_strategies(
     if resolved.config.strict:
         refuse_defaults(resolved)
     check_engine(resolved.config, variants)
-    check_workers(resolved.config, schema.cls, variants)
+    check_workers(resolved.config, schema.cls)
     check_images(resolved.config, entry, schema)
     check_critic(resolved.config, entry, schema)
     return resolved, strategies.of(resolved.config)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from mygym.config import RunConfig
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.planning.variants import Variant
 
 
-def check_workers(config: RunConfig, cls: type[Any], variants: Sequence[Variant]) -> None:
+def check_workers(config: RunConfig, cls: type[Any]) -> None:
     """Refuse `workers` of a config that the processes cannot share.
 
     Args:
         config: The complete config.
         cls: Class of the algorithm.
-        variants: Task variants of the training environments.
 
     Raises:
         ConfigError: The message names the key and the allowed values.
@@ -25,15 +22,19 @@ def check_workers(config: RunConfig, cls: type[Any], variants: Sequence[Variant]
         return
     from stable_baselines3 import A2C, PPO
 
-    if not issubclass(cls, A2C | PPO):  # others take other numbers of gradient steps, or change weights without them
+    if not issubclass(
+        cls, A2C | PPO
+    ):  # other classes take other numbers of gradient steps, or change weights without them
         why = f"is not available with algo {config.algo} of {config.framework}"
-        allowed = "1, or ppo, a2c or a subclass of theirs, of framework pytorch"
+        allowed = "1, or ppo, a2c or a subclass of these, of framework pytorch"
+        raise ConfigError(bad_value("workers", config.workers, allowed, why))
+    if cls.__module__ == "__main__":
+        why = f"cannot train {cls.__name__}, which is defined in a notebook or in the main script"
+        allowed = "1, or an algorithm in a file in algos/ or in a module for --import"
         raise ConfigError(bad_value("workers", config.workers, allowed, why))
     if config.strategy != "standard":
-        raise ConfigError(bad_value("strategy", config.strategy, ["standard"], "is not available with several workers"))
-    if len(variants) > 1:
-        why = f"cannot train {len(variants)} variants"
-        raise ConfigError(bad_value("workers", config.workers, ["1"], why))
+        why = f"is not available with strategy {config.strategy}"
+        raise ConfigError(bad_value("workers", config.workers, "1, or strategy standard", why))
     if config.subprocesses not in (False, "auto"):
         why = "is not available with several workers, each of which steps its share of the environments"
         raise ConfigError(bad_value("subprocesses", config.subprocesses, ["false"], why))

@@ -54,18 +54,18 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     """Return the number of worker processes and the reason, empty where no measurement is worth its time."""
     config = plan.config
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = min(cores, config.n_envs)
-    if config.engine == "fused" or config.workers > 1 or workers < 2 or config.steps < MIN_MEASURED_STEPS:
+    processes = min(cores, config.n_envs)
+    if config.engine == "fused" or config.workers > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
-    envs = min(SAMPLE, config.n_envs // workers)
-    makers = env_factory.env_makers(plan, workers * envs)
+    envs = min(SAMPLE, config.n_envs // processes)
+    makers = env_factory.env_makers(plan, processes * envs)
     alone = _steps_per_second(DummyVecEnv(list(makers[:envs])))  # raises if an environment cannot be built
     try:
-        in_workers = _steps_per_second(worker_vec_env(makers, workers, PATIENCE))
+        in_workers = _steps_per_second(worker_vec_env(makers, processes, PATIENCE))
     except MygymError as error:
         return 0, f"no worker processes, because {error}"
-    reason = f"{in_workers:,.0f} env steps/s in {workers} processes, {alone:,.0f} in this process"
-    return workers if in_workers > MIN_SPEEDUP * alone else 0, reason
+    reason = f"{in_workers:,.0f} env steps/s in {processes} processes, {alone:,.0f} in this process"
+    return processes if in_workers > MIN_SPEEDUP * alone else 0, reason
 
 
 def _steps_per_second(envs: Any) -> float:

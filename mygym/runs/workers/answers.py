@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from mygym.runs.checkpoints.algorithm_state import load_model_state, model_state
 from mygym.runs.checkpoints.env_state import env_state, load_env_state, load_normalizer_state
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
+from mygym.runs.schedule_callback import set_value
 from mygym.runs.weights import load_weights
 
 
@@ -44,7 +45,7 @@ class AnswerCallback(BaseCallback):
         while True:
             command, data = pickle.loads(self.commands.recv_bytes())  # noqa: S301  (from the main process)
             if command == "rollout":
-                self._synchronize(*data)
+                self._synchronize(**data)
                 return
             if command == "load":
                 self._load_state(data)
@@ -53,9 +54,18 @@ class AnswerCallback(BaseCallback):
     def _send(self, kind: str, answer: Any = None) -> None:
         self.commands.send_bytes(pickle.dumps((kind, answer), pickle.HIGHEST_PROTOCOL))
 
-    def _synchronize(self, arrays: Mapping[str, Any], normalizer: Mapping[str, Any] | None) -> None:
-        """Load the weights and the normaliser of the main process."""
-        load_weights(self.model, {name: torch.from_numpy(array) for name, array in arrays.items()})
+    def _synchronize(
+        self,
+        steps: int,
+        values: Mapping[str, float],
+        weights: Mapping[str, Any],
+        normalizer: Mapping[str, Any] | None,
+    ) -> None:
+        """Set env steps, hyperparameters, weights and normaliser to those of the main process."""
+        self.model.num_timesteps = steps
+        for name, value in values.items():
+            set_value(self.model, name, value)
+        load_weights(self.model, {name: torch.from_numpy(array) for name, array in weights.items()})
         wrapper = unwrap_vec_normalize(self.training_env)
         if wrapper is not None and normalizer is not None:
             load_normalizer_state(wrapper, normalizer)

@@ -9,13 +9,13 @@ class StepCountCallback(BaseCallback):
     """Adds the env steps of the other processes to those of this process; it must be the first callback.
 
     Args:
-        workers: Number of processes.
+        count: Number of processes.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__()
-        self.workers = workers
+        self.count = count
 
     def _on_step(self) -> bool:
-        self.model.num_timesteps += (self.workers - 1) * self.training_env.num_envs
+        self.model.num_timesteps += (self.count - 1) * self.training_env.num_envs
         return True

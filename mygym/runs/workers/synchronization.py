@@ -7,6 +7,7 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
+from mygym.config.schedulable import may_be_scheduled
 from mygym.runs.policy import normalizer_of
 from mygym.runs.weights import weights
 from mygym.runs.workers.gradient_mean import average_gradients
@@ -14,7 +15,7 @@ from mygym.runs.workers.training_workers import TrainingWorkers
 
 
 class SynchronizeCallback(BaseCallback):
-    """Lets the other processes begin each rollout, with the weights of this process; it must be the last callback.
+    """Lets the other processes begin each rollout in the state of this process; it must be the last callback.
 
     Its state is that of the other processes.
 
@@ -25,16 +26,23 @@ class SynchronizeCallback(BaseCallback):
     def __init__(self, workers: TrainingWorkers) -> None:
         super().__init__()
         self.workers = workers
-        self.averages = False
+        self.has_hooks = False
         """Whether the optimisers average gradients already."""
 
     def _init_callback(self) -> None:
-        if not self.averages:
-            self.averages = True
+        if not self.has_hooks:
+            self.has_hooks = True
             average_gradients(self.model, self.workers.exchange)
 
     def _on_rollout_start(self) -> None:
-        self.workers.begin_rollout(weights(self.model), normalizer_of(self.training_env))
+        model = self.model
+        held = {name: vars(model).get(name) for name in may_be_scheduled(type(model))}
+        self.workers.begin_rollout(
+            steps=model.num_timesteps,
+            values={name: value for name, value in held.items() if isinstance(value, int | float)},
+            weights={name: tensor.cpu().numpy() for name, tensor in weights(model).items()},
+            normalizer=normalizer_of(self.training_env),
+        )
 
     def _on_step(self) -> bool:
         return True

@@ -11,6 +11,7 @@ import contextlib
 import multiprocessing
 import pickle
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -24,41 +25,57 @@ from mygym.runs.planning.plan import RunPlan
 from mygym.runs.vec_envs.worker_process import GRACE, UNGUARDED, signals_blocked
 from mygym.runs.workers.worker_training import train_share
 
+PATIENCE = 600.0
+"""Time limit for a message of a process, s: its rollouts may take minutes, and its start on a busy machine as well."""
+
 
 class TrainingWorkers:
     """The other processes; they start at once, and build environments and model at the same time as this process.
 
     Args:
         plan: The plan of the run; `workers` in its config is at least 2.
+        resumed: Whether the run continues from a checkpoint.
 
     Raises:
         ConfigError: The main script starts the processes without `if __name__ == "__main__":`.
     """
 
-    def __init__(self, plan: RunPlan) -> None:
+    def __init__(self, plan: RunPlan, resumed: bool = False) -> None:
         if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the main script
             sys.exit(UNGUARDED)
         self.count = plan.config.workers
         self._processes: list[_Process] = []
-        with signals_blocked():
-            for index in range(1, self.count):
-                self._processes.append(_Process(plan, index))
+        try:
+            with signals_blocked():
+                for index in range(1, self.count):
+                    self._processes.append(_Process(plan, index, resumed))
+        except BaseException:
+            self.close()
+            raise
 
-    def begin_rollout(self, weights: Mapping[str, Any], normalizer: Mapping[str, Any] | None) -> None:
+    def begin_rollout(
+        self,
+        steps: int,
+        values: Mapping[str, float],
+        weights: Mapping[str, NDArray[Any]],
+        normalizer: Mapping[str, Any] | None,
+    ) -> None:
         """Let each process collect a rollout, and train with it.
 
         Args:
+            steps: Env steps so far.
+            values: Hyperparameters that may change during training.
             weights: Weights of the policy by name.
             normalizer: Running figures of the normaliser; None: observations are not normalised.
 
         Raises:
             MygymError: A process has failed.
         """
-        arrays = {name: tensor.cpu().numpy() for name, tensor in weights.items()}
+        data = {"steps": steps, "values": values, "weights": weights, "normalizer": normalizer}
         for process in self._processes:
             process.wait_until_ready()
         for process in self._processes:
-            process.send("rollout", (arrays, normalizer))
+            process.send("rollout", data)
 
     def exchange(self, gradients: NDArray[Any]) -> NDArray[Any]:
         """Return the mean of the gradients of all processes, and send it to them.
@@ -78,7 +95,7 @@ class TrainingWorkers:
         return total
 
     def end_learning(self) -> None:
-        """Let the processes end their training, also in the middle of a rollout; they keep their state."""
+        """Let the processes end their training at their next gradient step; they keep their state."""
         for process in self._processes:
             process.exchanges.close()
 
@@ -100,39 +117,41 @@ class TrainingWorkers:
             process.ask("load", state)
 
     def close(self) -> None:
-        """End the processes, and kill those that do not end."""
+        """End the processes, and kill those that have not ended after `GRACE`."""
         for process in self._processes:
             process.close_pipes()
+        deadline = time.monotonic() + GRACE
         for process in self._processes:
-            process.stop()
+            process.stop(max(0.0, deadline - time.monotonic()))
         self._processes.clear()
 
 
 @contextlib.contextmanager
-def training_workers(plan: RunPlan) -> Iterator[TrainingWorkers | None]:
+def training_workers(plan: RunPlan, resumed: bool = False) -> Iterator[TrainingWorkers | None]:
     """Start the other processes of a run, and end them; None if the config has a single worker.
 
     Args:
         plan: The plan of the run.
+        resumed: Whether the run continues from a checkpoint.
     """
     if plan.config.workers == 1:
         yield None
         return
-    with contextlib.closing(TrainingWorkers(plan)) as workers:
+    with contextlib.closing(TrainingWorkers(plan, resumed)) as workers:
         yield workers
 
 
 class _Process:
     """A process, its pipe for commands and its pipe for gradients."""
 
-    def __init__(self, plan: RunPlan, index: int) -> None:
+    def __init__(self, plan: RunPlan, index: int, resumed: bool) -> None:
         context = multiprocessing.get_context("spawn")
         self.count = plan.config.workers
         self.name = f"training worker {index + 1} of {self.count}"
         self.commands, other_commands = context.Pipe()
         self.exchanges, other_exchanges = context.Pipe()
         self._is_ready = False
-        arguments = (plan.resolved.values(), index, other_commands, other_exchanges, user_modules.excluded)
+        arguments = (plan.resolved.values(), index, resumed, other_commands, other_exchanges, user_modules.excluded)
         self.process = context.Process(target=train_share, args=arguments, daemon=True)
         self.process.start()
         other_commands.close()
@@ -156,7 +175,7 @@ class _Process:
         """Wait until the process waits for commands."""
         if self._is_ready:
             return
-        if not self.exchanges.closed and self.exchanges in wait([self.commands, self.exchanges]):
+        if not self.exchanges.closed and self.exchanges in self._readable():
             self._read(self.exchanges)
             raise self._out_of_step("more")
         self._answer("ready")
@@ -164,10 +183,25 @@ class _Process:
 
     def gradients(self, like: NDArray[Any]) -> NDArray[Any]:
         """Return the gradients of the process, an array with the shape and type of `like`."""
-        if self.exchanges not in wait([self.commands, self.exchanges]):
+        if self.exchanges not in self._readable():
             self._answer("ready")
             raise self._out_of_step("fewer")
-        return np.frombuffer(self._read(self.exchanges), dtype=like.dtype).reshape(like.shape)
+        gradients = np.frombuffer(self._read(self.exchanges), dtype=like.dtype)
+        if gradients.shape != like.shape:
+            why = "; with several workers, the parameters with a gradient must not depend on the data"
+            raise RunError(f"{self.name} has {gradients.size} gradients, and the main process {like.size}{why}")
+        return gradients
+
+    def _readable(self) -> list[Any]:
+        """Return the pipes with a message, or with an end.
+
+        Raises:
+            RunError: The process has sent nothing for `PATIENCE`.
+        """
+        readable = wait([self.commands, self.exchanges], PATIENCE)
+        if not readable:
+            raise RunError(f"{self.name} has not answered for {PATIENCE:g} s")
+        return readable
 
     def send_mean(self, gradients: NDArray[Any]) -> None:
         """Send the mean gradients of all processes."""
@@ -222,9 +256,9 @@ class _Process:
         self.commands.close()
         self.exchanges.close()
 
-    def stop(self) -> None:
-        """Wait for the end of the process; kill it if it does not end."""
-        self.process.join(GRACE)
+    def stop(self, patience: float) -> None:
+        """Wait for the end of the process; kill it if it does not end within `patience` s."""
+        self.process.join(patience)
         self.process.kill()
         self.process.join(GRACE)
         with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill

@@ -23,6 +23,7 @@ from mygym.runs.vec_envs.worker_main import picklable_error
 def train_share(
     values: Mapping[str, Any],
     index: int,
+    resumed: bool,
     commands: Connection,
     exchanges: Connection,
     excluded: frozenset[Path],
@@ -32,6 +33,7 @@ def train_share(
     Args:
         values: The complete config.
         index: Number of the process; the main process is 0.
+        resumed: Whether the run continues from a checkpoint.
         commands: Commands of the main process, and answers.
         exchanges: Gradients of this process, and their means of all processes.
         excluded: Folders from which no user's module is imported.
@@ -42,7 +44,7 @@ def train_share(
     with contextlib.suppress(EOFError, ConnectionError), commands:
         try:
             user_files.import_modules(values["imports"])
-            _train(values, index, commands, exchanges)
+            _train(values, index, resumed, commands, exchanges)
         except (EOFError, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001  (the main process raises it)
@@ -50,7 +52,7 @@ def train_share(
             commands.send_bytes(pickle.dumps(("error", picklable_error(error, name))))
 
 
-def _train(values: Mapping[str, Any], index: int, commands: Connection, exchanges: Connection) -> None:
+def _train(values: Mapping[str, Any], index: int, resumed: bool, commands: Connection, exchanges: Connection) -> None:
     """Build environments and model, train, and answer commands."""
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.utils import set_random_seed
@@ -70,13 +72,13 @@ def _train(values: Mapping[str, Any], index: int, commands: Connection, exchange
     env = make_vec_env(plan)
     with contextlib.closing(env):
         model = build_model(plan, env)
-        load_pretrained(plan, model, env, resumed=True)  # freezes layers; the weights come with the first rollout
-        seed = config.seed + index  # for the exploration of this process
+        load_pretrained(plan, model, env, resumed)
+        seed = int(np.random.SeedSequence([config.seed, index]).generate_state(1)[0])  # of exploration
         set_random_seed(seed)
         model.action_space.seed(seed)
         env.seed(episode_seeds(config.seed, TRAINING, 1)[0] + index * env.num_envs)
         model.set_logger(Logger(None, []))
-        average_gradients(model, partial(_exchange, exchanges))
+        average_gradients(model, partial(_mean_of_processes, exchanges))
         answers = AnswerCallback(commands)
         schedules = ScheduleCallback(schedules_of(plan), config.steps)
         with contextlib.suppress(LearningEnded):
@@ -88,7 +90,7 @@ class LearningEnded(Exception):  # noqa: N818  (no error)
     """Raised when the main process has ended the training, perhaps in the middle of a rollout."""
 
 
-def _exchange(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any]:
+def _mean_of_processes(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any]:
     """Send gradients, `(n,)`, to the main process; return the mean of all processes.
 
     Raises:

@@ -104,25 +104,60 @@ def test_other_runs_resume_to_the_same_weights(settings: dict[str, Any], tmp_pat
     assert_same_weights(mygym.train({"steps": settings["steps"]}, resume=half.path), mygym.train(settings))
 
 
-def test_every_process_has_the_same_weights_and_different_episodes(whole: Result) -> None:
-    """Each process has stored its state after the last gradient step."""
-    checkpoint = Checkpoints(whole.path, keep=1).newest(pytest.fail)
+def states(result: Result) -> tuple[Any, Any]:
+    """Return the states of the main process and of the other process in the newest checkpoint."""
+    checkpoint = Checkpoints(result.path, keep=1).newest(pytest.fail)
     assert checkpoint is not None
     (other,) = checkpoint.state["callbacks"]["workers"]["processes"]
-    for name, tensor in checkpoint.state["algorithm"]["parameters"]["policy"].items():
-        assert torch.equal(tensor, other["algorithm"]["parameters"]["policy"][name]), name
-    first, second = (state["env"]["batch"]["observations"]["achieved_goal"] for state in (checkpoint.state, other))
+    return checkpoint.state, other
+
+
+def assert_same_parameters(result: Result) -> None:
+    first, second = (state["algorithm"]["parameters"] for state in states(result))
+    for name, tensor in first["policy"].items():
+        assert torch.equal(tensor, second["policy"][name]), name
+    moments = [parameters["policy.optimizer"]["state"] for parameters in (first, second)]
+    assert moments[0].keys() == moments[1].keys()
+    for index, values in moments[0].items():
+        for name, tensor in values.items():
+            assert torch.equal(tensor, moments[1][index][name]), name
+
+
+def test_every_process_has_the_same_weights_and_different_episodes(whole: Result) -> None:
+    """Each process has stored its state after the last gradient step."""
+    assert_same_parameters(whole)
+    first, second = (state["env"]["batch"]["observations"]["achieved_goal"] for state in states(whole))
     assert first.shape == second.shape == (8, 3)
     assert not (first[:, None] == second).all(axis=2).any()
 
 
 @pytest.mark.slow
+def test_every_process_starts_from_the_pretrained_model(tmp_path: Path, whole: Result) -> None:
+    pretrained = {"path": str(whole.path), "load": ["policy", "critics", "normalizer", "optimizer"]}
+    result = mygym.train(SMALL | {"logdir": str(tmp_path), "steps": 512, "pretrained": pretrained})
+    assert_same_parameters(result)
+    state = states(result)[1]["algorithm"]["parameters"]["policy.optimizer"]["state"][0]
+    updates = (1024 + 512) // 64 * 4  # minibatches of both runs, epochs
+    assert int(state["step"]) == updates
+
+
+@pytest.mark.slow
+def test_every_process_has_the_hyperparameters_that_a_callback_sets(tmp_path: Path) -> None:
+    def change(self: Observer) -> None:
+        self.model.ent_coef = 0.5 if self.num_timesteps > 300 else 0.0
+
+    result = mygym.train(SMALL | {"logdir": str(tmp_path), "steps": 512}, callbacks=Observer(change))
+    assert [state["algorithm"]["attributes"]["ent_coef"] for state in states(result)] == [0.5, 0.5]
+    assert_same_parameters(result)
+
+
+@pytest.mark.slow
 def test_a_callback_may_end_the_training_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
-    """The other process ends without a gradient step that only it takes; the run can be extended."""
-    observer = Observer(lambda self: self.num_timesteps < 640)  # a rollout has 128 env steps
+    """The other process has taken more env steps, and ends without a gradient step; the run can be extended."""
+    observer = Observer(lambda self: self.num_timesteps < 600)  # a rollout has 128 env steps
     ended = mygym.train(SMALL | {"logdir": str(tmp_path)}, callbacks=observer)
-    assert ended.steps == 640
-    assert mygym.train({"steps": 1280}, resume=ended.path).steps >= 1280
+    assert ended.steps == 608
+    assert mygym.train({"steps": 1250}, resume=ended.path).steps == 1248 + 128
 
 
 FAILING = '''
