@@ -69,6 +69,9 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
         if stage.count is not None:
             count = stage.count(context)
         next_stage = index + xp.astype(complete, progress.stage.dtype)
+        if stage.returns is not None:
+            before = max(index - 1, task.sequence.firsts[task.stage_bindings[index].subtask])
+            next_stage = xp.where(stage.returns(context) & ~complete, before, next_stage)
     else:
         next_stage = xp.full_like(progress.stage, index)
     for name, giver in task.sequence.kept[index]:  # latest giver first, so that the earliest loss wins

@@ -39,6 +39,8 @@ class Stage:
     """`(N,)` bool: additional condition of completion; None: the predicates in `gives` are sufficient."""
     count: Callable[[StageContext], Array] | None = None
     """`(N,)` int: `context.count` after this control step, such as points passed; None: the stage counts nothing."""
+    returns: Condition | None = None
+    """`(N,)` bool: the stage before begins again, although no predicate is lost; None: never."""
     waypoint: Callable[[StageContext], Array] | None = None
     """`(N, 3)` m: where the object should be at this moment, on the way to the goal; None: at the goal."""
     weight: float = 1.0

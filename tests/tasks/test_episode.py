@@ -47,7 +47,11 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
         return stage
     active, active_context = task.sequence.stages[stage], context(stage)
     complete = all(task.sequence.predicates[name].begins(active_context)[0] for name in active.gives)
-    return stage + (complete and (active.complete is None or bool(active.complete(active_context)[0])))
+    if complete and (active.complete is None or bool(active.complete(active_context)[0])):
+        return stage + 1
+    returns = active.returns is not None and bool(active.returns(active_context)[0])
+    same_subtask = stage > 0 and task.stage_bindings[stage - 1].subtask == task.stage_bindings[stage].subtask
+    return stage - (returns and same_subtask)
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)

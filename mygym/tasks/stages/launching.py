@@ -183,6 +183,15 @@ def _flies_near_goal(context: StageContext) -> Array:
     return _flies_to_goal(context, NEAR_GOAL)
 
 
+def _lies(context: StageContext) -> Array:
+    """Return whether the object is neither in the hand nor in flight: it has to be grasped again."""
+    return _is_low(context) & ~context.finger_contact.any(-1)
+
+
+def _is_low(context: StageContext) -> Array:
+    return context.object_position[:, 2] < context.start_object_position[:, 2] + FLYING
+
+
 def _throw_potential(context: StageContext) -> Array:
     """`(N,)`: progress to the goal of the nearest point of the object's flight.
 
@@ -193,8 +202,8 @@ def _throw_potential(context: StageContext) -> Array:
     progress = travel_progress(_miss(context), context.thresholds.tolerance)
     close = closeness(distance(context.ee_position, context.target), 0.1)
     lying = LYING * progress * (1.0 - APART + APART * close)
-    is_low = context.object_position[:, 2] < context.start_object_position[:, 2] + FLYING
-    return xp.where(context.finger_contact.any(-1), HELD * progress, xp.where(is_low, lying, progress))
+    in_flight = xp.where(_is_low(context), lying, progress)
+    return xp.where(context.finger_contact.any(-1), HELD * progress, in_flight)
 
 
 def _throw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -240,7 +249,8 @@ SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so th
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
               ends=("near", "placed"), complete=_flies_to_goal, count=_steps_of_swing, weight=CARRYING,
               needs_gripper=True)  # fmt: skip
-TOSS = replace(THROW, name="toss", phrase="toss {object} {goal}", complete=_flies_near_goal)
+TOSS = replace(THROW, name="toss", phrase="toss {object} {goal}", complete=_flies_near_goal,
+               returns=_lies)  # fmt: skip
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", _rest_potential,
                _follow_through, complete=_lies_untouched)  # fmt: skip
 STRIKE = Stage("strike", "", ("launched",), ("struck", "hit"), "let {object} hit it", _rest_potential, _follow_through,

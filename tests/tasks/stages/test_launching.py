@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -215,3 +216,19 @@ def test_a_throw_pays_most_in_flight_then_in_the_hand_then_on_the_table() -> Non
     potentials = [float(THROW.potential(context)[0]) for context in contexts]
     assert potentials == sorted(potentials, reverse=True)
     assert len({round(value, 3) for value in potentials}) == len(potentials)
+
+
+@pytest.mark.parametrize(("task", "stage"), [("throw", 1), ("hit_board", 2)])
+def test_a_ball_that_falls_out_of_the_hand_has_to_be_grasped_again(task: str, stage: int) -> None:
+    """In `toss` of the task `throw`; the stage `throw` of `hit_board` stays active. Then the expert solves the task."""
+    with closing(RobotEnv(task=task, task_params={"stages_done": 2.0})) as env:
+        env.reset(seed=0)
+        opens = np.array([0.0, 0.0, 0.0, 1.0], dtype=np.float32)
+        stages = [env.step(opens)[4]["stage"] for _ in range(20)]
+        assert stages[0] in (stage, 2)
+        assert stages[-1] == stage
+        if task == "throw":
+            info: dict[str, Any] = {}
+            while not info.get("is_success") and env.elapsed_steps < 200:
+                info = env.step(env.expert_action())[4]
+            assert info["is_success"]
