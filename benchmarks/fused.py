@@ -29,7 +29,6 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
-from mygym.runs.workers.step_count import StepCountCallback
 from mygym.runs.workers.synchronization import SynchronizeCallback
 from mygym.runs.workers.training_workers import training_workers
 
@@ -88,25 +87,25 @@ def measure_trainers(task: str, envs: int) -> dict[str, float]:
     """Return the median env steps per second of each trainer, that of Stable-Baselines3 first."""
     with ExitStack() as stack:
         models: dict[str, Any] = {}
-        of_workers: dict[str, list[BaseCallback]] = {}
+        callbacks: dict[str, list[BaseCallback]] = {}
+        clock = RolloutClock()
         for name, choice in TRAINERS.items():
             plan = make_plan({"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, **choice})
             workers = stack.enter_context(training_workers(plan))
-            of_workers[name] = [StepCountCallback(workers.count), SynchronizeCallback(workers)] if workers else []
+            callbacks[name] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
             models[name] = build_model(plan, make_vec_env(plan, stack))
         speeds: dict[str, list[float]] = {name: [] for name in models}
         for _ in range(TIMES):
             for name, model in models.items():
                 torch.set_num_threads(TRAINERS[name].get("threads", 1))
-                speeds[name].append(trained_steps_per_second(model, model.n_steps * envs, of_workers[name]))
+                speeds[name].append(trained_steps_per_second(model, model.n_steps * envs, clock, callbacks[name]))
         return {name: float(np.median(values)) for name, values in speeds.items()}
 
 
 class RolloutClock(BaseCallback):
-    """Times at which rollouts begin."""
+    """Times at which rollouts of a training begin."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def _on_training_start(self) -> None:
         self.times: list[float] = []
 
     def _on_rollout_start(self) -> None:
@@ -116,10 +115,16 @@ class RolloutClock(BaseCallback):
         return True
 
 
-def trained_steps_per_second(model: Any, rollout: int, callbacks: list[BaseCallback]) -> float:
-    """Return the env steps per second of a training with rollouts of `rollout` env steps."""
-    clock = RolloutClock()
-    model.learn(rollout * ROLLOUTS, callback=[*callbacks, clock])
+def trained_steps_per_second(model: Any, rollout: int, clock: RolloutClock, callbacks: list[BaseCallback]) -> float:
+    """Return the env steps per second of a training.
+
+    Args:
+        model: The algorithm.
+        rollout: Env steps of a rollout.
+        clock: It is among `callbacks`.
+        callbacks: All callbacks of the training.
+    """
+    model.learn(rollout * ROLLOUTS, callback=callbacks)
     return float(rollout / np.median(np.diff(clock.times)[1:]))
 
 

@@ -34,7 +34,6 @@ from mygym.runs.run_state import RunState
 from mygym.runs.stop_request import StopRequest
 from mygym.runs.strategy_callback import StrategyCallback
 from mygym.runs.user_callbacks import UserCallbacks
-from mygym.runs.workers.step_count import StepCountCallback
 from mygym.runs.workers.synchronization import SynchronizeCallback
 from mygym.runs.workers.training_workers import TrainingWorkers
 
@@ -99,7 +98,6 @@ class Session:
             "strategies": self.strategies,
             "user": self.user,
         }
-        self.workers = workers
         self.synchronization = SynchronizeCallback(workers) if workers else None
         if self.synchronization:
             stateful["workers"] = self.synchronization
@@ -168,12 +166,12 @@ class Session:
             self.state.check()
             resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
             callbacks = [
-                *([StepCountCallback(self.workers.count)] if self.workers else []),
                 *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
                 self.strategies,  # after checkpoints: a resumed run repeats the decisions of strategies and callbacks
                 *([self.user] if self.user.callbacks else []),
-                *([self.synchronization] if self.synchronization else []),
             ]
+            if self.synchronization:
+                callbacks = self.synchronization.around(callbacks)
             try:
                 with self.clock.measure_learning():
                     (self._trainer(callbacks) or partial(learn, callbacks))()
@@ -181,8 +179,8 @@ class Session:
                 pass
             finally:
                 self.result.steps = int(self.model.num_timesteps)
-                if self.workers:
-                    self.workers.end_learning()
+                if self.synchronization:
+                    self.synchronization.workers.end_learning()
             self._write_checkpoint(finished=True)
         if self.stop.received:
             raise KeyboardInterrupt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
@@ -11,6 +11,7 @@ from mygym.config.schedulable import may_be_scheduled
 from mygym.runs.policy import normalizer_of
 from mygym.runs.weights import weights
 from mygym.runs.workers.gradient_mean import average_gradients
+from mygym.runs.workers.step_count import StepCountCallback
 from mygym.runs.workers.training_workers import TrainingWorkers
 
 
@@ -28,6 +29,14 @@ class SynchronizeCallback(BaseCallback):
         self.workers = workers
         self.has_hooks = False
         """Whether the optimisers average gradients already."""
+
+    def around(self, callbacks: Sequence[BaseCallback]) -> list[BaseCallback]:
+        """Return callbacks, with a counter of the env steps of all processes before them, and with this one after them.
+
+        Args:
+            callbacks: The other callbacks of the run.
+        """
+        return [StepCountCallback(self.workers.count), *callbacks, self]
 
     def _init_callback(self) -> None:
         if not self.has_hooks:
