@@ -31,7 +31,7 @@ class SynchronizeCallback(BaseCallback):
         """Whether the optimisers average gradients already."""
 
     def around(self, callbacks: Sequence[BaseCallback]) -> list[BaseCallback]:
-        """Return callbacks, with a counter of the env steps of all processes before them, and with this one after them.
+        """Return callbacks between a counter of the env steps of all processes, and this callback.
 
         Args:
             callbacks: The other callbacks of the run.
