@@ -126,7 +126,7 @@ def assert_same_parameters(result: Result) -> None:
 def test_every_process_has_the_same_weights_and_different_episodes(whole: Result) -> None:
     """Each process has stored its state after the last gradient step."""
     assert_same_parameters(whole)
-    first, second = (state["env"]["batch"]["observations"]["achieved_goal"] for state in states(whole))
+    first, second = (state["env"]["batch"]["observations"]["desired_goal"] for state in states(whole))
     assert first.shape == second.shape == (8, 3)
     assert not (first[:, None] == second).all(axis=2).any()
 
