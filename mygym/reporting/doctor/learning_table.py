@@ -38,7 +38,7 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
     "place_on_step": {"dagger": 5_200, "ppo": 601_088},
     "insert": {"dagger": 10_000, "ppo": 850_944},
     "hit_board": {"dagger": 5_200, "ppo": 751_616, "sac": 480_000},
-    "throw": {"dagger": 10_000, "ppo": 1_300_480},
+    "throw": {"dagger": 10_000, "ppo": 1_326_080},
     "stack": {"dagger": 5_200, "ppo": 1_076_224},
     "slide": {"dagger": 5_200},
     "maze": {"dagger": 10_000},
