@@ -86,6 +86,7 @@ def test_the_same_seed_gives_the_same_run(whole: Result, tmp_path: Path) -> None
     assert any(not torch.equal(value, weights(alone)[name]) for name, value in weights(whole).items())
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path, whole: Result) -> None:
     half = mygym.train(SMALL | {"logdir": str(tmp_path), "steps": 512})
     resumed = mygym.train({"steps": 1024}, resume=half.path)
