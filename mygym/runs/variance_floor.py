@@ -47,8 +47,8 @@ class FlooredMeanStd(RunningMeanStd):
 class FlooredNormalize(VecNormalize):
     """`VecNormalize` of observations with a floor of the variance; normalises all last observations of a step at once.
 
-    `VecNormalize` does so for each episode that ends: `ppo` makes 0.92 times as many env steps per second, with 2,048
-    environments of `reach`.
+    `VecNormalize` normalises them episode by episode; with it, `ppo` makes 0.92 times as many env steps per second
+    (`reach`, 2,048 environments).
 
     Args:
         env: Environments of the fused engine.

@@ -91,15 +91,7 @@ class WorkerProcess:
 
     def death(self) -> MygymError:
         """Return the error of a dead process."""
-        self.process.join(1.0)
-        code = self.process.exitcode
-        if code == UNGUARDED:
-            script = getattr(sys.modules["__main__"], "__file__", "the main script")
-            why = f"has each worker process import {script}, which would start workers again"
-            allowed = '0, or a script whose calls stand under `if __name__ == "__main__":`'
-            return ConfigError(bad_value("subprocesses", True, allowed, why))
-        how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
-        return RunError(f"the process of {self.name} died ({how})")
+        return death_of(self.process, f"the process of {self.name}", "subprocesses", True, "0")
 
     def stop(self) -> None:
         """Kill the process and close the pipe."""
@@ -109,6 +101,27 @@ class WorkerProcess:
         with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
             self.process.close()
         self.process = None
+
+
+def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> MygymError:
+    """Return the error of a dead process.
+
+    Args:
+        process: The process.
+        name: Its name in the message.
+        key: Config key that has started it.
+        value: Value of the key.
+        alone: Value of the key that starts no process.
+    """
+    process.join(1.0)
+    code = process.exitcode
+    if code == UNGUARDED:
+        script = getattr(sys.modules["__main__"], "__file__", "the main script")
+        why = f"has each worker process import {script}, which would start workers again"
+        allowed = f'{alone}, or a script whose calls stand under `if __name__ == "__main__":`'
+        return ConfigError(bad_value(key, value, allowed, why))
+    how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
+    return RunError(f"{name} died ({how})")
 
 
 def end_workers(workers: list[WorkerProcess]) -> None:

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.errors import ConfigError, MygymError, RunError, bad_value
+from mygym.errors import MygymError, RunError
 from mygym.registry.user_files import user_modules
 from mygym.runs.planning.plan import RunPlan
-from mygym.runs.vec_envs.worker_process import GRACE, UNGUARDED, signals_blocked
+from mygym.runs.vec_envs.worker_process import GRACE, UNGUARDED, death_of, signals_blocked
 from mygym.runs.workers.worker_training import train_share
 
 PATIENCE = 600.0
@@ -241,15 +241,7 @@ class _Process:
         )
 
     def _death(self) -> MygymError:
-        self.process.join(GRACE)
-        code = self.process.exitcode
-        if code == UNGUARDED:
-            script = getattr(sys.modules["__main__"], "__file__", "the main script")
-            why = f"has each training worker import {script}, which would start workers again"
-            allowed = '1, or a script whose calls stand under `if __name__ == "__main__":`'
-            return ConfigError(bad_value("workers", self.count, allowed, why))
-        how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
-        return RunError(f"{self.name} died ({how})")
+        return death_of(self.process, self.name, "workers", self.count, "1")
 
     def close_pipes(self) -> None:
         """Close the pipes, which ends the process."""

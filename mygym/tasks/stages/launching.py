@@ -202,8 +202,8 @@ def _throw_potential(context: StageContext) -> Array:
     progress = travel_progress(_miss(context), context.thresholds.tolerance)
     close = closeness(distance(context.ee_position, context.target), 0.1)
     lying = LYING * progress * (1.0 - APART + APART * close)
-    in_flight = xp.where(_is_low(context), lying, progress)
-    return xp.where(context.finger_contact.any(-1), HELD * progress, in_flight)
+    released = xp.where(_is_low(context), lying, progress)
+    return xp.where(context.finger_contact.any(-1), HELD * progress, released)
 
 
 def _throw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
