@@ -5,6 +5,7 @@ networks            activations, optimisers and feature extractors
 stable_baselines    algorithms of Stable-Baselines3
 contrib             algorithms of sb3-contrib
 sbx                 algorithms of SBX, in JAX
+sbx_ppo             PPO of SBX with fewer calls
 ddqn                double Q-learning
 ppo_runner          PPO as a runner
 cem                 cross-entropy method as a runner

@@ -439,7 +439,7 @@ BUILT_IN = (
     Algorithm(
         "ppo",
         "jax",
-        "mygym.algos.sbx:PPO",
+        "mygym.algos.sbx_ppo:PPO",
         policy="MlpPolicy",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,

@@ -73,13 +73,6 @@ def _hyperparams(state: Any) -> dict[str, Any] | None:
     return getattr(getattr(state, "opt_state", None), "hyperparams", None)
 
 
-class PPO(Stateful, sbx.PPO):
-    """Proximal policy optimisation (Schulman et al., 2017); the value function is not clipped."""
-
-    def __init__(self, policy: Any, env: Any, clip_range_vf: None = None, **kwargs: Any) -> None:
-        super().__init__(policy, env, clip_range_vf=clip_range_vf, **kwargs)
-
-
 class SAC(ScheduledLearningRate, Stateful, sbx.SAC):
     """Soft actor-critic (Haarnoja et al., 2018)."""
 

@@ -1,0 +1,160 @@
+"""PPO of SBX in JAX, with a compiled call for each epoch of an update, and one for all truncated episodes of a step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.utils import explained_variance
+
+from mygym.runs.checkpoints.algorithm_state import Stateful
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions
+    import sbx
+    from sbx.ppo.policies import CnnPolicy
+
+
+class PPO(Stateful, sbx.PPO):
+    """Proximal policy optimisation (Schulman et al., 2017); the value function is not clipped."""
+
+    def __init__(self, policy: Any, env: Any, clip_range_vf: None = None, **kwargs: Any) -> None:
+        super().__init__(policy, env, clip_range_vf=clip_range_vf, **kwargs)
+
+    def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
+        """Collect a rollout; the values of the last states of truncated episodes are computed together."""
+        return super().collect_rollouts(env, _Bootstrap(callback, self), *args, **kwargs)  # type: ignore[arg-type]
+
+    def train(self) -> None:
+        """Update the networks with the rollout: the minibatches of an epoch are a single compiled call."""
+        if self.target_kl is not None:  # SBX adapts the learning rate after each minibatch
+            super().train()
+            return
+        policy: Any = self.policy
+        optimizers = [policy.actor_state.opt_state[1], policy.vf_state.opt_state[1]]
+        self._update_learning_rate(optimizers, jnp.float32(self.lr_schedule(self._current_progress_remaining)))
+        clip_range = self.clip_range_schedule(self._current_progress_remaining)
+        coefficients = {"clip_range": clip_range, "ent_coef": self.ent_coef, "vf_coef": self.vf_coef}
+        states = policy.actor_state, policy.vf_state
+        statistics: list[Mapping[str, Any]] = []
+        for _ in range(self.n_epochs):
+            for minibatches in self._minibatches():
+                states, figures = _train(
+                    states, minibatches, coefficients, self.normalize_advantage, isinstance(policy, CnnPolicy)
+                )
+                statistics.append(figures)
+        policy.actor_state, policy.vf_state = states
+        self._n_updates += self.n_epochs
+        for name in statistics[0]:
+            self.logger.record(f"train/{name}", float(np.concatenate([figures[name] for figures in statistics]).mean()))
+        buffer = self.rollout_buffer
+        self.logger.record(
+            "train/explained_variance", explained_variance(buffer.values.flatten(), buffer.returns.flatten())
+        )
+        if (log_std := policy.actor_state.params["params"].get("log_std")) is not None:
+            self.logger.record("train/std", float(np.exp(log_std).mean()))
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("train/clip_range", clip_range)
+
+    def _minibatches(self) -> list[dict[str, Any]]:
+        """Return the rollout in a random order as arrays `(minibatches, batch_size, …)`, and the rest likewise."""
+        (samples,) = self.rollout_buffer.get()
+        arrays = {
+            "observations": samples.observations.numpy(),
+            "actions": samples.actions.numpy(),
+            "advantages": samples.advantages.numpy(),
+            "returns": samples.returns.numpy(),
+            "old_log_prob": samples.old_log_prob.numpy(),
+        }
+        if not np.issubdtype(self.action_space.dtype, np.floating):
+            arrays["actions"] = arrays["actions"].ravel().astype(np.int32)
+        size = len(arrays["returns"])
+        whole = size - size % self.batch_size
+        return [
+            {name: array[begin:end].reshape(-1, length, *array.shape[1:]) for name, array in arrays.items()}
+            for begin, end, length in ((0, whole, self.batch_size), (whole, size, size - whole))
+            if begin < end
+        ]
+
+
+@partial(jax.jit, static_argnums=(3, 4))
+def _train(
+    states: tuple[Any, Any],
+    minibatches: Mapping[str, Any],
+    coefficients: Mapping[str, Any],
+    normalize_advantage: bool,
+    share_features_extractor: bool,
+) -> tuple[tuple[Any, Any], dict[str, Any]]:
+    """Return the states of actor and critic after an update with each minibatch, and the statistics of each."""
+
+    def update(states: tuple[Any, Any], minibatch: Mapping[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:
+        states, (loss, policy_loss, entropy_loss, value_loss, ratio) = sbx.PPO._one_update(
+            *states,
+            **minibatch,
+            **coefficients,
+            normalize_advantage=normalize_advantage,
+            share_features_extractor=share_features_extractor,
+        )
+        return states, {
+            "pg_loss": loss,
+            "policy_gradient_loss": policy_loss,
+            "entropy_loss": entropy_loss,
+            "value_loss": value_loss,
+            "approx_kl": jnp.mean(ratio - 1 - jnp.log(ratio)),
+            "clip_fraction": jnp.mean(jnp.abs(ratio - 1) > coefficients["clip_range"]),
+        }
+
+    return jax.lax.scan(update, states, minibatches)
+
+
+class _Bootstrap:
+    """Callback of a rollout that afterwards adds the value of the last state to the reward of each truncated step.
+
+    SBX computes these values one by one, without compiling; it finds no truncated step any more.
+
+    Args:
+        callback: The callback of the run.
+        model: The algorithm.
+    """
+
+    def __init__(self, callback: BaseCallback, model: PPO) -> None:
+        self.callback = callback
+        self.model = model
+        self.locals: dict[str, Any] = {}
+        self.on_rollout_start = callback.on_rollout_start
+        self.on_rollout_end = callback.on_rollout_end
+
+    def update_locals(self, values: dict[str, Any]) -> None:
+        """Store the variables of the rollout."""
+        self.locals = values
+        self.callback.update_locals(values)
+
+    def on_step(self) -> bool:
+        """Call the callback, then add the values to the rewards; return whether the rollout continues."""
+        if not self.callback.on_step():
+            return False
+        infos = self.locals["infos"]
+        truncated = [
+            index for index in np.flatnonzero(self.locals["dones"]) if infos[index].get("TimeLimit.truncated", False)
+        ]
+        if truncated:
+            policy: Any = self.model.policy
+            last = np.zeros_like(self.locals["new_obs"])  # of all environments, so that it compiles once
+            for index in truncated:
+                last[index] = infos[index]["terminal_observation"]
+                infos[index]["TimeLimit.truncated"] = False
+            values = np.asarray(_values(policy.vf_state, policy.prepare_obs(last)[0])).ravel()
+            self.locals["rewards"][truncated] += self.model.gamma * values[truncated]
+        return True
+
+
+@jax.jit
+def _values(critic: Any, observations: Any) -> Any:
+    """Return the values of observations, `(N, 1)`."""
+    return critic.apply_fn(critic.params, observations)

@@ -1,0 +1,68 @@
+"""PPO in JAX does the same as SBX's, with fewer calls."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
+from mygym.runs.planning.plan import make_plan
+
+pytest.importorskip("sbx")
+
+CONFIG: dict[str, Any] = {
+    "algo": "ppo",
+    "framework": "jax",
+    "engine": "fused",
+    "n_envs": 6,
+    "steps": 96,
+    "task_params": {"horizon": 5},
+    "normalize": False,
+    "algo_params": {"n_steps": 8, "n_epochs": 3, "learning_rate": 0.01, "policy_kwargs": {"net_arch": [8]}},
+}
+
+
+def trained(config: dict[str, Any], plain: bool) -> Any:
+    """Return a model after two rollouts, trained by SBX itself if `plain`."""
+    import sbx
+
+    with ExitStack() as stack:
+        plan = make_plan(config)
+        model = build_model(plan, make_vec_env(plan, stack))
+        if plain:
+            model.train = sbx.PPO.train.__get__(model)
+            model.collect_rollouts = sbx.PPO.collect_rollouts.__get__(model)
+        return model.learn(config["steps"])
+
+
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.parametrize(
+    ("batch_size", "more"),
+    [
+        (20, {}),  # 48 = 2 * 20 + 8
+        pytest.param(16, {"actions": {"discrete": 3, "combined": True}}, marks=pytest.mark.slow),
+        pytest.param(16, {"algo_params": {"target_kl": 0.01}}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_weights_are_those_of_sbx(batch_size: int, more: dict[str, Any]) -> None:
+    """Rollouts are longer than episodes, so rewards contain the values of the last states of truncated episodes."""
+    import jax
+
+    params = {**CONFIG["algo_params"], "batch_size": batch_size, **more.get("algo_params", {})}
+    config = {**CONFIG, **more, "algo_params": params}
+    compiled, plain = trained(config, plain=False), trained(config, plain=True)
+    first, last = (model.rollout_buffer.rewards for model in (compiled, plain))
+    np.testing.assert_allclose(first, last, rtol=1e-4)
+    for name in ("actor_state", "vf_state"):
+        left, right = (jax.tree.leaves(getattr(model.policy, name).params) for model in (compiled, plain))
+        assert left
+        for array, expected in zip(left, right, strict=True):
+            np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-5)
+    figures = [model.logger.name_to_value for model in (compiled, plain)]
+    assert figures[0].keys() == figures[1].keys()
+    for name in ("train/approx_kl", "train/clip_fraction"):
+        np.testing.assert_allclose(*(values[name] for values in figures), rtol=1e-2, atol=1e-4)
