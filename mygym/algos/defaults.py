@@ -441,7 +441,7 @@ BUILT_IN = (
         "jax",
         "mygym.algos.sbx_ppo:PPO",
         policy="MlpPolicy",
-        defaults=_PPO,
+        defaults={**_PPO, "policy_kwargs": {"ortho_init": True}},  # small first actions, as in PyTorch
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_PPO_SEVERAL_STAGES,
         task_defaults=_PPO_OF_TASKS,

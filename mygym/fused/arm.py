@@ -36,10 +36,10 @@ class BatchArm:
     """Attributes on which the next steps depend; the last axis is `N`."""
 
     def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
-        self.count, self._arrays, self._dt = count, arrays, model.controller.dt
+        self.count, self._arrays, self.dt = count, arrays, model.controller.dt
         self._kinematics = BatchKinematics(model.controller.chain, arrays)
         self.controller = BatchController(model.controller, self._kinematics, arrays)
-        self._motors = BatchMotors(model.motors, self._dt, arrays)
+        self._motors = BatchMotors(model.motors, self.dt, arrays)
         self._held = model.controller.chain.rotation
         self._home = arrays.floats(model.home)[:, None]
         home = self._kinematics.forward(self._home)
@@ -95,7 +95,7 @@ class BatchArm:
         if self.gain is not None:
             wanted = wanted * self.gain
         self.q, self.velocity = self._motors.drive(self.q, self.velocity, wanted)
-        self.time = self.time + self._dt
+        self.time = self.time + self.dt
         self._measure(self._kinematics.forward(self.q))
 
     def _measure(self, frames: Frames) -> None:

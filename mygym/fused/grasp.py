@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from mygym.fused.arrays import Arrays
-from mygym.fused.box import BatchBox
+from mygym.fused.box import GRAZE, BatchBox
 from mygym.fused.contact import TOUCHING
 from mygym.fused.gripper import BatchGripper
 from mygym.types import Array
@@ -73,7 +73,9 @@ class BatchGrasp:
         shape = gripper.model.shape
         across = max(self._box.half) + shape.radius
         between = (xp.abs(offset[0]) < across) & (xp.abs(offset[1]) < 0.5 * thickness)
-        between = between & (xp.abs(offset[2]) < self._box.rest_height + shape.tip) & (xp.abs(angle) < math.pi / 6)
+        between = (
+            between & (xp.abs(offset[2]) < self._box.rest_height + shape.tip - GRAZE) & (xp.abs(angle) < math.pi / 6)
+        )
         least = xp.where(self.held, self.thickness, xp.where(between, thickness, 0.0))
         gripper.width = xp.maximum(gripper.width, xp.clip(least - 2 * PRESS, 0.0, None))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mygym.fused.arm import ArmModel, BatchArm
 from mygym.fused.arrays import Arrays, to_numpy
-from mygym.fused.box import BatchBox, BoxModel
+from mygym.fused.box import GRAZE, BatchBox, BoxModel
 from mygym.fused.grasp import BatchGrasp
 from mygym.fused.gripper import BatchGripper, GripperModel
 from mygym.tasks.state import State
@@ -82,49 +82,60 @@ class BatchWorld:
             return
         gripper, grasp = self.gripper, self.grasp
         shape = gripper.model.shape
-        before, bottom_before = self._tips(), arm.ee_position[2] - shape.tip
-        floor = self._floor(bottom_before)
-        arm.step(action[:3], floor)
+        before, bottom_before = self._tips(arm.ee_position, gripper.width), arm.ee_position[2] - shape.tip
+        width_before = gripper.width
         if gripper.model.moves:
             gripper.drive(action[3])
+        floor = self._floor(bottom_before, width_before)
+        arm.step(action[:3], floor)
+        if gripper.model.moves:
             grasp.release(arm.ee_velocity)
             grasp.limit_width(arm.ee_position, arm.rotation)
         bottom = arm.ee_position[2] - shape.tip
-        ends = self._tips()
+        ends = self._tips(arm.ee_position, gripper.width)
         box.advance(~grasp.held, ends, before, self._arrays.xp.stack([bottom_before, bottom]), shape)
         if gripper.model.moves:
             grasp.carry(arm.ee_position, arm.rotation, arm.ee_velocity)
             grasp.catch(arm.ee_position, arm.rotation, arm.ee_velocity)
         self.pressed = arm.ee_position[2] < floor + 2 * LIFT
 
-    def _tips(self) -> tuple[Array, Array]:
-        """Return x, y of the tips of both fingers, m, each `(2, N)`."""
-        shape, xp, arm = self.gripper.model.shape, self._arrays.xp, self.arm
-        axis = arm.rotation[shape.axis]
-        away = 0.5 * self.gripper.width + shape.centre
+    def _tips(self, position: Array, width: Array) -> tuple[Array, Array]:
+        """Return x, y of the tips of both fingers, m, each `(2, N)`, for tool points `(3, N)` m and widths `(N,)` m."""
+        shape, xp = self.gripper.model.shape, self._arrays.xp
+        axis = self.arm.rotation[shape.axis]
+        away = 0.5 * width + shape.centre
         x, y = away * axis[0], away * axis[1]
-        return (
-            xp.stack([arm.ee_position[0] + x, arm.ee_position[0] - x]),
-            xp.stack([arm.ee_position[1] + y, arm.ee_position[1] - y]),
-        )
+        return xp.stack([position[0] + x, position[0] - x]), xp.stack([position[1] + y, position[1] - y])
 
-    def _floor(self, bottom: Array) -> Array:
+    def _floor(self, bottom: Array, width: Array) -> Array:
         """Return the least height `(N,)` m of the tool point where fingers come down on the box, else −1.
+
+        Fingers that close while they come down meet the box if they are too close when they reach its top, or when they
+        reach its sides. Fingers that are on top stay there until they are beside the box.
 
         Args:
             bottom: `(N,)` m: lowest point of the fingers.
+            width: `(N,)` m: width of the fingers before they move in this step.
         """
         xp, box, shape = self._arrays.xp, self.box, self.gripper.model.shape
         assert box is not None
         top = box.position[2] + box.rest_height
-        cosine, sine = xp.cos(box.yaw), xp.sin(box.yaw)
-        x, y = self._tips()
-        dx, dy = x - box.position[0], y - box.position[1]
-        room = 0.7 * shape.radius  # a ball slips off an edge
-        over = (xp.abs(cosine * dx + sine * dy) < box.half[0] + room) & (
-            xp.abs(cosine * dy - sine * dx) < box.half[1] + room
+        velocity, dt = self.arm.ee_velocity, self.arm.dt
+        way = xp.clip(-velocity[2] * dt, 1e-3, None)  # m down in this step, if the tool moves on as before
+        # Shares of the step until the fingers are as low as the top of the box, and until they are beside the box.
+        begin, end = (xp.clip((bottom - top + depth) / way, 0.0, 1.0) for depth in (0.0, GRAZE))
+        change = self.gripper.width - width
+        x, y = self._tips(
+            self.arm.ee_position + velocity * (begin * dt), width + xp.minimum(begin * change, end * change)
         )
-        on_top = (over[0] | over[1]) & (bottom > top - LIFT) & ~self.grasp.held
+        cosine, sine = xp.cos(box.yaw), xp.sin(box.yaw)
+        dx, dy = x - box.position[0], y - box.position[1]
+        beyond_x = xp.abs(cosine * dx + sine * dy) - box.half[0]
+        beyond_y = xp.abs(cosine * dy - sine * dx) - box.half[1]
+        beyond = xp.maximum(beyond_x, beyond_y)  # m of each finger beyond the edge
+        # A single ball slips off an edge, two balls on opposite edges do not.
+        over = (xp.min(beyond, axis=0) < 0.7 * shape.radius) | (xp.max(beyond, axis=0) < shape.radius)
+        on_top = over & ((bottom > top - LIFT) | self.pressed) & ~self.grasp.held
         return xp.where(on_top, top + shape.tip + LIFT, -1.0)
 
     def state(self) -> State:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mygym.checks import parity
 from mygym.checks.parity import compare_engines
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_support import check_supported
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.fused.arrays import to_numpy
 from mygym.fused.gripper import finger_shapes
@@ -40,6 +43,34 @@ def test_bullet_agrees_on_objects_and_grasps(robot: str) -> None:
     assert noisy.gate is not None
     assert noisy.grasps >= 6
     assert noisy.gate >= 0.8
+
+
+def test_fingers_that_close_on_top_of_a_box_hold_it_no_more_often_than_in_bullet() -> None:
+    """The tool stops above the box, then comes down at full speed; the fingers begin to close at several heights."""
+    arguments = {"task": "pick_and_place"}
+    starts = [height for height in np.linspace(0.05, 0.11, 7) for _ in range(2)]
+    envs = FusedEnvs(arguments, len(starts))
+    episodes, world = envs.episodes, envs.episodes.world
+    with closing(RobotEnv(**arguments)) as env:
+        recordings = [parity._played(env, number % 2, np.zeros((1, 4))) for number in range(len(starts))]
+        parity._begin(episodes, recordings)
+        taken, held = [], []
+        action = np.full((4, len(starts)), 0.2)
+        for step in range(46):
+            height = world.arm.ee_position[2]
+            offset = world.box.position - world.arm.ee_position
+            action[:2] = np.clip(8.0 * offset[:2], -0.5, 0.5)
+            action[2] = np.clip(8.0 * (0.11 - height), -0.5, 1.0) if step < 20 else 1.0 if step > 30 else -1.0
+            action[3] = np.where((step >= 20) & (height < starts), -1.0, action[3])
+            taken.append(action.copy())
+            episodes.step(episodes.arrays.floats(action))
+            held.append(np.array(world.grasp.held))
+        sequences = np.array(taken).transpose(2, 0, 1)
+        recordings = [parity._played(env, number % 2, sequence) for number, sequence in enumerate(sequences)]
+    in_engine = np.array(held)[-5:].all(axis=0)
+    in_bullet = np.array([recording.held[-5:].all() for recording in recordings])
+    assert 0.5 * len(starts) <= (in_engine & in_bullet).sum() < len(starts)
+    assert not (in_engine & ~in_bullet).any()
 
 
 def test_a_share_of_the_episodes_begins_in_hand() -> None:
