@@ -84,7 +84,7 @@ _PPO_OF_TASKS = {
         "steps": 1_000_000,
         "control": {"name": "ee_delta", "step": 0.03},
     },
-    "stack": {**_SMALL_STEPS, "task_params": {"starts": {"along_expert": 0.5}}},
+    "stack": {**_SMALL_STEPS, "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.0}}},
     "throw": {
         **_ALONG_EXPERT,
         "steps": 2_000_000,
