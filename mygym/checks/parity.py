@@ -1,7 +1,8 @@
 """Parity of the fused engine with Bullet: both get the same actions from the same starts.
 
 Compared are the tool points, the objects, the scripted expert's success in each, and the grasps: of the episodes in
-which the engine holds the object, the share in which Bullet holds it, too.
+which the engine holds the object, the share in which Bullet holds it, too, and the same for those grasps before which
+the object is at the same place in both.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ NOISE = 0.5
 
 HELD = 5
 """Control steps in a row for which the engine must hold the object to count as a grasp."""
+
+ALIKE = 0.005
+"""m between the objects of the engines before a grasp within which they are at the same place."""
 
 LIFTED = 0.03
 """m between tool point and object within which an object that the fingers press on is in Bullet's hand."""
@@ -59,6 +63,10 @@ class Parity:
     """Episodes in which the engine grasps the object; None for tasks without a grasp, and for other actions."""
     gate: float | None = None
     """Share of these in which Bullet grasps it under the same actions; None without a grasp."""
+    grasps_alike: int | None = None
+    """Grasps before which the object is within `ALIKE` of Bullet's; earlier contacts have not moved them apart."""
+    gate_alike: float | None = None
+    """Share of these in which Bullet grasps it; None without such a grasp."""
 
 
 @dataclass
@@ -108,12 +116,10 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
         expert = Parity("expert", *_figures(fused, recordings))
         kinds.append(replace(expert, success_pybullet=closed_loop[0], success_fused=closed_loop[1]))
         if fused.task.needs_gripper:
-            actions, held = _noisy_expert(fused, recordings, rng)
+            actions, held, objects = _noisy_expert(fused, recordings, rng)
             recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, actions, strict=True)]
-            grasps, agreed = _compare_grasps(held, recordings)
-            figures = _figures(fused, recordings)
-            noisy = Parity("noisy expert", *figures)
-            kinds.append(replace(noisy, grasps=grasps, gate=agreed / grasps if grasps else None))
+            noisy = Parity("noisy expert", *_figures(fused, recordings))
+            kinds.append(replace(noisy, **_compare_grasps(held, objects, recordings)))
     return tuple(kinds)
 
 
@@ -182,30 +188,46 @@ def _padded(action_sequences: list[FloatArray]) -> FloatArray:
 
 def _noisy_expert(
     fused: FusedEnvs, recordings: list[_Recording], rng: np.random.Generator
-) -> tuple[list[FloatArray], Array]:
-    """Return the noisy expert's actions `(steps, A)` in each episode of the engine; `(steps, N)` bool: it holds."""
+) -> tuple[list[FloatArray], Array, FloatArray]:
+    """Let the noisy expert act in the engine.
+
+    Returns:
+        Its actions `(steps, A)` in each episode; `(steps, N)` bool: the engine holds the object; `(steps, N, 3)` m: the
+        objects after each step.
+    """
     episodes = fused.episodes
+    box = episodes.world.box
+    assert box is not None
     _begin(episodes, recordings)
     scale = rng.uniform(0.0, NOISE, (len(recordings), 1))
-    taken, held = [], []
+    taken, held, objects = [], [], []
     for _ in range(STEPS):
         actions = np.asarray(episodes.expert_action().T, dtype=float)
         actions[:, :3] += scale * rng.uniform(-1.0, 1.0, actions[:, :3].shape)
         taken.append(np.clip(actions, -1.0, 1.0))
         episodes.step(episodes.arrays.floats(taken[-1].T))
         held.append(np.array(episodes.world.grasp.held))
-    return list(np.array(taken).transpose(1, 0, 2)), np.array(held)
+        objects.append(np.array(box.position.T))
+    return list(np.array(taken).transpose(1, 0, 2)), np.array(held), np.array(objects)
 
 
-def _compare_grasps(held: Array, recordings: list[_Recording]) -> tuple[int, int]:
-    """Return the episodes in which the engine grasps, and those of them in which Bullet does at the same time."""
-    grasps = agreed = 0
+def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recording]) -> dict[str, Any]:
+    """Return the figures of a `Parity` about the grasps of the engine, see `_noisy_expert`."""
+    agreements, alike = [], []
     for number, recording in enumerate(recordings):
-        for step in range(HELD - 1, len(held)):
+        for step in range(HELD, len(held)):
             if held[step - HELD + 1 : step + 1, number].all():
-                grasps, agreed = grasps + 1, agreed + bool(recording.held[step])
+                before = step - HELD
+                agreements.append(bool(recording.held[step]))
+                alike.append(np.linalg.norm(objects[before, number] - recording.objects[before]) <= ALIKE)
                 break
-    return grasps, agreed
+    agreements_alike = [agreed for agreed, same in zip(agreements, alike, strict=True) if same]
+    return {
+        "grasps": len(agreements),
+        "gate": float(np.mean(agreements)) if agreements else None,
+        "grasps_alike": len(agreements_alike),
+        "gate_alike": float(np.mean(agreements_alike)) if agreements_alike else None,
+    }
 
 
 def _expert_success(fused: FusedEnvs, seed: int) -> float:
