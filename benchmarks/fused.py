@@ -2,13 +2,14 @@
 
     python benchmarks/fused.py
     python benchmarks/fused.py --trainers
+    python benchmarks/fused.py --trainers --jax-threads 2
 
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
 
 With `--trainers`, env steps per second of `ppo` in PyTorch, with one and with two threads and with two workers, and in
-JAX, with the defaults of the engine: rollouts and updates, without evaluations, and without the first rollout, in which
-JAX compiles.
+JAX, with the defaults of the engine: rollouts and updates, without evaluations, and without the first two rollouts, in
+which JAX compiles. `--jax-threads 2` lets JAX use two threads: it keeps the number of its first computation.
 """
 
 from __future__ import annotations
@@ -46,15 +47,14 @@ TRAINERS: dict[str, dict[str, Any]] = {
     "`ppo`, pytorch": {"algo": "ppo"},
     "`ppo`, pytorch, two threads": {"algo": "ppo", "threads": 2},
     "`ppo`, pytorch, two workers": {"algo": "ppo", "workers": 2},
-    "`ppo`, jax": {"algo": "ppo", "framework": "jax"},
 }
-"""Trainer → keys of its config."""
+"""Trainer in PyTorch → keys of its config."""
 
 TRAINED_ENVS = 2048
 """Default number of environments with which the trainers are measured."""
 
-ROLLOUTS = 6
-"""Rollouts of a measurement of a trainer."""
+ROLLOUTS = 10
+"""Rollouts of a measurement of a trainer; in some of them the episodes of all environments end at the time limit."""
 
 
 def main() -> None:
@@ -63,12 +63,13 @@ def main() -> None:
     parser.add_argument("--envs", type=int, help="environments of the engine: 4096 by default, of trainers 2048")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement of an engine")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
+    parser.add_argument("--jax-threads", type=int, default=1, help="threads of JAX, with --trainers")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
     if options.trainers:
         print("| task | trainer | env steps/s | ratio |\n|---|---|---|---|")
         for task in options.tasks:
-            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS))
+            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS, options.jax_threads))
         return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
     for task in options.tasks:
@@ -83,13 +84,15 @@ def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
         print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.{digits}f} |", flush=True)
 
 
-def measure_trainers(task: str, envs: int) -> dict[str, float]:
+def measure_trainers(task: str, envs: int, jax_threads: int) -> dict[str, float]:
     """Return the median env steps per second of each trainer, that of Stable-Baselines3 first."""
+    in_jax = "`ppo`, jax" if jax_threads == 1 else f"`ppo`, jax, {jax_threads} threads"
+    trainers = {**TRAINERS, in_jax: {"algo": "ppo", "framework": "jax", "threads": jax_threads}}
     with ExitStack() as stack:
         models: dict[str, Any] = {}
         callbacks: dict[str, list[BaseCallback]] = {}
         clock = RolloutClock()
-        for name, choice in TRAINERS.items():
+        for name, choice in trainers.items():
             plan = make_plan({"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, **choice})
             workers = stack.enter_context(training_workers(plan))
             callbacks[name] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
@@ -97,7 +100,7 @@ def measure_trainers(task: str, envs: int) -> dict[str, float]:
         speeds: dict[str, list[float]] = {name: [] for name in models}
         for _ in range(TIMES):
             for name, model in models.items():
-                torch.set_num_threads(TRAINERS[name].get("threads", 1))
+                torch.set_num_threads(trainers[name].get("threads", 1))
                 speeds[name].append(trained_steps_per_second(model, model.n_steps * envs, clock, callbacks[name]))
         return {name: float(np.median(values)) for name, values in speeds.items()}
 
@@ -125,7 +128,7 @@ def trained_steps_per_second(model: Any, rollout: int, clock: RolloutClock, call
         callbacks: All callbacks of the training.
     """
     model.learn(rollout * ROLLOUTS, callback=callbacks)
-    return float(rollout / np.median(np.diff(clock.times)[1:]))
+    return float(rollout / np.mean(np.diff(clock.times)[2:]))
 
 
 def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, float]:

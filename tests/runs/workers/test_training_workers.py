@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 import mygym
 from mygym.errors import RunError
 from mygym.runs.checkpoints.checkpoints import Checkpoints
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
+from mygym.runs.policy import normalizer_of
 from mygym.runs.result import Result
+from mygym.runs.weights import weights as model_weights
+from mygym.runs.workers.answers import AnswerCallback
 from mygym.runs.workers.gradient_mean import average_gradients
 from mygym.runs.workers.training_workers import TrainingWorkers, training_workers
 
@@ -229,6 +237,37 @@ def test_the_mean_gradients_are_those_of_the_whole_batch() -> None:
     for left, right in zip(expected.policy.parameters(), model.policy.parameters(), strict=True):
         torch.testing.assert_close(left, right)
     assert torch.equal(model.unused, torch.ones(2))
+
+
+def test_a_rollout_begins_in_the_state_of_the_main_process() -> None:
+    plan = make_plan({**SMALL, "workers": 1})
+    with contextlib.ExitStack() as stack:
+        envs = [make_vec_env(plan, stack) for _ in range(2)]
+        main, other = (build_model(plan, env) for env in envs)
+        main.learn(128)
+        main.ent_coef = 0.25
+        normalizer = normalizer_of(envs[0])
+        assert normalizer is not None
+        data = {"steps": 640, "values": {"ent_coef": 0.25}, "normalizer": normalizer}
+        data["weights"] = {name: tensor.numpy() for name, tensor in model_weights(main).items()}
+        here, there = multiprocessing.Pipe()
+        here.send_bytes(pickle.dumps(("rollout", data)))
+        answers = AnswerCallback(there)
+        answers.init_callback(other)
+        answers.answer_commands()
+        assert (other.num_timesteps, other.ent_coef) == (640, 0.25)
+        for name, tensor in model_weights(main).items():
+            assert torch.equal(tensor, model_weights(other)[name]), name
+        assert_same_tree(normalizer_of(envs[1]), normalizer)
+
+
+def assert_same_tree(left: Any, right: Any) -> None:
+    if isinstance(right, dict):
+        assert left.keys() == right.keys()
+        for key, value in right.items():
+            assert_same_tree(left[key], value)
+    else:
+        np.testing.assert_array_equal(left, right)
 
 
 def test_a_run_with_a_single_worker_starts_no_process() -> None:
