@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import explained_variance
 
@@ -72,7 +73,7 @@ class PPO(Stateful, sbx.PPO):
             "returns": samples.returns.numpy(),
             "old_log_prob": samples.old_log_prob.numpy(),
         }
-        if not np.issubdtype(self.action_space.dtype, np.floating):
+        if isinstance(self.action_space, spaces.Discrete):
             arrays["actions"] = arrays["actions"].ravel().astype(np.int32)
         size = len(arrays["returns"])
         whole = size - size % self.batch_size

@@ -45,6 +45,7 @@ def trained(config: dict[str, Any], plain: bool) -> Any:
     [
         (20, {}),  # 48 = 2 * 20 + 8
         pytest.param(16, {"actions": {"discrete": 3, "combined": True}}, marks=pytest.mark.slow),
+        pytest.param(16, {"actions": {"discrete": 3}}, marks=pytest.mark.slow),
         pytest.param(16, {"algo_params": {"target_kl": 0.01}}, marks=pytest.mark.slow),
     ],
 )
