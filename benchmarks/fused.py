@@ -2,26 +2,26 @@
 
     python benchmarks/fused.py
     python benchmarks/fused.py --trainers
-    python benchmarks/fused.py --trainers --jax-threads 2
 
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
 
 With `--trainers`, env steps per second of `ppo` in PyTorch, with one and with two threads and with two workers, and in
-JAX, with the defaults of the engine: rollouts and updates, without evaluations, and without the first two rollouts, in
-which JAX compiles. `--jax-threads 2` lets JAX use two threads: it keeps the number of its first computation.
+JAX, with one and with two threads, with the defaults of the engine: rollouts and updates, without evaluations, and
+without the first two rollouts, in which JAX compiles. Each trainer has a separate process; they train in turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-import torch
 from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.envs.fused_envs import FusedEnvs
@@ -44,11 +44,13 @@ ENVS = 4096
 """Default number of environments with which the engine is measured."""
 
 TRAINERS: dict[str, dict[str, Any]] = {
-    "`ppo`, pytorch": {"algo": "ppo"},
-    "`ppo`, pytorch, two threads": {"algo": "ppo", "threads": 2},
-    "`ppo`, pytorch, two workers": {"algo": "ppo", "workers": 2},
+    "`ppo`, pytorch": {},
+    "`ppo`, pytorch, two threads": {"threads": 2},
+    "`ppo`, pytorch, two workers": {"workers": 2},
+    "`ppo`, jax": {"framework": "jax"},
+    "`ppo`, jax, two threads": {"framework": "jax", "threads": 2},
 }
-"""Trainer in PyTorch → keys of its config."""
+"""Trainer → keys of its config."""
 
 TRAINED_ENVS = 2048
 """Default number of environments with which the trainers are measured."""
@@ -63,13 +65,12 @@ def main() -> None:
     parser.add_argument("--envs", type=int, help="environments of the engine: 4096 by default, of trainers 2048")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement of an engine")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
-    parser.add_argument("--jax-threads", type=int, default=1, help="threads of JAX, with --trainers")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
     if options.trainers:
         print("| task | trainer | env steps/s | ratio |\n|---|---|---|---|")
         for task in options.tasks:
-            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS, options.jax_threads))
+            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS))
         return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
     for task in options.tasks:
@@ -84,25 +85,43 @@ def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
         print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.{digits}f} |", flush=True)
 
 
-def measure_trainers(task: str, envs: int, jax_threads: int) -> dict[str, float]:
+def measure_trainers(task: str, envs: int) -> dict[str, float]:
     """Return the median env steps per second of each trainer, that of Stable-Baselines3 first."""
-    in_jax = "`ppo`, jax" if jax_threads == 1 else f"`ppo`, jax, {jax_threads} threads"
-    trainers = {**TRAINERS, in_jax: {"algo": "ppo", "framework": "jax", "threads": jax_threads}}
+    context = multiprocessing.get_context("spawn")
+    speeds: dict[str, list[float]] = {name: [] for name in TRAINERS}
+    pipes, processes = {}, []
+    for name, choice in TRAINERS.items():
+        pipes[name], other = context.Pipe()
+        config = {"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, "algo": "ppo", **choice}
+        processes.append(context.Process(target=train_on_request, args=(config, other)))
+        processes[-1].start()
+    for pipe in pipes.values():
+        pipe.recv()
+    for _ in range(TIMES):
+        for name, pipe in pipes.items():
+            pipe.send(True)
+            speeds[name].append(pipe.recv())
+    for pipe, process in zip(pipes.values(), processes, strict=True):
+        pipe.send(False)
+        process.join()
+    return {name: float(np.median(values)) for name, values in speeds.items()}
+
+
+def train_on_request(config: dict[str, Any], pipe: Connection) -> None:
+    """Send the env steps per second of a training for each True that comes; end at False.
+
+    Args:
+        config: The config of the training.
+        pipe: Requests and answers; the first answer is None, when the model is built.
+    """
+    plan, clock = make_plan(config), RolloutClock()
     with ExitStack() as stack:
-        models: dict[str, Any] = {}
-        callbacks: dict[str, list[BaseCallback]] = {}
-        clock = RolloutClock()
-        for name, choice in trainers.items():
-            plan = make_plan({"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, **choice})
-            workers = stack.enter_context(training_workers(plan))
-            callbacks[name] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
-            models[name] = build_model(plan, make_vec_env(plan, stack))
-        speeds: dict[str, list[float]] = {name: [] for name in models}
-        for _ in range(TIMES):
-            for name, model in models.items():
-                torch.set_num_threads(trainers[name].get("threads", 1))
-                speeds[name].append(trained_steps_per_second(model, model.n_steps * envs, clock, callbacks[name]))
-        return {name: float(np.median(values)) for name, values in speeds.items()}
+        workers = stack.enter_context(training_workers(plan))
+        callbacks: list[BaseCallback] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
+        model = build_model(plan, make_vec_env(plan, stack))
+        pipe.send(None)
+        while pipe.recv():
+            pipe.send(trained_steps_per_second(model, model.n_steps * plan.config.n_envs, clock, callbacks))
 
 
 class RolloutClock(BaseCallback):

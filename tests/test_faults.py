@@ -60,6 +60,7 @@ from mygym.runs.checkpoints import checkpoints, replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.logs import events_file
 from mygym.runs.vec_envs import worker_process, worker_vec_env
+from mygym.runs.workers import training_workers
 from tests.components import slow_except, small
 from tests.conftest import ROOT
 from tests.test_api import assert_whole
@@ -609,18 +610,25 @@ TRAINING_WORKERS: dict[str, Any] = {
 
 
 @pytest.mark.slow  # starts four processes
-@holds("a training worker dies (`--workers`)")
-def test_a_training_worker_that_dies(row: Row, train: Train, before: Any, tmp_path: Path) -> None:
+@holds("a training worker dies (`--workers`)", "a training worker hangs (`--workers`)")
+def test_a_training_worker_that_is_lost(
+    row: Row, train: Train, before: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = train(logdir=tmp_path / "whole", **TRAINING_WORKERS).run
     earlier = {process.pid for process in psutil.Process().children()}
+    hangs, patience = "hangs" in row.fault, training_workers.PATIENCE
+    assert not hangs or f"after {patience:g} s" in row.end
 
-    def kill(_: Any) -> None:
+    def lose(_: Any) -> None:
         (worker,) = (process for process in psutil.Process().children() if process.pid not in earlier)
-        worker.kill()
+        worker.send_signal(signal.SIGSTOP if hangs else signal.SIGKILL)
+        monkeypatch.setattr(training_workers, "PATIENCE", 1.0)
+        monkeypatch.setattr(training_workers, "GRACE", 0.2)
 
-    before(divergence_callback.DivergenceCallback, "_on_step", kill, call=35)
+    before(divergence_callback.DivergenceCallback, "_on_step", lose, call=35)
     outcome = train(**TRAINING_WORKERS)
     assert_ends_as(row, outcome)
+    monkeypatch.setattr(training_workers, "PATIENCE", patience)
     assert {process.pid for process in psutil.Process().children()} <= earlier
     assert_whole_files(outcome.run)
     assert_goes_on(train, outcome.run, whole)
