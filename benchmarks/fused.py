@@ -95,6 +95,7 @@ def measure_trainers(task: str, envs: int) -> dict[str, float]:
         config = {"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, "algo": "ppo", **choice}
         processes.append(context.Process(target=train_on_request, args=(config, other)))
         processes[-1].start()
+        other.close()  # so that a dead process ends its pipe
     for pipe in pipes.values():
         pipe.recv()
     for _ in range(TIMES):

@@ -623,7 +623,6 @@ def test_a_training_worker_that_is_lost(
         (worker,) = (process for process in psutil.Process().children() if process.pid not in earlier)
         worker.send_signal(signal.SIGSTOP if hangs else signal.SIGKILL)
         monkeypatch.setattr(training_workers, "PATIENCE", 1.0)
-        monkeypatch.setattr(training_workers, "GRACE", 0.2)
 
     before(divergence_callback.DivergenceCallback, "_on_step", lose, call=35)
     outcome = train(**TRAINING_WORKERS)

@@ -1,9 +1,9 @@
-"""PPO of SBX in JAX, with a compiled call for each epoch of an update, and one for all truncated episodes of a step."""
+"""PPO of SBX in JAX, with a compiled call for each epoch of an update, and one call for all truncated episodes."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,9 @@ with warnings.catch_warnings():
     import sbx
     from sbx.ppo.policies import CnnPolicy
 
+TINY = 1e-7
+"""Added to ratios of probabilities, which may be 0 in single precision, before their logarithm."""
+
 
 class PPO(Stateful, sbx.PPO):
     """Proximal policy optimisation (Schulman et al., 2017); the value function is not clipped."""
@@ -33,13 +36,17 @@ class PPO(Stateful, sbx.PPO):
         return super().collect_rollouts(env, _Bootstrap(callback, self), *args, **kwargs)  # type: ignore[arg-type]
 
     def train(self) -> None:
-        """Update the networks with the rollout: the minibatches of an epoch are a single compiled call."""
+        """Update the networks with the rollout: the minibatches of an epoch are a single compiled call.
+
+        The logged losses are means over the update; SBX logs those of the last minibatch.
+        """
         if self.target_kl is not None:  # SBX adapts the learning rate after each minibatch
             super().train()
             return
         policy: Any = self.policy
         optimizers = [policy.actor_state.opt_state[1], policy.vf_state.opt_state[1]]
-        self._update_learning_rate(optimizers, jnp.float32(self.lr_schedule(self._current_progress_remaining)))
+        rate: Any = np.float32(self.lr_schedule(self._current_progress_remaining))  # a Python number is compiled anew
+        self._update_learning_rate(optimizers, rate)
         clip_range = self.clip_range_schedule(self._current_progress_remaining)
         coefficients = {"clip_range": clip_range, "ent_coef": self.ent_coef, "vf_coef": self.vf_coef}
         states = policy.actor_state, policy.vf_state
@@ -47,7 +54,12 @@ class PPO(Stateful, sbx.PPO):
         for _ in range(self.n_epochs):
             for minibatches in self._minibatches():
                 states, figures = _train(
-                    states, minibatches, coefficients, self.normalize_advantage, isinstance(policy, CnnPolicy)
+                    type(self)._one_update,
+                    states,
+                    minibatches,
+                    coefficients,
+                    self.normalize_advantage,
+                    isinstance(policy, CnnPolicy),
                 )
                 statistics.append(figures)
         policy.actor_state, policy.vf_state = states
@@ -64,7 +76,11 @@ class PPO(Stateful, sbx.PPO):
         self.logger.record("train/clip_range", clip_range)
 
     def _minibatches(self) -> list[dict[str, Any]]:
-        """Return the rollout in a random order as arrays `(minibatches, batch_size, …)`, and the rest likewise."""
+        """Return the rollout in a random order.
+
+        Returns:
+            Arrays `(minibatches, batch_size, …)`; samples that fill no minibatch are a last, smaller minibatch.
+        """
         (samples,) = self.rollout_buffer.get()
         arrays = {
             "observations": samples.observations.numpy(),
@@ -84,8 +100,9 @@ class PPO(Stateful, sbx.PPO):
         ]
 
 
-@partial(jax.jit, static_argnums=(3, 4))
+@partial(jax.jit, static_argnums=(0, 4, 5))
 def _train(
+    one_update: Callable[..., Any],
     states: tuple[Any, Any],
     minibatches: Mapping[str, Any],
     coefficients: Mapping[str, Any],
@@ -95,7 +112,7 @@ def _train(
     """Return the states of actor and critic after an update with each minibatch, and the statistics of each."""
 
     def update(states: tuple[Any, Any], minibatch: Mapping[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:
-        states, (loss, policy_loss, entropy_loss, value_loss, ratio) = sbx.PPO._one_update(
+        states, (loss, policy_loss, entropy_loss, value_loss, ratio) = one_update(
             *states,
             **minibatch,
             **coefficients,
@@ -107,7 +124,7 @@ def _train(
             "policy_gradient_loss": policy_loss,
             "entropy_loss": entropy_loss,
             "value_loss": value_loss,
-            "approx_kl": jnp.mean(ratio - 1 - jnp.log(ratio)),
+            "approx_kl": jnp.mean(ratio - 1 + TINY - jnp.log(ratio + TINY)),
             "clip_fraction": jnp.mean(jnp.abs(ratio - 1) > coefficients["clip_range"]),
         }
 
@@ -117,7 +134,7 @@ def _train(
 class _Bootstrap:
     """Callback of a rollout that afterwards adds the value of the last state to the reward of each truncated step.
 
-    SBX computes these values one by one, without compiling; it finds no truncated step any more.
+    SBX computes these values in a call for each; after this callback it finds no truncated step.
 
     Args:
         callback: The callback of the run.
@@ -145,17 +162,11 @@ class _Bootstrap:
             index for index in np.flatnonzero(self.locals["dones"]) if infos[index].get("TimeLimit.truncated", False)
         ]
         if truncated:
-            policy: Any = self.model.policy
+            model: Any = self.model
             last = np.zeros_like(self.locals["new_obs"])  # of all environments, so that it compiles once
             for index in truncated:
                 last[index] = infos[index]["terminal_observation"]
                 infos[index]["TimeLimit.truncated"] = False
-            values = np.asarray(_values(policy.vf_state, policy.prepare_obs(last)[0])).ravel()
-            self.locals["rewards"][truncated] += self.model.gamma * values[truncated]
+            values = model.vf.apply(model.policy.vf_state.params, model.policy.prepare_obs(last)[0])
+            self.locals["rewards"][truncated] += model.gamma * np.asarray(values).ravel()[truncated]
         return True
-
-
-@jax.jit
-def _values(critic: Any, observations: Any) -> Any:
-    """Return the values of observations, `(N, 1)`."""
-    return critic.apply_fn(critic.params, observations)

@@ -133,7 +133,7 @@ class BatchWorld:
         beyond_x = xp.abs(cosine * dx + sine * dy) - box.half[0]
         beyond_y = xp.abs(cosine * dy - sine * dx) - box.half[1]
         beyond = xp.maximum(beyond_x, beyond_y)  # m of each finger beyond the edge
-        # A single ball slips off an edge, two balls on opposite edges do not.
+        # A single ball slips off an edge; two on opposite edges do not. (Two on the same edge would: this is stricter.)
         over = (xp.min(beyond, axis=0) < 0.7 * shape.radius) | (xp.max(beyond, axis=0) < shape.radius)
         on_top = over & ((bottom > top - LIFT) | self.pressed) & ~self.grasp.held
         return xp.where(on_top, top + shape.tip + LIFT, -1.0)

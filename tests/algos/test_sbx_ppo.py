@@ -43,7 +43,12 @@ def trained(config: dict[str, Any], plain: bool) -> Any:
 @pytest.mark.parametrize(
     ("batch_size", "more"),
     [
-        (20, {}),  # 48 = 2 * 20 + 8
+        (20, {"normalize": True}),  # 48 = 2 * 20 + 8
+        pytest.param(
+            16,
+            {"algo_params": {"learning_rate": {"schedule": "linear", "from": 0.01, "to": 0.001}}},
+            marks=pytest.mark.slow,
+        ),
         pytest.param(16, {"actions": {"discrete": 3, "combined": True}}, marks=pytest.mark.slow),
         pytest.param(16, {"actions": {"discrete": 3}}, marks=pytest.mark.slow),
         pytest.param(16, {"algo_params": {"target_kl": 0.01}}, marks=pytest.mark.slow),
@@ -65,5 +70,6 @@ def test_the_weights_are_those_of_sbx(batch_size: int, more: dict[str, Any]) -> 
             np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-5)
     figures = [model.logger.name_to_value for model in (compiled, plain)]
     assert figures[0].keys() == figures[1].keys()
-    for name in ("train/approx_kl", "train/clip_fraction"):
+    for name in ("train/approx_kl", "train/clip_fraction", "train/learning_rate"):
+        assert all(isinstance(values[name], float | np.number) for values in figures)
         np.testing.assert_allclose(*(values[name] for values in figures), rtol=1e-2, atol=1e-4)
