@@ -250,9 +250,9 @@ def test_a_rollout_begins_in_the_state_of_the_main_process() -> None:
         assert normalizer is not None
         data = {"steps": 640, "values": {"ent_coef": 0.25}, "normalizer": normalizer}
         data["weights"] = {name: tensor.numpy() for name, tensor in model_weights(main).items()}
-        here, there = multiprocessing.Pipe()
-        here.send_bytes(pickle.dumps(("rollout", data)))
-        answers = AnswerCallback(there)
+        pipe, other_pipe = multiprocessing.Pipe()
+        pipe.send_bytes(pickle.dumps(("rollout", data)))
+        answers = AnswerCallback(other_pipe)
         answers.init_callback(other)
         answers.answer_commands()
         assert (other.num_timesteps, other.ent_coef) == (640, 0.25)
