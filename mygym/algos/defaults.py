@@ -84,7 +84,11 @@ _PPO_OF_TASKS = {
         "steps": 1_000_000,
         "control": {"name": "ee_delta", "step": 0.03},
     },
-    "stack": {**_SMALL_STEPS, "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.0}}},
+    "stack": {  # a hand that shakes throws the cube off when it opens
+        **_SMALL_STEPS,
+        "control": {"name": "ee_delta", "step": 0.015},
+        "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.0}},
+    },
     "throw": {
         **_ALONG_EXPERT,
         "steps": 2_000_000,
