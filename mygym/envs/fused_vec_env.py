@@ -60,6 +60,7 @@ class FusedVecEnv(VecEnv):
             for stage, stages_done in zip(step.stage.tolist(), step.stages_done.tolist(), strict=True)
         ]
         ended = step.terminated | step.truncated
+        last = self._arranged(step.last) if ended.any() else None
         for index in np.flatnonzero(ended).tolist():
             infos[index] |= {
                 "is_success": bool(step.success[index]),
@@ -67,7 +68,7 @@ class FusedVecEnv(VecEnv):
                 "touched": bool(step.touched[index]),
                 "saturation": round(float(step.saturation[index]), 4),
                 "elapsed_steps": int(step.elapsed[index]),
-                "terminal_observation": self._arranged({key: value[index] for key, value in step.last.items()}),
+                "terminal_observation": _row(last, index),
                 "TimeLimit.truncated": bool(step.truncated[index]),
             }
         return self._arranged(step.observations), step.reward, ended, infos
@@ -116,3 +117,10 @@ class FusedVecEnv(VecEnv):
         """Return observations as a goal dictionary, or flat, as the algorithm takes them; float32, contiguous."""
         arrays = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in observations.items()}
         return self.fused.arranged(arrays)
+
+
+def _row(observations: Any, index: int) -> Any:
+    """Return the observation of an environment."""
+    if isinstance(observations, dict):
+        return {key: value[index] for key, value in observations.items()}
+    return observations[index]
