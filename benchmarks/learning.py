@@ -48,7 +48,11 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
             *(f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")),
             "--task hit_board --steps 400000",
             "--algo ppo --task hit_board",
-            "--task stack --steps 1200000 --set task_params.starts.along_expert=0.3",
+            "--task stack --workers 2",
+            "--task stack --set control.step=0.02",
+            "--task stack --set control.step=0.02 --set task_params.starts.in_hand=0.3",
+            "--task stack --steps 1200000 --set control.step=0.02 --set task_params.starts.along_expert=0.3 "
+            "--set task_params.starts.in_hand=0.3",
         ],
     ),
     "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),

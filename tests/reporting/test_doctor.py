@@ -288,7 +288,9 @@ def test_the_learning_table_is_measured() -> None:
         if row["framework"] == "pytorch":
             measured.setdefault(("reach", row["algorithm"]), []).append(row["steps"])
     for row in json.loads((results / "learning.json").read_text()):
-        words = re.fullmatch(r"(?:--algo (\w+) )?--task (\w+)|--config configs/(\w+)_ppo.yaml", row["command"])
+        words = re.fullmatch(
+            r"(?:--algo (\w+) )?--task (\w+)(?: --workers 2)?|--config configs/(\w+)_ppo.yaml", row["command"]
+        )
         if words is None or words.groups()[:2] == ("dagger", "reach"):
             continue
         task = words[2] or words[3]
