@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from mygym.cli.arguments import flag_value, parse_count
 from mygym.cli.command import JSON, argument, command
 from mygym.cli.output import print_json, print_table
 from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
+
+if TYPE_CHECKING:
+    from mygym.checks.parity import Parity
 
 PARSER = command(
     "mygym parity",
@@ -79,9 +83,7 @@ def main(arguments: Sequence[str]) -> None:
                 "pybullet": _share(kind.success_pybullet),
                 "fused": _share(kind.success_fused),
                 "grasps": "" if kind.grasps is None else str(kind.grasps),
-                "of them in pybullet": _share(kind.gate),
-                "grasps at the same place": "" if kind.grasps_alike is None else str(kind.grasps_alike),
-                "in pybullet": _share(kind.gate_alike),
+                "of them in pybullet": _gate(kind),
             }
             for kind in kinds
         ]
@@ -101,6 +103,13 @@ def _print_transfer(run: str, episodes: int, seed: int, as_json: bool) -> None:
     print(f"fused     {transfer.success_fused:.1%}")
     print(f"pybullet  {transfer.success_pybullet:.1%}")
     print(f"gap       {gap:+.1f} points (fused - pybullet)")
+
+
+def _gate(kind: Parity) -> str:
+    """Return the share of the grasps on which Bullet agrees, and of those with the object at the same place before."""
+    if kind.gate is None:
+        return ""
+    return f"{_share(kind.gate)}; {_share(kind.gate_alike) or 'none'} of {kind.grasps_alike} from the same place"
 
 
 def _number(value: float | None) -> str:
