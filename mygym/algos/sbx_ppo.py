@@ -33,7 +33,7 @@ class PPO(Stateful, sbx.PPO):
 
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
         """Collect a rollout; the values of the last states of truncated episodes are computed together."""
-        return super().collect_rollouts(env, _Bootstrap(callback, self), *args, **kwargs)  # type: ignore[arg-type]
+        return super().collect_rollouts(env, _Bootstrap(callback, self), *args, **kwargs)
 
     def train(self) -> None:
         """Update the networks with the rollout: the minibatches of an epoch are a single compiled call.
@@ -45,7 +45,9 @@ class PPO(Stateful, sbx.PPO):
             return
         policy: Any = self.policy
         optimizers = [policy.actor_state.opt_state[1], policy.vf_state.opt_state[1]]
-        rate: Any = np.float32(self.lr_schedule(self._current_progress_remaining))  # a Python number is compiled anew
+        rate: Any = np.float32(
+            self.lr_schedule(self._current_progress_remaining)
+        )  # the type that the optimiser returns
         self._update_learning_rate(optimizers, rate)
         clip_range = self.clip_range_schedule(self._current_progress_remaining)
         coefficients = {"clip_range": clip_range, "ent_coef": self.ent_coef, "vf_coef": self.vf_coef}
@@ -131,10 +133,10 @@ def _train(
     return jax.lax.scan(update, states, minibatches)
 
 
-class _Bootstrap:
+class _Bootstrap(BaseCallback):
     """Callback of a rollout that afterwards adds the value of the last state to the reward of each truncated step.
 
-    SBX computes these values in a call for each; after this callback it finds no truncated step.
+    SBX makes a call for each such step; after this callback it finds none.
 
     Args:
         callback: The callback of the run.
@@ -142,19 +144,21 @@ class _Bootstrap:
     """
 
     def __init__(self, callback: BaseCallback, model: PPO) -> None:
+        super().__init__()
         self.callback = callback
         self.model = model
-        self.locals: dict[str, Any] = {}
-        self.on_rollout_start = callback.on_rollout_start
-        self.on_rollout_end = callback.on_rollout_end
 
-    def update_locals(self, values: dict[str, Any]) -> None:
-        """Store the variables of the rollout."""
-        self.locals = values
-        self.callback.update_locals(values)
+    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+        """Pass the variables of the rollout on."""
+        self.callback.update_locals(locals_)
 
-    def on_step(self) -> bool:
-        """Call the callback, then add the values to the rewards; return whether the rollout continues."""
+    def _on_rollout_start(self) -> None:
+        self.callback.on_rollout_start()
+
+    def _on_rollout_end(self) -> None:
+        self.callback.on_rollout_end()
+
+    def _on_step(self) -> bool:
         if not self.callback.on_step():
             return False
         infos = self.locals["infos"]

@@ -30,7 +30,7 @@ NOISE = 0.5
 HELD = 5
 """Control steps in a row for which the engine must hold the object to count as a grasp."""
 
-ALIKE = 0.005
+SAME_PLACE = 0.005
 """m between the objects of the engines before a grasp within which they are at the same place."""
 
 LIFTED = 0.03
@@ -63,9 +63,9 @@ class Parity:
     """Episodes in which the engine grasps the object; None for tasks without a grasp, and for other actions."""
     gate: float | None = None
     """Share of these in which Bullet grasps it under the same actions; None without a grasp."""
-    grasps_alike: int | None = None
-    """Grasps before which the object is within `ALIKE` of Bullet's; earlier contacts have not moved them apart."""
-    gate_alike: float | None = None
+    grasps_same_place: int | None = None
+    """Grasps before which the object is within `SAME_PLACE` of Bullet's; earlier contacts have not moved them apart."""
+    gate_same_place: float | None = None
     """Share of these in which Bullet grasps it; None without such a grasp."""
 
 
@@ -213,20 +213,20 @@ def _noisy_expert(
 
 def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recording]) -> dict[str, Any]:
     """Return the figures of a `Parity` about the grasps of the engine, see `_noisy_expert`."""
-    agreements, alike = [], []
+    agreements, at_same_place = [], []
     for number, recording in enumerate(recordings):
         for step in range(HELD, len(held)):
             if held[step - HELD + 1 : step + 1, number].all():
                 before = step - HELD
                 agreements.append(bool(recording.held[step]))
-                alike.append(np.linalg.norm(objects[before, number] - recording.objects[before]) <= ALIKE)
+                at_same_place.append(np.linalg.norm(objects[before, number] - recording.objects[before]) <= SAME_PLACE)
                 break
-    agreements_alike = [agreed for agreed, same in zip(agreements, alike, strict=True) if same]
+    agreements_same_place = [agreed for agreed, same in zip(agreements, at_same_place, strict=True) if same]
     return {
         "grasps": len(agreements),
         "gate": float(np.mean(agreements)) if agreements else None,
-        "grasps_alike": len(agreements_alike),
-        "gate_alike": float(np.mean(agreements_alike)) if agreements_alike else None,
+        "grasps_same_place": len(agreements_same_place),
+        "gate_same_place": float(np.mean(agreements_same_place)) if agreements_same_place else None,
     }
 
 

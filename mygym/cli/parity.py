@@ -109,7 +109,9 @@ def _gate(kind: Parity) -> str:
     """Return the share of the grasps on which Bullet agrees, and of those with the object at the same place before."""
     if kind.gate is None:
         return ""
-    return f"{_share(kind.gate)}; {_share(kind.gate_alike) or 'none'} of {kind.grasps_alike} from the same place"
+    return (
+        f"{_share(kind.gate)}; {_share(kind.gate_same_place) or 'none'} of {kind.grasps_same_place} from the same place"
+    )
 
 
 def _number(value: float | None) -> str:

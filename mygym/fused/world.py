@@ -110,8 +110,8 @@ class BatchWorld:
     def _floor(self, bottom: Array, width: Array) -> Array:
         """Return the least height `(N,)` m of the tool point where fingers come down on the box, else −1.
 
-        Fingers that close while they come down meet the box if they are too close when they reach its top, or when they
-        reach its sides. Fingers that are on top stay there until they are beside the box.
+        Fingers that close while they come down meet the box if the width between them is too small at its top or at
+        its sides. Fingers that are on top stay there until they are beside the box.
 
         Args:
             bottom: `(N,)` m: lowest point of the fingers.

@@ -43,10 +43,10 @@ def test_bullet_agrees_on_objects_and_grasps(robot: str) -> None:
     assert noisy.gate is not None
     assert noisy.grasps >= 6
     assert noisy.gate >= 0.8
-    assert noisy.grasps_alike is not None
-    assert 6 <= noisy.grasps_alike <= noisy.grasps
-    assert noisy.gate_alike is not None
-    assert noisy.gate_alike >= max(noisy.gate, 0.95)
+    assert noisy.grasps_same_place is not None
+    assert 6 <= noisy.grasps_same_place <= noisy.grasps
+    assert noisy.gate_same_place is not None
+    assert noisy.gate_same_place >= max(noisy.gate, 0.95)
 
 
 def test_fingers_that_close_on_top_of_a_box_hold_it_no_more_often_than_in_bullet() -> None:
