@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import explained_variance
 
@@ -25,8 +26,16 @@ TINY = 1e-7
 """Added to ratios of probabilities, which may be 0 in single precision, before their logarithm."""
 
 
+Rollout = dict[str, NDArray[Any]]
+"""Observations, actions, advantages, returns and log-probabilities of the actions, each `(n, …)`."""
+
+
 class PPO(Stateful, sbx.PPO):
     """Proximal policy optimisation (Schulman et al., 2017); the value function is not clipped."""
+
+    gather: Callable[[Rollout], Rollout | None] | None = None
+    """With several `workers`: joins the rollout of this process with those of the other processes, or sends it to the
+    main process and returns None."""
 
     def __init__(self, policy: Any, env: Any, clip_range_vf: None = None, **kwargs: Any) -> None:
         super().__init__(policy, env, clip_range_vf=clip_range_vf, **kwargs)
@@ -34,6 +43,10 @@ class PPO(Stateful, sbx.PPO):
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
         """Collect a rollout; the values of the last states of truncated episodes are computed together."""
         return super().collect_rollouts(env, _Bootstrap(callback, self), *args, **kwargs)
+
+    def _update_info_buffer(self, infos: list[dict[str, Any]], dones: Any = None) -> None:
+        """Store returns and lengths of the episodes that have ended; SBX passes no `dones`."""
+        super()._update_info_buffer([info for info in infos if "episode" in info])
 
     def train(self) -> None:
         """Update the networks with the rollout: the minibatches of an epoch are a single compiled call.
@@ -52,9 +65,13 @@ class PPO(Stateful, sbx.PPO):
         clip_range = self.clip_range_schedule(self._current_progress_remaining)
         coefficients = {"clip_range": clip_range, "ent_coef": self.ent_coef, "vf_coef": self.vf_coef}
         states = policy.actor_state, policy.vf_state
+        collected = self._rollout()
+        rollout = collected if self.gather is None else self.gather(collected)
+        if rollout is None:  # the main process trains with it
+            return
         statistics: list[Mapping[str, Any]] = []
         for _ in range(self.n_epochs):
-            for minibatches in self._minibatches():
+            for minibatches in self._minibatches(rollout):
                 states, figures = _train(
                     type(self)._one_update,
                     states,
@@ -77,29 +94,35 @@ class PPO(Stateful, sbx.PPO):
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("train/clip_range", clip_range)
 
-    def _minibatches(self) -> list[dict[str, Any]]:
-        """Return the rollout in a random order.
+    def _rollout(self) -> Rollout:
+        """Return the rollout of this process, whose steps are those of its environments in turn."""
+        buffer = self.rollout_buffer
+        actions = buffer.swap_and_flatten(buffer.actions)
+        return {
+            "observations": buffer.swap_and_flatten(buffer.observations),
+            "actions": actions.ravel().astype(np.int32) if isinstance(self.action_space, spaces.Discrete) else actions,
+            "advantages": buffer.swap_and_flatten(buffer.advantages).ravel(),
+            "returns": buffer.swap_and_flatten(buffer.returns).ravel(),
+            "old_log_prob": buffer.swap_and_flatten(buffer.log_probs).ravel(),
+        }
+
+    def _minibatches(self, rollout: Rollout) -> list[Rollout]:
+        """Return the steps of a rollout in a random order.
 
         Returns:
             Arrays `(minibatches, batch_size, …)`; samples that fill no minibatch are a last, smaller minibatch.
         """
-        (samples,) = self.rollout_buffer.get()
-        arrays = {
-            "observations": samples.observations.numpy(),
-            "actions": samples.actions.numpy(),
-            "advantages": samples.advantages.numpy(),
-            "returns": samples.returns.numpy(),
-            "old_log_prob": samples.old_log_prob.numpy(),
-        }
-        if isinstance(self.action_space, spaces.Discrete):
-            arrays["actions"] = arrays["actions"].ravel().astype(np.int32)
-        size = len(arrays["returns"])
+        size = len(rollout["returns"])
+        order = np.random.permutation(size)  # noqa: NPY002  (the generator that SB3 seeds)
         whole = size - size % self.batch_size
         return [
-            {name: array[begin:end].reshape(-1, length, *array.shape[1:]) for name, array in arrays.items()}
+            {name: array[order[begin:end]].reshape(-1, length, *array.shape[1:]) for name, array in rollout.items()}
             for begin, end, length in ((0, whole, self.batch_size), (whole, size, size - whole))
             if begin < end
         ]
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "gather"]
 
 
 @partial(jax.jit, static_argnums=(0, 4, 5))

@@ -33,6 +33,8 @@ class FusedVecEnv(VecEnv):
         self._commands: NDArray[Any] = np.zeros(0)
         super().__init__(count, self.fused.observation_space, self.fused.action_space)
         self._seeded = False
+        self._infos: list[dict[str, Any]] = [{}] * count
+        self._stages = np.full((2, count), -1)
 
     def reset(self) -> Any:
         """Begin the first episodes of the seeds that `seed` has set, or else the next episodes."""
@@ -55,23 +57,37 @@ class FusedVecEnv(VecEnv):
     def step_wait(self) -> Any:
         """Advance by a control step; return observations, rewards, ends and infos, as SB3's vector environments do."""
         step = self.fused.step(self._commands)
-        infos: list[dict[str, Any]] = [
-            {"is_success": False, "stage": stage, "stages_done": stages_done}
-            for stage, stages_done in zip(step.stage.tolist(), step.stages_done.tolist(), strict=True)
-        ]
+        infos = self._running_infos(np.stack([step.stage, step.stages_done]))
         ended = step.terminated | step.truncated
         last = self._arranged(step.last) if ended.any() else None
-        for index in np.flatnonzero(ended).tolist():
-            infos[index] |= {
-                "is_success": bool(step.success[index]),
-                "failed": bool(step.failed[index]),
-                "touched": bool(step.touched[index]),
-                "saturation": round(float(step.saturation[index]), 4),
-                "elapsed_steps": int(step.elapsed[index]),
+        indices = np.flatnonzero(ended)
+        figures = (step.success, step.failed, step.touched, step.saturation, step.elapsed, step.truncated)
+        rows = (figure[indices].tolist() for figure in figures)
+        for index, success, failed, touched, saturation, elapsed, truncated in zip(
+            indices.tolist(), *rows, strict=True
+        ):
+            infos[index] = infos[index] | {
+                "is_success": success,
+                "failed": failed,
+                "touched": touched,
+                "saturation": round(saturation, 4),
+                "elapsed_steps": elapsed,
                 "terminal_observation": _row(last, index),
-                "TimeLimit.truncated": bool(step.truncated[index]),
+                "TimeLimit.truncated": truncated,
             }
         return self._arranged(step.observations), step.reward, ended, infos
+
+    def _running_infos(self, stages: NDArray[Any]) -> list[dict[str, Any]]:
+        """Return the infos of episodes that go on; each is the object of the last step if nothing has changed.
+
+        Args:
+            stages: `(2, N)`: the active stage, and the most stages done.
+        """
+        changed = np.flatnonzero((stages != self._stages).any(0))
+        self._stages = stages
+        for index, (stage, stages_done) in zip(changed.tolist(), stages[:, changed].T.tolist(), strict=True):
+            self._infos[index] = {"is_success": False, "stage": stage, "stages_done": stages_done}
+        return self._infos.copy()
 
     def close(self) -> None:
         """Do nothing: the engine has no connection."""

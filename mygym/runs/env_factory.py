@@ -195,11 +195,12 @@ def make_vec_env(
 
 def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
-    from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+    from stable_baselines3.common.vec_env import VecNormalize
 
+    from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
     from mygym.runs.vec_envs.transposed_images import TransposedImages
 
-    env = VecMonitor(env, info_keywords=MONITORED)
+    env = EpisodeMonitor(env, info_keywords=MONITORED)
     images, numbers = _images_and_numbers(env.observation_space)
     if images:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
@@ -276,11 +277,10 @@ def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mappin
         started: Time from which times are counted, as `time.time()` returns it.
         note: Also called with each episode.
     """
-    from stable_baselines3.common.vec_env import VecMonitor
-
     from mygym.runs.logs import EpisodesCsv
+    from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
 
-    while not isinstance(env, VecMonitor):
+    while not isinstance(env, EpisodeMonitor):
         env = env.venv
     env.t_start = started
     env.results_writer = EpisodesCsv(path, MONITORED, started, note)  # type: ignore[assignment]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,15 +175,18 @@ class EpisodesCsv:
     ) -> None:
         self.file = _AppendOnlyFile(path)
         self.on_episode = on_episode
-        self.writer = csv.DictWriter(self.file, _columns(path, keys), extrasaction="ignore", lineterminator="\n")
+        self.columns = _columns(path, keys)
         if not self.file.length():
-            self.file.write(f"#{json.dumps({'t_start': started})}\n")
-            self.writer.writeheader()
+            self.file.write(f"#{json.dumps({'t_start': started})}\n{','.join(self.columns)}\n")
 
-    def write_row(self, episode: Mapping[str, Any]) -> None:
-        """Append an episode."""
-        self.writer.writerow(episode)
-        self.on_episode(episode)
+    def write_rows(self, episodes: Sequence[Mapping[str, Any]]) -> None:
+        """Append the episodes that end in a step: all, or none if the file cannot be written."""
+        lines = io.StringIO()
+        rows = ([episode.get(column, "") for column in self.columns] for episode in episodes)
+        csv.writer(lines, lineterminator="\n").writerows(rows)
+        self.file.write(lines.getvalue())
+        for episode in episodes:
+            self.on_episode(episode)
 
     def close(self) -> None:
         """Close the file."""

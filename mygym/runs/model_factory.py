@@ -20,6 +20,7 @@ from mygym.runs.frozen_encoders import is_frozen, with_loaded_encoder
 from mygym.runs.planning import requirements
 from mygym.runs.planning.buffer_memory import check_memory
 from mygym.runs.planning.plan import Plannable, RunPlan, plan_of
+from mygym.runs.workers.joint_training import gathers_rollouts
 
 _REFUSALS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
@@ -72,7 +73,7 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
-    if config.workers > 1 and "batch_size" in kwargs:
+    if config.workers > 1 and "batch_size" in kwargs and not gathers_rollouts(schema.cls):
         kwargs["batch_size"] //= config.workers  # of this process's share of each minibatch
     noise = kwargs.get("action_noise")
     if isinstance(noise, int | float) and is_noise(taken["action_noise"].annotation):

@@ -42,7 +42,8 @@ class StrategyCallback(BaseCallback):
         self._begin_iteration("gradient")
 
     def _on_step(self) -> bool:
-        for info in self.locals.get("infos", ()):  # some algorithms of other packages do not pass them
+        infos = self.locals.get("infos", ()) if self.strategies else ()  # some algorithms do not pass them
+        for info in infos:
             if "episode" in info:
                 for strategy in self.strategies:
                     strategy.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))

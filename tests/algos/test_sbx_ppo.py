@@ -14,6 +14,8 @@ from mygym.runs.planning.plan import make_plan
 
 pytest.importorskip("sbx")
 
+from mygym.algos.sbx_ppo import Rollout
+
 CONFIG: dict[str, Any] = {
     "algo": "ppo",
     "framework": "jax",
@@ -73,3 +75,20 @@ def test_the_weights_are_those_of_sbx(batch_size: int, more: dict[str, Any]) -> 
     for name in ("train/approx_kl", "train/clip_fraction", "train/learning_rate"):
         assert all(isinstance(values[name], float | np.number) for values in figures)
         np.testing.assert_allclose(*(values[name] for values in figures), rtol=1e-2, atol=1e-4)
+
+
+def test_it_trains_with_the_rollouts_of_all_processes_or_not_at_all() -> None:
+    """With `gather`, the main process trains with more steps than it has collected, and another process does not."""
+
+    def doubled(rollout: Rollout) -> Rollout:
+        return {name: np.concatenate([array, array]) for name, array in rollout.items()}
+
+    plan = make_plan({**CONFIG, "algo_params": {**CONFIG["algo_params"], "batch_size": 16}})
+    steps = []
+    for gather in (None, doubled, lambda rollout: None):
+        with ExitStack() as stack:
+            model = build_model(plan, make_vec_env(plan, stack))
+            model.gather = gather
+            model.learn(48)
+            steps.append(int(model.policy.actor_state.step))
+    assert steps == [9, 18, 0]  # 48 env steps in minibatches of 16, 3 epochs

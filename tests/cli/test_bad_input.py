@@ -111,7 +111,7 @@ MISTAKES = [
     ("train --engine fused --set task_params.distractors=[cube]", ["task_params.distractors", "engine fused"]),
     ("train --workers 0", ["workers", "0", "1"]),
     ("train --workers 2", ["workers", "2", "algo sac of pytorch", "ppo"]),
-    ("train --algo ppo --framework jax --workers 2", ["workers", "2", "ppo of jax", "pytorch"]),
+    ("train --algo crossq --framework jax --workers 2", ["workers", "2", "crossq of jax", "pytorch"]),
     ("train --algo ppo --workers 3", ["n_envs", "8", "a multiple of workers, 3"]),
     ("train --algo ppo --workers 2 --set algo_params.batch_size=65", ["algo_params.batch_size", "65", "workers, 2"]),
     ("train --algo ppo --workers 2 --set algo_params.target_kl=0.1", ["algo_params.target_kl", "0.1", "null"]),

@@ -78,7 +78,7 @@ def test_a_resumed_run_keeps_the_columns_of_an_older_version(tmp_path: Path) -> 
     path = tmp_path / MONITOR
     for keys in (("is_success",), ("is_success", "touched")):
         episodes = EpisodesCsv(path, keys, started=5.0)
-        episodes.write_row({"r": -1.5, "l": 3, "t": 0.1, **dict.fromkeys(keys, True)})
+        episodes.write_rows([{"r": -1.5, "l": 3, "t": 0.1, **dict.fromkeys(keys, True)}])
         episodes.close()
     assert path.read_text().splitlines()[1:] == ["r,l,t,is_success", "-1.5,3,0.1,True", "-1.5,3,0.1,True"]
 
@@ -87,7 +87,7 @@ def test_resumed_csv_has_a_single_header(tmp_path: Path) -> None:
     path = tmp_path / MONITOR
     for process in range(3):
         episodes = EpisodesCsv(path, ("is_success",), started=5.0)
-        episodes.write_row({"r": -1.5, "l": process, "t": 0.1, "is_success": True})
+        episodes.write_rows([{"r": -1.5, "l": process, "t": 0.1, "is_success": True}])
         episodes.close()
         if process == 1:  # its line is removed again
             with path.open("rb+") as file:

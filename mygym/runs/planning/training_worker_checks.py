@@ -22,11 +22,12 @@ def check_workers(config: RunConfig, cls: type[Any]) -> None:
         return
     from stable_baselines3 import A2C, PPO
 
-    if not issubclass(
-        cls, A2C | PPO
-    ):  # other classes take other numbers of gradient steps, or change weights without them
+    from mygym.runs.workers.joint_training import gathers_rollouts
+
+    if not (issubclass(cls, A2C | PPO) or gathers_rollouts(cls)):
+        # other classes take other numbers of gradient steps, or change weights without them
         why = f"is not available with algo {config.algo} of {config.framework}"
-        allowed = "1, or ppo, a2c or a subclass of these, of framework pytorch"
+        allowed = "1, or ppo or a2c of framework pytorch, ppo of framework jax, or a subclass of these"
         raise ConfigError(bad_value("workers", config.workers, allowed, why))
     if cls.__module__ == "__main__":
         why = f"cannot train {cls.__name__}, which is defined in a notebook or in the main script"
@@ -41,7 +42,7 @@ def check_workers(config: RunConfig, cls: type[Any]) -> None:
     if config.algo_params.get("target_kl") is not None:
         why = "ends updates early, in each of the workers at another step"
         raise ConfigError(bad_value("algo_params.target_kl", config.algo_params["target_kl"], "null", why))
-    batch = config.algo_params.get("batch_size")
+    batch = None if gathers_rollouts(cls) else config.algo_params.get("batch_size")
     for key, value in (("n_envs", config.n_envs), ("algo_params.batch_size", batch)):
         if isinstance(value, int) and value % config.workers:
             raise ConfigError(bad_value(key, value, f"a multiple of workers, {config.workers}"))

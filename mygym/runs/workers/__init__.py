@@ -2,6 +2,7 @@
 
 training_workers  start, messages and end of the other processes
 synchronization   callback that lets the other processes begin each rollout
+joint_training    the two ways of training together
 gradient_mean     optimiser steps with the mean gradients of all processes
 step_count        callback that counts the env steps of all processes
 worker_training   code of the other processes

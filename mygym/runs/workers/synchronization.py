@@ -10,7 +10,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from mygym.config.schedulable import may_be_scheduled
 from mygym.runs.policy import normalizer_of
 from mygym.runs.weights import weights
-from mygym.runs.workers.gradient_mean import average_gradients
+from mygym.runs.workers.joint_training import train_jointly
 from mygym.runs.workers.step_count import StepCountCallback
 from mygym.runs.workers.training_workers import TrainingWorkers
 
@@ -28,7 +28,7 @@ class SynchronizeCallback(BaseCallback):
         super().__init__()
         self.workers = workers
         self.has_hooks = False
-        """Whether the optimisers average gradients already."""
+        """Whether the model exchanges its gradients or rollouts already."""
 
     def around(self, callbacks: Sequence[BaseCallback]) -> list[BaseCallback]:
         """Return callbacks between a counter of the env steps of all processes, and this callback.
@@ -41,7 +41,7 @@ class SynchronizeCallback(BaseCallback):
     def _init_callback(self) -> None:
         if not self.has_hooks:
             self.has_hooks = True
-            average_gradients(self.model, self.workers.exchange)
+            train_jointly(self.model, self.workers.exchange, self.workers.gather)
 
     def _on_rollout_start(self) -> None:
         model = self.model

@@ -1,8 +1,9 @@
 """The other processes of a run with several `workers`, as the main process sees them.
 
-Each process trains the same model in its share of the environments, in lock-step: before each step of an optimiser, the
-processes exchange their gradients, and each takes the step with the mean. The main process decides all else: it
-evaluates, writes checkpoints, and begins each rollout.
+Each process has a share of the environments, in lock-step. Before each step of an optimiser, the processes exchange
+their gradients, and each takes the step with the mean; a model of JAX, whose update is a few compiled calls, trains in
+the main process with the rollouts of all. The main process decides all else: it evaluates, writes checkpoints, and
+begins each rollout.
 """
 
 from __future__ import annotations
@@ -94,6 +95,18 @@ class TrainingWorkers:
             process.send_mean(total)
         return total
 
+    def gather(self, rollout: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the rollouts of all processes as one.
+
+        Args:
+            rollout: Arrays `(n, …)` of this process by name.
+
+        Raises:
+            MygymError: A process has failed.
+        """
+        rollouts = [rollout, *(process.rollout() for process in self._processes)]
+        return {name: np.concatenate([each[name] for each in rollouts]) for name in rollout}
+
     def end_learning(self) -> None:
         """Let the processes end their training at their next gradient step; they keep their state."""
         for process in self._processes:
@@ -183,14 +196,23 @@ class _Process:
 
     def gradients(self, like: NDArray[Any]) -> NDArray[Any]:
         """Return the gradients of the process, an array with the shape and type of `like`."""
-        if self.exchanges not in self._readable():
-            self._answer("ready")
-            raise self._out_of_step("fewer")
-        gradients = np.frombuffer(self._read(self.exchanges), dtype=like.dtype)
+        gradients = np.frombuffer(self._exchanged(), dtype=like.dtype)
         if gradients.shape != like.shape:
             why = "; with several workers, the parameters with a gradient must not depend on the data"
             raise RunError(f"{self.name} has {gradients.size} gradients, and the main process {like.size}{why}")
         return gradients
+
+    def rollout(self) -> dict[str, NDArray[Any]]:
+        """Return the rollout of the process."""
+        rollout: dict[str, NDArray[Any]] = pickle.loads(self._exchanged())  # noqa: S301  (from a process of this run)
+        return rollout
+
+    def _exchanged(self) -> bytes:
+        """Return the next message of the update."""
+        if self.exchanges not in self._readable():
+            self._answer("ready")
+            raise self._out_of_step("fewer")
+        return self._read(self.exchanges)
 
     def _readable(self) -> list[Any]:
         """Return the pipes with a message, or with an end.

@@ -1,4 +1,4 @@
-"""Code of the other processes of a run with several `workers`: each trains the model in its share of environments."""
+"""Code of the other processes of a run with several `workers`: each has a share of the environments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train_share(
         index: Number of the process; the main process is 0.
         resumed: Whether the run continues from a checkpoint.
         commands: Commands of the main process, and answers.
-        exchanges: Gradients of this process, and their means of all processes.
+        exchanges: Gradients of this process, and their means of all processes; or rollouts of this process.
         excluded: Folders from which no user's module is imported.
     """
     for number in SIGNALS:
@@ -64,7 +64,7 @@ def _train(values: Mapping[str, Any], index: int, resumed: bool, commands: Conne
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.schedule_callback import ScheduleCallback
     from mygym.runs.workers.answers import AnswerCallback
-    from mygym.runs.workers.gradient_mean import average_gradients
+    from mygym.runs.workers.joint_training import set_noise_seed, train_jointly
     from mygym.runs.workers.step_count import StepCountCallback
 
     plan = plan_from_python(values)
@@ -75,10 +75,11 @@ def _train(values: Mapping[str, Any], index: int, resumed: bool, commands: Conne
         load_pretrained(plan, model, env, resumed)
         seed = int(np.random.SeedSequence([config.seed, index]).generate_state(1)[0])  # of exploration
         set_random_seed(seed)
+        set_noise_seed(model, seed)
         model.action_space.seed(seed)
         env.seed(episode_seeds(config.seed, TRAINING, 1)[0] + index * env.num_envs)
         model.set_logger(Logger(None, []))
-        average_gradients(model, partial(_mean_of_processes, exchanges))
+        train_jointly(model, partial(_mean_of_processes, exchanges), partial(_send_rollout, exchanges))
         answers = AnswerCallback(commands)
         schedules = ScheduleCallback(schedules_of(plan), config.steps)
         with contextlib.suppress(LearningEnded):
@@ -88,6 +89,18 @@ def _train(values: Mapping[str, Any], index: int, resumed: bool, commands: Conne
 
 class LearningEnded(Exception):  # noqa: N818  (no error)
     """Raised when the main process has ended the training, perhaps in the middle of a rollout."""
+
+
+def _send_rollout(pipe: Connection, rollout: Mapping[str, NDArray[Any]]) -> None:
+    """Send a rollout to the main process, which trains with it.
+
+    Raises:
+        LearningEnded: The main process has ended the training.
+    """
+    try:
+        pipe.send_bytes(pickle.dumps(rollout, pickle.HIGHEST_PROTOCOL))
+    except ConnectionError:
+        raise LearningEnded from None
 
 
 def _mean_of_processes(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any]:

@@ -41,6 +41,7 @@ SMALL: dict[str, Any] = {
     "video": {"episodes": 0},
     "tensorboard": False,
 }
+IN_JAX = SMALL | {"framework": "jax"}
 BULLET = SMALL | {
     "engine": "pybullet",
     "n_envs": 4,
@@ -105,7 +106,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path, whole: Result)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [BULLET, SMALL | {"workers": 4, "algo": "a2c", "algo_params": {"n_steps": 8}}],
+    [BULLET, IN_JAX, SMALL | {"workers": 4, "algo": "a2c", "algo_params": {"n_steps": 8}}],
 )
 def test_other_runs_resume_to_the_same_weights(settings: dict[str, Any], tmp_path: Path) -> None:
     settings = settings | {"logdir": str(tmp_path)}
@@ -138,6 +139,18 @@ def test_every_process_has_the_same_weights_and_different_episodes(whole: Result
     first, second = (state["env"]["batch"]["observations"]["desired_goal"] for state in states(whole))
     assert first.shape == second.shape == (8, 3)
     assert not (first[:, None] == second).all(axis=2).any()
+
+
+@pytest.mark.slow
+def test_a_process_of_jax_collects_other_episodes_with_other_noise(tmp_path: Path) -> None:
+    """The main process alone trains."""
+    pytest.importorskip("sbx")
+    first, second = states(mygym.train(IN_JAX | {"logdir": str(tmp_path)}))
+    goals = [state["env"]["batch"]["observations"]["desired_goal"] for state in (first, second)]
+    assert not (goals[0][:, None] == goals[1]).all(axis=2).any()
+    policies = [state["algorithm"]["policy"] for state in (first, second)]
+    assert not np.array_equal(*(policy["key"][""] for policy in policies))
+    assert [int(policy["actor_state"]["step"]) for policy in policies] == [1024 // 64 * 4, 0]
 
 
 @pytest.mark.slow
