@@ -16,7 +16,21 @@ import strategies  # type: ignore[import-not-found]  # beside this program
 
 from mygym.registry import registry
 
+LONG = (
+    "score_goal",
+    "maze",
+    "vertical_maze",
+    "place_on_step",
+    "insert",
+    "hand_over",
+    "throw",
+    "build_tower",
+    "set_table",
+)
+"""Tasks with values for `sac` that are longer than those of parts; `stack` itself prefers more steps."""
+
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "reach": ("The end effector to a point in space", ["--task reach", "--algo ppo --task reach"]),
     "push": ("A cube to a point on the table", ["--task push", "--config configs/push_ppo.yaml"]),
     "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place", "--task pick_and_place --workers 2"]),
     "hindsight": (
@@ -53,6 +67,13 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
             "--task stack --set control.step=0.02 --set task_params.starts.in_hand=0.3",
             "--task stack --steps 1200000 --set control.step=0.02 --set task_params.starts.along_expert=0.3 "
             "--set task_params.starts.in_hand=0.3",
+        ],
+    ),
+    "off_policy": (
+        "Soft actor-critic in JAX, the progress of the stages as its reward",
+        [
+            *(f"--algo sac --framework jax --task {task}" for task in LONG),
+            "--algo sac --framework jax --task stack --steps 400000",
         ],
     ),
     "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),

@@ -61,6 +61,20 @@ _SMALL_STEPS = {**_ALONG_EXPERT, "control": {"name": "ee_delta", "step": 0.02}}
 """Small actions for precise tasks: the exploration noise of larger actions moves the hand by centimetres, so that an
 object that is released falls off its place, and a handle slips out of the fingers."""
 
+_WITHOUT_STARTS_IN_HAND = {
+    **_SMALL_STEPS,
+    "control": {"name": "ee_delta", "step": 0.015},  # a hand that shakes throws the object off when it opens
+    "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.0}},
+}
+_SEVERAL_SUBTASKS = {
+    **_WITHOUT_STARTS_IN_HAND,
+    "steps": 2_000_000,
+    "observations": [  # equal for each object, so that a later sub-task begins with the skill of an earlier sub-task
+        *("ee_position", "ee_velocity", "command_offset", "gripper_width"),
+        *("target_from_ee", "goal_from_object", "stage_name", "stage"),
+    ],
+}
+
 _PPO_OF_TASKS = {
     "hit_board": {
         **_ALONG_EXPERT,
@@ -84,11 +98,9 @@ _PPO_OF_TASKS = {
         "steps": 1_000_000,
         "control": {"name": "ee_delta", "step": 0.03},
     },
-    "stack": {  # a hand that shakes throws the cube off when it opens
-        **_SMALL_STEPS,
-        "control": {"name": "ee_delta", "step": 0.015},
-        "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.0}},
-    },
+    **dict.fromkeys(("hand_over", "stack"), _WITHOUT_STARTS_IN_HAND),
+    **dict.fromkeys(("build_tower", "set_table"), _SEVERAL_SUBTASKS),
+    "maze": _SMALL_STEPS,
     "throw": {
         **_ALONG_EXPERT,
         "steps": 2_000_000,
@@ -115,10 +127,22 @@ _SAC_SHAPED = {
         "policy_kwargs": {"net_arch": [128, 128]},
     },
 }
+_SHARED_WITH_SAC = frozenset(
+    {"build_tower", "hand_over", "insert", "maze", "place_on_step", "set_table", "stack", "vertical_maze"}
+)
+"""Tasks whose actions and observations are those of `ppo`."""
+
+_SAC_SHAPED_LONG = {**_SAC_SHAPED, "steps": 400_000}
 _SAC_OF_TASKS = {
     **dict.fromkeys(("open_door", "poke", "press", "switch", "turn"), _SAC_SHAPED),
     "hit_board": {**_SAC_SHAPED, "steps": 600_000, "task_params": {"starts": {"along_expert": 0.5, "in_hand": 0.1}}},
     "open_drawer": {**_SAC_SHAPED, "control": {"name": "ee_delta", "step": 0.02}},
+    **dict.fromkeys(("score_goal", "throw"), _SAC_SHAPED_LONG),
+    **{
+        task: {**_SAC_SHAPED_LONG, **{key: values[key] for key in ("control", "observations") if key in values}}
+        for task, values in _PPO_OF_TASKS.items()
+        if task in _SHARED_WITH_SAC
+    },
 }
 """Values for tasks that `sac` learns from the progress of their stages (`benchmarks/results/learning.md`)."""
 

@@ -289,9 +289,10 @@ def test_the_learning_table_is_measured() -> None:
             measured.setdefault(("reach", row["algorithm"]), []).append(row["steps"])
     for row in json.loads((results / "learning.json").read_text()):
         words = re.fullmatch(
-            r"(?:--algo (\w+) )?--task (\w+)(?: --workers 2)?|--config configs/(\w+)_ppo.yaml", row["command"]
+            r"(?:--algo (\w+) )?(?:--framework jax )?--task (\w+)(?: --workers 2)?|--config configs/(\w+)_ppo.yaml",
+            row["command"],
         )
-        if words is None or words.groups()[:2] == ("dagger", "reach"):
+        if words is None or words[2] == "reach":
             continue
         task = words[2] or words[3]
         algo = words[1] or (resolve_config(overrides={"task": task}).config.algo if words[2] else "ppo")

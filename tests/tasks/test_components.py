@@ -91,6 +91,8 @@ def test_the_goal_is_that_of_the_active_sub_task() -> None:
     expected = np.stack([first[0], first[1], second[2], second[3]])
     np.testing.assert_array_equal(values("goal", episode), expected)
     np.testing.assert_array_equal(values("goal_from_ee", episode), expected - episode.state.ee_position)
+    target = np.concatenate([episode.state.object_position[:2, 0], second[2:]])
+    np.testing.assert_array_equal(values("target_from_ee", episode), target - episode.state.ee_position)
     missing = expected - episode.state.object_position[:, 0]
     missing[2:] = 0.0  # reaching acts on no object
     np.testing.assert_array_equal(values("goal_from_object", episode), missing)
@@ -104,6 +106,8 @@ def test_the_goal_of_a_part_is_its_position() -> None:
         values("goal_from_object", episode), np.stack([distance, 0 * distance, 0 * distance], axis=1)
     )
     np.testing.assert_array_equal(values("goal_from_ee", episode), np.zeros((N, 3)))
+    handle = episode.state.part_handle_position[:, 1]
+    np.testing.assert_array_equal(values("target_from_ee", episode), handle - episode.state.ee_position)
     np.testing.assert_array_equal(values("part_active", episode), np.ones((N, 1)))
 
 

@@ -101,7 +101,8 @@ def strategy_run_defaults(asked: RunConfig, strategies: Sequence[Any]) -> Layer:
 def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
     """Return the preferences of the algorithm for tasks of several stages, and for this task; none for one stage.
 
-    A preferred reward yields to the user's hindsight replay, which needs a reward of goals.
+    The preferred reward and observations yield to the user's hindsight replay: it needs a reward of goals, and
+    observations without the goal.
     """
     if len(task.stage_names) == 1:
         return []
@@ -110,7 +111,8 @@ def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
         ("for several stages", entry.stage_defaults),
         (f"for task {task.name}", entry.task_defaults.get(task.name, {})),
     ):
-        values = {key: value for key, value in preferred.items() if key != "reward" or not asked.her}
+        yielding = {"reward", "observations"} if asked.her else set()
+        values = {key: value for key, value in preferred.items() if key not in yielding}
         if "task_params" in values:
             starts = values["task_params"]["starts"]
             values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}

@@ -28,6 +28,12 @@ def goal_from_ee(context: EpisodeContext) -> Array:
     return of_active_stage(context, offset)
 
 
+@register_observation("target_from_ee", 5, depends_on_goal=True, unit="m", frame="world axes, from the end effector")
+def target_from_ee(context: EpisodeContext) -> Array:
+    """`(N, 3)` m, world axes: from the end effector to the active sub-task's object or part, or else to its goal."""
+    return of_active_stage(context, lambda context: context.target - context.ee_position)
+
+
 @register_observation(
     "goal_from_object",
     5,

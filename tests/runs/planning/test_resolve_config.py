@@ -195,8 +195,13 @@ def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(tas
     assert resolved.config.task_params.starts is not None
     assert resolved.config.task_params.starts["along_expert"] == 0.5
     assert resolved.origins["algo_params.gradient_steps"] == f"algorithm sac, for task {task}"
+    if any(stage.waypoint is not None for stage in find_task(task).sequence.stages):  # it is observed
+        with pytest.raises(ConfigError, match="cannot relabel waypoint"):
+            resolve_config(overrides={**chosen, "her": True})
+        return
     hindsight = resolve_config(overrides={**chosen, "her": True}).config
     assert (hindsight.her, hindsight.reward) == (True, "sparse"), "hindsight needs a reward of goals"
+    assert hindsight.observations is None, "hindsight needs observations without the goal"
 
 
 def test_a_task_may_choose_its_algorithm() -> None:
