@@ -7,8 +7,8 @@ Random actions, each task with the reward that `ppo` prefers, one process and on
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
 
 With `--trainers`, env steps per second of `ppo` in PyTorch and in JAX, with one and with two threads and with two
-workers, with the defaults of the engine: rollouts and updates, without evaluations, and
-without the first two rollouts, in which JAX compiles. Each trainer has a separate process; they train in turns.
+workers, with the defaults of the engine: rollouts and updates, without evaluations, and without the first two rollouts,
+in which JAX compiles. Each trainer has a separate process; they train in turns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TRAINERS: dict[str, dict[str, Any]] = {
     "`ppo`, pytorch, two workers": {"workers": 2},
     "`ppo`, jax": {"framework": "jax"},
     "`ppo`, jax, two threads": {"framework": "jax", "threads": 2},
-    "`ppo`, jax, two workers": {"framework": "jax", "workers": 2},
+    "`ppo`, jax, two workers, each with two threads": {"framework": "jax", "workers": 2, "threads": 2},
 }
 """Trainer → keys of its config."""
 
