@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from mygym.runs.workers.gradient_mean import Exchange, average_gradients
 
 Gather = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]] | None]
-"""Function that joins the rollouts of all processes; in another than the main process, it sends the rollout there and
-returns None."""
+"""Function that joins the rollouts of all processes in the main process; in each of the other processes, it sends the
+rollout and returns None."""
 
 
 def gathers_rollouts(cls: type[Any]) -> bool:
