@@ -28,7 +28,7 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
     "push": {"dagger": 5_200, "ppo": 200_704},
     "pick_and_place": {"dagger": 5_200, "ppo": 200_704},
     "poke": {"dagger": 5_200, "ppo": 40_960, "sac": 20_000},
-    "press": {"dagger": 5_200, "ppo": 120_832, "sac": 30_000},
+    "press": {"dagger": 5_200, "ppo": 120_832, "sac": 20_000},
     "switch": {"dagger": 5_200, "ppo": 40_960, "sac": 20_000},
     "turn": {"dagger": 5_200, "ppo": 161_792, "sac": 40_000},
     "open_door": {"dagger": 7_600, "ppo": 161_792, "sac": 30_000},
