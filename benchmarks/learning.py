@@ -27,7 +27,7 @@ LONG = (
     "build_tower",
     "set_table",
 )
-"""Tasks with values for `sac` that are longer than those of parts; `stack` itself prefers more steps."""
+"""Tasks for which `sac` has 400,000 steps; for `stack` the task has more, so its command has a flag."""
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "reach": ("The end effector to a point in space", ["--task reach", "--algo ppo --task reach"]),

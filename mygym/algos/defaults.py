@@ -144,7 +144,7 @@ _SAC_OF_TASKS = {
         if task in _SHARED_WITH_SAC
     },
 }
-"""Values for tasks that `sac` learns from the progress of their stages (`benchmarks/results/learning.md`)."""
+"""Values of `sac` for tasks of several stages, whose progress is its reward (`benchmarks/results/learning.md`)."""
 
 _PPO_FUSED = {
     "n_envs": 512,

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import explained_variance
 
 from mygym.runs.checkpoints.algorithm_state import Stateful
+from mygym.runs.workers.joint_training import GatherRollouts, Rollout
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions
@@ -26,16 +26,11 @@ TINY = 1e-7
 """Added to ratios of probabilities, which may be 0 in single precision, before their logarithm."""
 
 
-Rollout = dict[str, NDArray[Any]]
-"""Observations, actions, advantages, returns and log-probabilities of the actions, each `(n, …)`."""
-
-
 class PPO(Stateful, sbx.PPO):
     """Proximal policy optimisation (Schulman et al., 2017); the value function is not clipped."""
 
-    gather: Callable[[Rollout], Rollout | None] | None = None
-    """With several `workers`: joins the rollout of this process with those of the other processes, or sends it to the
-    main process and returns None."""
+    gather_rollouts: GatherRollouts | None = None
+    """With several `workers`: gathers the rollouts of all processes in the main process; None: a single worker."""
 
     def __init__(self, policy: Any, env: Any, clip_range_vf: None = None, **kwargs: Any) -> None:
         super().__init__(policy, env, clip_range_vf=clip_range_vf, **kwargs)
@@ -66,8 +61,8 @@ class PPO(Stateful, sbx.PPO):
         coefficients = {"clip_range": clip_range, "ent_coef": self.ent_coef, "vf_coef": self.vf_coef}
         states = policy.actor_state, policy.vf_state
         collected = self._rollout()
-        rollout = collected if self.gather is None else self.gather(collected)
-        if rollout is None:  # the main process trains with it
+        rollout = collected if self.gather_rollouts is None else self.gather_rollouts(collected)
+        if rollout is None:  # this is not the main process, which trains
             return
         statistics: list[Mapping[str, Any]] = []
         for _ in range(self.n_epochs):
@@ -122,7 +117,7 @@ class PPO(Stateful, sbx.PPO):
         ]
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "gather"]
+        return [*super()._excluded_save_params(), "gather_rollouts"]
 
 
 @partial(jax.jit, static_argnums=(0, 4, 5))

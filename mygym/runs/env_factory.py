@@ -283,4 +283,4 @@ def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mappin
     while not isinstance(env, EpisodeMonitor):
         env = env.venv
     env.t_start = started
-    env.results_writer = EpisodesCsv(path, MONITORED, started, note)  # type: ignore[assignment]
+    env.results_writer = EpisodesCsv(path, MONITORED, started, note)

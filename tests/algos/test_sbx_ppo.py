@@ -11,10 +11,10 @@ import pytest
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
+from mygym.runs.workers.joint_training import Rollout
 
 pytest.importorskip("sbx")
 
-from mygym.algos.sbx_ppo import Rollout
 
 CONFIG: dict[str, Any] = {
     "algo": "ppo",
@@ -78,7 +78,7 @@ def test_the_weights_are_those_of_sbx(batch_size: int, more: dict[str, Any]) -> 
 
 
 def test_it_trains_with_the_rollouts_of_all_processes_or_not_at_all() -> None:
-    """With `gather`, the main process trains with more steps than it has collected, and another process does not."""
+    """The main process trains with more steps than it has collected; another process does not train."""
 
     def doubled(rollout: Rollout) -> Rollout:
         return {name: np.concatenate([array, array]) for name, array in rollout.items()}
@@ -88,7 +88,7 @@ def test_it_trains_with_the_rollouts_of_all_processes_or_not_at_all() -> None:
     for gather in (None, doubled, lambda rollout: None):
         with ExitStack() as stack:
             model = build_model(plan, make_vec_env(plan, stack))
-            model.gather = gather
+            model.gather_rollouts = gather
             model.learn(48)
             steps.append(int(model.policy.actor_state.step))
     assert steps == [9, 18, 0]  # 48 env steps in minibatches of 16, 3 epochs

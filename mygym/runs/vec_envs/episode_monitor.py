@@ -13,6 +13,9 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 class EpisodeMonitor(VecMonitor):
     """`VecMonitor` that writes the rows of a step together: of thousands of environments, many end in each."""
 
+    results_writer: Any
+    """The `EpisodesCsv` to which the rows are written; None: they are not written."""
+
     def step_wait(self) -> VecEnvStepReturn:
         """Step; the info of an episode that ends has `episode`: return `r`, length `l`, time `t` in s, and keywords."""
         observations, rewards, dones, infos = self.venv.step_wait()
@@ -31,5 +34,5 @@ class EpisodeMonitor(VecMonitor):
         self.episode_returns[ended] = 0
         self.episode_lengths[ended] = 0
         if self.results_writer:
-            self.results_writer.write_rows(rows)  # type: ignore[attr-defined]  # an `EpisodesCsv`
+            self.results_writer.write_rows(rows)
         return observations, rewards, dones, infos

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
 from mygym.runs.workers.gradient_mean import Exchange, average_gradients
 
-Gather = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]] | None]
-"""Function that joins the rollouts of all processes in the main process; in each of the other processes, it sends the
-rollout and returns None."""
+Rollout = dict[str, NDArray[Any]]
+"""Observations, actions, advantages, returns and log-probabilities of the actions by name, each `(n, …)`."""
+
+GatherRollouts = Callable[[Rollout], Rollout | None]
+"""Function of the rollout of a process. In the main process, it returns the rollouts of all processes as a single
+rollout; in the other processes, it sends the rollout to the main process and returns None."""
 
 
 def gathers_rollouts(cls: type[Any]) -> bool:
     """Return whether a class trains in the main process with all rollouts, rather than with mean gradients."""
-    return hasattr(cls, "gather")
+    return hasattr(cls, "gather_rollouts")
 
 
-def train_jointly(model: Any, exchange: Exchange, gather: Gather) -> None:
-    """Let a model train together with those of the other processes.
+def train_jointly(model: Any, exchange: Exchange, gather_rollouts: GatherRollouts) -> None:
+    """Let a model train together with the models of the other processes.
 
     Args:
-        model: An SB3 algorithm, or one with an attribute `gather`.
-        exchange: Called with the gradients before each step of the optimisers; or
-        gather: Called with each rollout.
+        model: An SB3 algorithm.
+        exchange: Called before each step of the optimisers, if the model does not gather rollouts.
+        gather_rollouts: Called after each rollout, if it does.
     """
     if gathers_rollouts(type(model)):
-        model.gather = gather
+        model.gather_rollouts = gather_rollouts
     else:
         average_gradients(model, exchange)
 

@@ -41,7 +41,7 @@ class SynchronizeCallback(BaseCallback):
     def _init_callback(self) -> None:
         if not self.has_hooks:
             self.has_hooks = True
-            train_jointly(self.model, self.workers.exchange, self.workers.gather)
+            train_jointly(self.model, self.workers.exchange, self.workers.gather_rollouts)
 
     def _on_rollout_start(self) -> None:
         model = self.model

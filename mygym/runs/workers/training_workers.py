@@ -24,6 +24,7 @@ from mygym.errors import MygymError, RunError
 from mygym.registry.user_files import user_modules
 from mygym.runs.planning.plan import RunPlan
 from mygym.runs.vec_envs.worker_process import GRACE, UNGUARDED, death_of, signals_blocked
+from mygym.runs.workers.joint_training import Rollout
 from mygym.runs.workers.worker_training import train_share
 
 PATIENCE = 600.0
@@ -95,11 +96,11 @@ class TrainingWorkers:
             process.send_mean(total)
         return total
 
-    def gather(self, rollout: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the rollouts of all processes as one.
+    def gather_rollouts(self, rollout: Rollout) -> Rollout:
+        """Return the rollouts of all processes as a single rollout.
 
         Args:
-            rollout: Arrays `(n, …)` of this process by name.
+            rollout: Rollout of this process.
 
         Raises:
             MygymError: A process has failed.
@@ -202,9 +203,9 @@ class _Process:
             raise RunError(f"{self.name} has {gradients.size} gradients, and the main process {like.size}{why}")
         return gradients
 
-    def rollout(self) -> dict[str, NDArray[Any]]:
+    def rollout(self) -> Rollout:
         """Return the rollout of the process."""
-        rollout: dict[str, NDArray[Any]] = pickle.loads(self._exchanged())  # noqa: S301  (from a process of this run)
+        rollout: Rollout = pickle.loads(self._exchanged())  # noqa: S301  (from a process of this run)
         return rollout
 
     def _exchanged(self) -> bytes:

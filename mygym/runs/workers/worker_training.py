@@ -92,7 +92,7 @@ class LearningEnded(Exception):  # noqa: N818  (no error)
 
 
 def _send_rollout(pipe: Connection, rollout: Mapping[str, NDArray[Any]]) -> None:
-    """Send a rollout to the main process, which trains with it.
+    """Send a rollout to the main process, which trains.
 
     Raises:
         LearningEnded: The main process has ended the training.
