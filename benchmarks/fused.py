@@ -2,6 +2,8 @@
 
     python benchmarks/fused.py
     python benchmarks/fused.py --trainers
+    python benchmarks/fused.py --gpu
+    python benchmarks/fused.py --gpu --trainers
 
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
@@ -9,6 +11,8 @@ and infos included. Each figure is the median of five measurements, which altern
 With `--trainers`, env steps per second of `ppo` in PyTorch and in JAX, with one and with two threads and with two
 workers, with the defaults of the engine: rollouts and updates, without evaluations, and without the first two rollouts,
 in which JAX compiles. Each trainer has a separate process; they train in turns.
+
+`--gpu` adds the engine, or `ppo` in PyTorch, on a GPU with several numbers of environments.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from multiprocessing.connection import Connection
 from typing import Any
@@ -53,6 +57,22 @@ TRAINERS: dict[str, dict[str, Any]] = {
 }
 """Trainer → keys of its config."""
 
+GPU_ENVS = (4096, 16384, 65536, 262144)
+"""Numbers of environments with which the engine is measured on a GPU."""
+
+GPU_TRAINERS: dict[str, dict[str, Any]] = {
+    "`ppo`, pytorch": {},
+    **{
+        f"`ppo`, pytorch, GPU, {envs:,} environments, minibatches of {rows:,}": {
+            "device": "cuda",
+            "n_envs": envs,
+            "algo_params": {"batch_size": rows},
+        }
+        for envs, rows in ((2048, 2048), (2048, 8192), (16384, 65536))
+    },
+}
+"""Like `TRAINERS`, on a GPU: large minibatches, since it computes small ones in the same time."""
+
 TRAINED_ENVS = 2048
 """Default number of environments with which the trainers are measured."""
 
@@ -66,17 +86,20 @@ def main() -> None:
     parser.add_argument("--envs", type=int, help="environments of the engine: 4096 by default, of trainers 2048")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement of an engine")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
+    parser.add_argument("--gpu", action="store_true", help="measure on a GPU as well")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
     if options.trainers:
         print("| task | trainer | env steps/s | ratio |\n|---|---|---|---|")
         for task in options.tasks:
-            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS))
+            trainers = GPU_TRAINERS if options.gpu else TRAINERS
+            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS, trainers))
         return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
     for task in options.tasks:
         arguments = {"task": task, "reward": TASKS[task]}
-        print_ratios(task, measure(arguments, options.envs or ENVS, options.seconds), digits=0)
+        gpu = GPU_ENVS if options.gpu else ()
+        print_ratios(task, measure(arguments, options.envs or ENVS, options.seconds, gpu), digits=0)
 
 
 def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
@@ -86,12 +109,12 @@ def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
         print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.{digits}f} |", flush=True)
 
 
-def measure_trainers(task: str, envs: int) -> dict[str, float]:
+def measure_trainers(task: str, envs: int, trainers: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Return the median env steps per second of each trainer, that of Stable-Baselines3 first."""
     context = multiprocessing.get_context("spawn")
-    speeds: dict[str, list[float]] = {name: [] for name in TRAINERS}
+    speeds: dict[str, list[float]] = {name: [] for name in trainers}
     pipes, processes = {}, []
-    for name, choice in TRAINERS.items():
+    for name, choice in trainers.items():
         pipes[name], other = context.Pipe()
         config = {"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, "algo": "ppo", **choice}
         processes.append(context.Process(target=train_on_request, args=(config, other)))
@@ -152,8 +175,15 @@ def trained_steps_per_second(model: Any, rollout: int, clock: RolloutClock, call
     return float(rollout / np.mean(np.diff(clock.times)[2:]))
 
 
-def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, float]:
-    """Return the median env steps per second of each engine, the PyBullet environment first."""
+def measure(arguments: dict[str, Any], count: int, seconds: float, gpu: Sequence[int] = ()) -> dict[str, float]:
+    """Return the median env steps per second of each engine, the PyBullet environment first.
+
+    Args:
+        arguments: Arguments of the environments.
+        count: Number of environments of the fused engine.
+        seconds: Least duration of a measurement.
+        gpu: Numbers of environments on a GPU.
+    """
     vec_env, arrays = FusedVecEnv(arguments, count), FusedEnvs(arguments, count)
     vec_env.seed(0)
     vec_env.reset()
@@ -173,7 +203,20 @@ def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, 
             f"fused, arrays of numpy, {count} environments": (lambda: arrays.step(actions), count),
             f"fused, SB3 vector environment, {count} environments": (lambda: vec_env.step(actions), count),
         }
+        for number in gpu:
+            kinds[f"fused, arrays on a GPU, {number} environments"] = gpu_steps(arguments, number), number
         return median_speeds(kinds, seconds)
+
+
+def gpu_steps(arguments: dict[str, Any], count: int) -> Callable[[], object]:
+    """Return a function that advances environments on a GPU by random actions, which are on it as well."""
+    import torch
+
+    envs = FusedEnvs(arguments, count, "torch", "cuda")
+    envs.reset(range(count))
+    (width,) = envs.action_space.sample().shape
+    actions = 2.0 * torch.rand(count, width, device="cuda") - 1.0
+    return lambda: envs.step(actions)
 
 
 def median_speeds(kinds: Mapping[str, tuple[Callable[[], object], int]], seconds: float) -> dict[str, float]:

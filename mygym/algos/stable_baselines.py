@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import stable_baselines3 as sb3
+from gymnasium import spaces
+from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv
 
 from mygym.algos.asymmetric import SACPolicy, TD3Policy
+from mygym.algos.device_rollouts import DeviceRollouts, DictDeviceRollouts
 from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.runs.checkpoints.algorithm_state import Stateful
 from mygym.runs.planning.exploration import gaussian_noise
@@ -29,6 +32,16 @@ class GaussianExploration:
 
 class PPO(Stateful, sb3.PPO):
     """Proximal policy optimisation (Schulman et al., 2017)."""
+
+    def _setup_model(self) -> None:
+        """Build networks and buffer; a saved model names no class of the buffer, so SB3 alone can load it."""
+        chosen = self.rollout_buffer_class
+        if chosen in (None, RolloutBuffer, DictRolloutBuffer):
+            self.rollout_buffer_class = (
+                DictDeviceRollouts if isinstance(self.observation_space, spaces.Dict) else DeviceRollouts
+            )
+        super()._setup_model()
+        self.rollout_buffer_class = chosen
 
 
 class A2C(Stateful, sb3.A2C):

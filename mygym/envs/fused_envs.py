@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -20,9 +21,13 @@ from mygym.fused.motors import fitted_accelerations
 from mygym.fused.starts import make_pools
 from mygym.registry import registry
 from mygym.tasks import goals
-from mygym.tasks.episode import potential
+from mygym.tasks.episode import LARGE_BATCH, potential
 from mygym.tasks.rewards import find_reward
+from mygym.tasks.state import on_host
 from mygym.types import Array
+
+if TYPE_CHECKING:
+    from mygym.envs.fused_step_graph import StepGraph
 
 Observations = dict[str, Array]
 """`observation`, `achieved_goal` and `desired_goal`, each `(N, …)` float32."""
@@ -98,6 +103,8 @@ class FusedEnvs:
         self._touched = self.arrays.zeros(count, dtype=self.arrays.xp.bool)
         self._stages_done = self.episodes.progress.stage
         self._potential = self._current_potential()
+        self._captures = not on_host(self._saturated) and count >= LARGE_BATCH
+        self._step_graph: StepGraph | None = None
 
     def reset(self, seeds: Sequence[int] | None = None) -> Observations:
         """Start an episode in every environment; return the observations.
@@ -121,13 +128,23 @@ class FusedEnvs:
         Raises:
             DivergedError: An action is not finite.
         """
-        episodes, arrays = self.episodes, self.arrays
-        xp = arrays.xp
+        arrays, xp = self.arrays, self.arrays.xp
         if self._discrete is not None:
             actions = self._discrete.commands(to_numpy(actions))
         commands = xp.astype(xp.asarray(actions, device=arrays.device), xp.float32)
         if not bool(xp.isfinite(xp.sum(commands))):
             raise DivergedError("an action is not finite")
+        return self._graph_or_advance(commands)
+
+    def advance(self, commands: Array) -> BatchStep:
+        """Advance all environments by a control step.
+
+        On a GPU it starts operations and waits for none, so that `StepGraph` can capture it.
+
+        Args:
+            commands: `(N, A)` float32 in [-1, 1].
+        """
+        episodes, xp = self.episodes, self.arrays.xp
         self._saturated = self._saturated + xp.mean(xp.astype(abs(commands) >= LIMIT, xp.float32), axis=1)
         episodes.step(commands.T)
         observations = self._observe()
@@ -142,12 +159,34 @@ class FusedEnvs:
         self._stages_done = stages_done = xp.maximum(self._stages_done, stage)
         saturation = self._saturated / elapsed
         last, ended = observations, terminated | truncated
-        if bool(ended.any()):
+        if not on_host(ended) or bool(ended.any()):
             episodes.begin(ended)
             self._begin(ended)
             observations = self._observe()
         outcome = terminated, truncated, success, failed, touched
         return BatchStep(observations, last, reward, *outcome, stage, stages_done, elapsed, saturation)
+
+    def _graph_or_advance(self, commands: Array) -> BatchStep:
+        """Advance all environments by a control step; on a GPU by a CUDA graph, if the step can be captured."""
+        if self._captures and self._step_graph is None:
+            from mygym.envs.fused_step_graph import StepGraph
+
+            try:
+                self._step_graph = StepGraph(self, commands)
+            except RuntimeError as error:
+                self._captures = False
+                why = str(error).splitlines()[0]
+                warnings.warn(f"no CUDA graph: an operation of the task waits for the GPU ({why})", stacklevel=3)
+        return self.advance(commands) if self._step_graph is None else self._step_graph(commands)
+
+    def variables(self) -> list[Array]:
+        """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
+        return [*self.episodes.variables(), self._saturated, self._touched, self._stages_done, self._potential]
+
+    def set_variables(self, arrays: Sequence[Array]) -> None:
+        """Replace the arrays of `variables`."""
+        self.episodes.set_variables(arrays[:-4])
+        self._saturated, self._touched, self._stages_done, self._potential = arrays[-4:]
 
     def arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""

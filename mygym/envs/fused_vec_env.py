@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from mygym.envs.fused_envs import FusedEnvs, Observations
+from mygym.envs.fused_envs import BatchStep, FusedEnvs, Observations
+from mygym.fused.arrays import to_numpy
 
 
 class FusedVecEnv(VecEnv):
-    """`N` environments of the fused engine in numpy.
+    """`N` environments of the fused engine; all values are numpy arrays, also those of environments on a GPU.
 
     The `info` of each environment has `is_success`, `stage` and `stages_done`; at the end of an episode also the other
     entries of `RobotEnv`'s `info`, `terminal_observation` and `TimeLimit.truncated`.
@@ -22,14 +24,15 @@ class FusedVecEnv(VecEnv):
     Args:
         arguments: Arguments of `RobotEnv`.
         count: `N`.
+        device: `cpu`, where the engine is numpy, or a device of torch, such as `cuda`.
 
     Raises:
         ConfigError: A value is invalid, or the engine cannot represent it.
         RegistryError: Unknown name.
     """
 
-    def __init__(self, arguments: Mapping[str, Any], count: int) -> None:
-        self.fused = FusedEnvs(arguments, count)
+    def __init__(self, arguments: Mapping[str, Any], count: int, device: str = "cpu") -> None:
+        self.fused = FusedEnvs(arguments, count, "numpy" if device == "cpu" else "torch", device)
         self._commands: NDArray[Any] = np.zeros(0)
         super().__init__(count, self.fused.observation_space, self.fused.action_space)
         self._seeded = False
@@ -56,7 +59,7 @@ class FusedVecEnv(VecEnv):
 
     def step_wait(self) -> Any:
         """Advance by a control step; return observations, rewards, ends and infos, as SB3's vector environments do."""
-        step = self.fused.step(self._commands)
+        step = _in_numpy(self.fused.step(self._commands))
         infos = self._running_infos(np.stack([step.stage, step.stages_done]))
         ended = step.terminated | step.truncated
         last = self._arranged(step.last) if ended.any() else None
@@ -99,7 +102,7 @@ class FusedVecEnv(VecEnv):
     def load_batch_state_dict(self, state: Mapping[str, Any]) -> Observations:
         """Restore a `batch_state_dict`, to the bit; return the observations."""
         self._seeded = bool(state["seeded"])
-        return self.fused.load_state_dict(state)
+        return {key: to_numpy(value) for key, value in self.fused.load_state_dict(state).items()}
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return an attribute, which is the same for all environments, once for each of `indices`."""
@@ -119,7 +122,7 @@ class FusedVecEnv(VecEnv):
             AttributeError: Another method.
         """
         if method_name == "expert_action":
-            actions = self.fused.expert_action()
+            actions = to_numpy(self.fused.expert_action())
             return [actions[index] for index in self._get_indices(indices)]
         if method_name != "compute_reward":
             raise AttributeError(f"{method_name}: environments of the fused engine have compute_reward, expert_action")
@@ -131,8 +134,14 @@ class FusedVecEnv(VecEnv):
 
     def _arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary, or flat, as the algorithm takes them; float32, contiguous."""
-        arrays = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in observations.items()}
-        return self.fused.arranged(arrays)
+        arrays = {key: np.ascontiguousarray(to_numpy(value), dtype=np.float32) for key, value in observations.items()}
+        return arrays if self.fused.goal_env else np.concatenate(list(arrays.values()), axis=-1)
+
+
+def _in_numpy(step: BatchStep) -> BatchStep:
+    """Return the outcome of a step in numpy; the observations are left to `_arranged`."""
+    values = {field.name: getattr(step, field.name) for field in fields(step)}
+    return BatchStep(**{name: value if isinstance(value, dict) else to_numpy(value) for name, value in values.items()})
 
 
 def _row(observations: Any, index: int) -> Any:

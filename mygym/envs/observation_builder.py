@@ -9,7 +9,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from array_api_compat import device
 from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
@@ -24,7 +23,7 @@ from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, camera_of, find_component
 from mygym.tasks.shared import shared_goal_space
-from mygym.tasks.state import namespace
+from mygym.tasks.state import constant, namespace
 from mygym.types import Array, FloatArray
 
 Float32Array = NDArray[np.float32]
@@ -91,6 +90,7 @@ class ObservationBuilder:
         self.slices = {name: slice(start, end) for name, start, end in zip(names, starts, ends, strict=True)}
         """Slice of the observation vector that holds each component."""
         self._bound = np.repeat([component.bound for component in components], rooms).astype(np.float32)
+        self._bounds = tuple(self._bound.tolist())
         self._positions: NDArray[np.intp] | None = None
         if rooms != widths:
             positions = [start + np.arange(width) for start, width in zip(starts, widths, strict=True)]
@@ -200,7 +200,7 @@ class ObservationBuilder:
         values = xp.concat([function(context) for function in self._functions], axis=-1)
         if noise is not None:
             values = values + noise
-        bound = xp.asarray(self._bound, dtype=values.dtype, device=device(values))
+        bound = constant(self._bounds, values)
         return {
             "observation": xp.minimum(xp.maximum(values, -bound), bound),
             "achieved_goal": goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals),

@@ -113,7 +113,7 @@ class BatchArm:
         return State(
             time=self.time,
             ee_position=self.ee_position.T,
-            ee_orientation=quaternions(self.rotation, self._held, arrays).T,
+            ee_orientation=quaternions(self.rotation, self._held).T,
             ee_velocity=self.ee_velocity.T,
             tool_yaw=zeros,
             joint_position=self.q.T,

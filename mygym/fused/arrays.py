@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 
 from mygym.errors import ConfigError, bad_value
+from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
 
 OUTPUTS = ("numpy", "torch")
@@ -41,6 +42,52 @@ class Arrays:
         return self.xp.zeros(shape, dtype=dtype or self.xp.float32, device=self.device)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Some environments of a batch of `N`, for a computation that the others do not need.
+
+    On the CPU their arrays are gathered. On a GPU, whose list of them would be a wait, the computation runs for all
+    environments and the others keep their values. Arrays end with the batch axis.
+    """
+
+    mask: Array
+    """`(N,)` bool: True for these environments."""
+    index: Array | None
+    """`(n,)` whole numbers: these environments; None: all are computed, `n` is `N`."""
+
+    @classmethod
+    def of_mask(cls, mask: Array) -> Rows:
+        """Return the environments of a mask `(N,)` bool."""
+        return cls(mask, namespace(mask).nonzero(mask)[0] if on_host(mask) else None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none; False where that is not known without a wait."""
+        return self.index is not None and self.index.shape[0] == 0
+
+    def of(self, array: Array) -> Array:
+        """Return the values `(…, n)` of an array `(…, N)`."""
+        return array if self.index is None else array[..., self.index]
+
+    def replaced(self, array: Array, values: Array) -> Array:
+        """Return a new array `(…, N)` with values `(…, n)` in these environments."""
+        xp = namespace(array)
+        if self.index is None:
+            return xp.where(self.mask, values, array)
+        array = xp.asarray(array, copy=True)
+        array[..., self.index] = values
+        return array
+
+    def replaced_first(self, array: Array, values: Array) -> Array:
+        """Return a new array `(N, …)`, whose batch axis is the first, with values `(n, …)` in these environments."""
+        xp = namespace(array)
+        if self.index is None:
+            return xp.where(xp.reshape(self.mask, (-1,) + (1,) * (array.ndim - 1)), values, array)
+        array = xp.asarray(array, copy=True)
+        array[self.index] = values
+        return array
+
+
 def find_arrays(output: str, device: str = "cpu") -> Arrays:
     """Return the array library of a name.
 
@@ -54,8 +101,9 @@ def find_arrays(output: str, device: str = "cpu") -> Arrays:
     if output not in OUTPUTS:
         raise ConfigError(bad_value("output", output, OUTPUTS))
     if output == "torch":
-        import array_api_compat.torch as xp
         import torch
+
+        from mygym.tasks import torch_namespace as xp
 
         try:
             torch.empty(0, device=device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mygym.fused.arrays import Arrays
+from mygym.fused.arrays import Arrays, Rows
 from mygym.fused.contact import push
 from mygym.fused.gripper import FingerShape
 from mygym.types import Array, Vector
@@ -102,21 +102,22 @@ class BatchBox:
         moves = (xp.sum(xp.abs(self.velocity), axis=0) + xp.abs(self.spin) > 0.0) | (
             self.position[2] > self.rest_height + ON_TABLE
         )
-        (rows,) = xp.nonzero(free & ((near & (meets[0] | meets[1])) | moves))
+        active = free & ((near & (meets[0] | meets[1])) | moves)
         self.contact = xp.zeros_like(self.contact)
-        if rows.shape[0] == 0:
+        rows = Rows.of_mask(active)
+        if rows.is_empty:
             return
-        position, yaw = self.position[:, rows], self.yaw[rows]
-        velocity, spin, h = self.velocity[:, rows], self.spin[rows], self._h
+        position, yaw = rows.of(self.position), rows.of(self.yaw)
+        velocity, spin, h = rows.of(self.velocity), rows.of(self.spin), self._h
         x, y, z, vertical = position[0], position[1], position[2], velocity[2]
         vx, vy = velocity[0], velocity[1]
-        (ends_x, ends_y), (starts_x, starts_y) = ((a[:, rows], b[:, rows]) for a, b in (tips, before))
+        (ends_x, ends_y), (starts_x, starts_y) = ((rows.of(a), rows.of(b)) for a, b in (tips, before))
         step_x, step_y = (ends_x - starts_x) / SUBSTEPS, (ends_y - starts_y) / SUBSTEPS
-        bottom = bottom[:, rows]
-        friction = 1.0 if self.friction is None else self.friction[rows]
+        bottom = rows.of(bottom)
+        friction = 1.0 if self.friction is None else rows.of(self.friction)
         slowing, spin_slowing = self._slowing * friction, self._spin_slowing * friction
         finger_friction = self.model.finger_friction * friction
-        kept = 1.0 if self.damping is None else (1.0 - self.damping[rows]) ** h
+        kept = 1.0 if self.damping is None else (1.0 - rows.of(self.damping)) ** h
         touches = [yaw > 1e9, yaw > 1e9]
         for substep in range(1, SUBSTEPS + 1):
             lies = z <= self.rest_height + ON_TABLE
@@ -139,7 +140,7 @@ class BatchBox:
             vx, vy, spin = (pose[0] - x) / h, (pose[1] - y) / h, (pose[2] - yaw) / h
             x, y, yaw = pose
         still = (xp.abs(vx) + xp.abs(vy) + xp.abs(spin) * self.half[0]) < 1e-4
-        self.position[:, rows] = xp.stack([x, y, z])
-        self.velocity[:, rows] = xp.stack([vx * ~still, vy * ~still, vertical])
-        self.yaw[rows], self.spin[rows] = yaw, spin * ~still
-        self.contact[:, rows] = xp.stack(touches)
+        self.position = rows.replaced(self.position, xp.stack([x, y, z]))
+        self.velocity = rows.replaced(self.velocity, xp.stack([vx * ~still, vy * ~still, vertical]))
+        self.yaw, self.spin = rows.replaced(self.yaw, yaw), rows.replaced(self.spin, spin * ~still)
+        self.contact = rows.replaced(self.contact, xp.stack(touches))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from mygym.fused.arm import BatchArm
-from mygym.fused.arrays import Arrays, to_numpy
+from mygym.fused.arrays import Arrays, Rows, to_numpy
 from mygym.fused.placement import Placed, PlacementModel, place
 from mygym.fused.randomization import BatchRandomization, Table
 from mygym.fused.world import BatchWorld, WorldModel
@@ -66,6 +64,7 @@ class BatchEpisodes:
     ) -> None:
         self.task, self.count, self.arrays = task.task, count, arrays
         self._drawn = task
+        self._bounds = tuple(arrays.floats(corner)[:, None] for corner in task.bounds)
         self.world = BatchWorld(model, count, arrays)
         self.seeds = arrays.integers(range(count))
         """`(N,)` seeds of the environments."""
@@ -132,7 +131,7 @@ class BatchEpisodes:
         xp, box = self.arrays.xp, self.world.box
         if box is None:
             return self.arrays.zeros(self.count, dtype=xp.bool)
-        low, high = (self.arrays.floats(corner)[:, None] for corner in self._drawn.bounds)
+        low, high = self._bounds
         return xp.any((box.position < low) | (box.position > high), axis=0)
 
     def expert_action(self) -> Array:
@@ -146,51 +145,68 @@ class BatchEpisodes:
 
     def _place(self, mask: Array) -> None:
         """Put the worlds of `mask` at the start of their episodes, and draw their goals."""
-        xp = self.arrays.xp
-        (rows,) = xp.nonzero(mask)
-        placed = place(self._drawn.placement, self.seeds[rows], self.numbers[rows], self.arm.home_position)
+        rows = Rows.of_mask(mask)
+        placed = place(self._drawn.placement, rows.of(self.seeds), rows.of(self.numbers), self.arm.home_position)
         if self._randomization is not None:
-            self._randomization.begin(rows, self.seeds[rows], self.numbers[rows])
+            self._randomization.begin(rows, self.seeds, self.numbers)
             self.world.randomize(self._randomization.values)
-        position, yaw = self.arrays.zeros(3, self.count), self.arrays.zeros(self.count)
-        position[:, rows], yaw[rows] = placed.position, placed.yaw
-        self.world.reset(mask, position, yaw)
+        position = rows.replaced(self.arrays.zeros(3, self.count), placed.position)
+        self.world.reset(mask, position, rows.replaced(self.arrays.zeros(self.count), placed.yaw))
         self.state = self.world.state()
-        goals = xp.asarray(self.goals, copy=True)
-        goals[rows] = placed.goal.T[:, None]
-        self.goals = goals
+        self.goals = rows.replaced_first(self.goals, placed.goal.T[:, None])
         self.progress = self.progress.restarted(mask, self.state)
         self._start_later(rows, placed)
 
-    def _start_later(self, rows: Array, placed: Placed) -> None:
+    def _start_later(self, rows: Rows, placed: Placed) -> None:
         """Let the share of the episodes of `rows` that begin later continue snapshots, see `Task.starts`."""
-        number, picked = placed.choice[0], placed.choice[1]
+        if not self._pools:
+            return
+        xp, (number, picked) = self.arrays.xp, placed.choice
+        nobody, nothing = self.arrays.zeros(self.count, dtype=xp.bool), self.arrays.zeros(self.count)
+        picked = rows.replaced(nothing, picked)
         for pool in self._pools:
-            chosen = to_numpy((number >= 0.0) & (number < pool.share))
-            if chosen.any():
-                source = (to_numpy(picked)[chosen] * pool.snapshots.count).astype(np.int64)
-                self.copy_from(pool.snapshots, source, to_numpy(rows)[chosen])
+            chosen = Rows.of_mask(rows.replaced(nobody, (number >= 0.0) & (number < pool.share)))
+            if not chosen.is_empty:
+                source = xp.astype(chosen.of(picked) * pool.snapshots.count, xp.int64)
+                self.copy_from(pool.snapshots, source, chosen)
             number = number - pool.share
 
-    def copy_from(self, other: BatchEpisodes, source: Array, target: Array | None = None) -> None:
+    def copy_from(self, other: BatchEpisodes, source: Array, rows: Rows) -> None:
         """Continue episodes of another batch with new seeds, numbers and counters of steps.
 
         Args:
             other: The other batch.
             source: Whole numbers `(n,)`: episodes of the other batch.
-            target: Whole numbers `(n,)`: episodes of this batch that become those; None: all, in order.
+            rows: Environments of this batch whose episodes become those.
         """
-        rows = slice(None) if target is None else self.arrays.integers(target)
-        taken = self.arrays.integers(source)
-        self.world.copy_from(other.world, taken, rows)
-        goals = self.arrays.xp.asarray(self.goals, copy=True)
-        goals[rows] = other.goals[taken]
-        values = {}
-        for name in Progress.__slots__:
-            value = self.arrays.xp.asarray(getattr(self.progress, name), copy=True)
-            value[rows] = getattr(other.progress, name)[taken]
-            values[name] = value
-        self.goals, self.progress, self.state = goals, Progress(**values), self.world.state()
+        self.world.copy_from(other.world, source, rows)
+        self.goals = rows.replaced_first(self.goals, other.goals[source])
+        self.progress = Progress(
+            *(
+                rows.replaced_first(getattr(self.progress, name), getattr(other.progress, name)[source])
+                for name in Progress.__slots__
+            )
+        )
+        self.state = self.world.state()
+
+    def variables(self) -> list[Array]:
+        """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
+        progress = [getattr(self.progress, name) for name in Progress.__slots__]
+        whole = [getattr(self, name) for name in _INTEGERS]
+        randomized = [] if self._randomization is None else self._randomization.variables()
+        return [*self.world.variables(), *progress, *whole, self.goals, *randomized]
+
+    def set_variables(self, arrays: Iterable[Array]) -> None:
+        """Replace the arrays of `variables`."""
+        rest = iter(arrays)
+        self.world.set_variables(rest)
+        self.progress = Progress(*(next(rest) for _ in Progress.__slots__))
+        for name in _INTEGERS:
+            setattr(self, name, next(rest))
+        self.goals = next(rest)
+        if self._randomization is not None:
+            self._randomization.set_variables(rest)
+            self.world.randomize(self._randomization.values)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays."""

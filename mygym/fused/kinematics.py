@@ -12,6 +12,7 @@ from mygym.fused.arrays import Arrays
 from mygym.models.kinematics import Chain
 from mygym.models.pose_error import jacobian_column
 from mygym.models.transforms import matrix_to_quaternion
+from mygym.tasks.state import constant, namespace
 from mygym.types import Array, FloatArray
 
 
@@ -72,17 +73,17 @@ class BatchKinematics:
         return Frames(axes, origins, frame[:3], position)
 
 
-def quaternions(rotation: Array, held: FloatArray, arrays: Arrays) -> Array:
+def quaternions(rotation: Array, held: FloatArray) -> Array:
     """Return unit quaternions `(4, N)` `(x, y, z, w)` of rotations, which are less than half a turn from `held`.
 
     Args:
         rotation: `(3, 3, N)`, see `Frames.rotation`.
         held: `(3, 3)`: the rotation that the controller holds.
-        arrays: Array library.
     """
-    xp, size = arrays.xp, rotation.shape[2]
+    xp, size = namespace(rotation), rotation.shape[2]
+    matrix = constant(tuple(map(tuple, held.tolist())), rotation)
     # Relative to the held rotation w is large, so that the division is safe; r[j][i] is row i, column j.
-    r = xp.reshape(xp.matmul(arrays.floats(held), xp.reshape(rotation, (3, 3 * size))), (3, 3, size))
+    r = xp.reshape(xp.matmul(matrix, xp.reshape(rotation, (3, 3 * size))), (3, 3, size))
     w = 0.5 * xp.sqrt(xp.clip(1.0 + r[0][0] + r[1][1] + r[2][2], 1e-6, None))
     factor = 0.25 / w
     x, y, z = (r[1][2] - r[2][1]) * factor, (r[2][0] - r[0][2]) * factor, (r[0][1] - r[1][0]) * factor

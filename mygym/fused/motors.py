@@ -76,8 +76,8 @@ class BatchMotors:
         """
         xp, steps = self._xp, self._substeps
         change = target - velocity
-        size, sign = xp.abs(change), xp.sign(change)
+        size = xp.abs(change)
         limited = xp.clip(xp.floor(size / self._gain), None, float(steps))  # steps at the limit
         travelled = 0.5 * self._gain * limited * (limited + 1.0) + (steps - limited) * size
-        q = q + self._substep * (steps * velocity + sign * travelled)
-        return q, velocity + sign * xp.minimum(size, steps * self._gain)
+        q = q + self._substep * (steps * velocity + xp.copysign(travelled, change))
+        return q, velocity + xp.copysign(xp.minimum(size, steps * self._gain), change)

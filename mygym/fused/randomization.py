@@ -6,9 +6,10 @@ the number of the episode and the step, so a saved run needs none of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 
-from mygym.fused.arrays import Arrays, to_numpy
+from mygym.fused.arrays import Arrays, Rows, to_numpy
 from mygym.fused.random_numbers import normal, uniform
 from mygym.types import Array, FloatArray
 
@@ -43,23 +44,19 @@ class BatchRandomization:
         self.delayed = self._hold + arrays.zeros(steps, 1, count)
         """`(D, A, N)`: the last actions, the newest first."""
 
-    def begin(self, rows: Array, seeds: Array, numbers: Array) -> None:
+    def begin(self, rows: Rows, seeds: Array, numbers: Array) -> None:
         """Draw the parameters of episodes that begin.
 
         Args:
-            rows: `(n,)` whole numbers: their environments.
-            seeds: `(n,)` int64, see `uniform`.
-            numbers: `(n,)` int64: numbers of the episodes.
+            rows: Their environments.
+            seeds: `(N,)` int64 of all environments, see `uniform`.
+            numbers: `(N,)` int64 of all environments: numbers of the episodes.
         """
         xp = self._arrays.xp
-        row = xp.astype(uniform(seeds, numbers, 1, ROW)[0] * self._rows, xp.int64)
+        row = xp.astype(uniform(rows.of(seeds), rows.of(numbers), 1, ROW)[0] * self._rows, xp.int64)
         for name, values in self._table.items():
-            current = xp.asarray(self.values[name], copy=True)
-            current[..., rows] = values[..., row]
-            self.values[name] = current
-        delayed = xp.asarray(self.delayed, copy=True)
-        delayed[..., rows] = self._hold
-        self.delayed = delayed
+            self.values[name] = rows.replaced(self.values[name], values[..., row])
+        self.delayed = rows.replaced(self.delayed, self._hold)
 
     def act(self, action: Array, seeds: Array, numbers: Array, elapsed: Array) -> Array:
         """Return the actions `(A, N)` that take effect in the step of the actions `action` `(A, N)`.
@@ -96,11 +93,20 @@ class BatchRandomization:
         noise: Array = deviation * normal(seeds, numbers, measured.shape[0], 2 * elapsed + 2)
         return noise.T * measured
 
+    def variables(self) -> list[Array]:
+        """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
+        return [*self.values.values(), self.delayed]
+
+    def set_variables(self, arrays: Iterator[Array]) -> None:
+        """Replace the arrays of `variables` by the next of `arrays`."""
+        self.values = {name: next(arrays) for name in self.values}
+        self.delayed = next(arrays)
+
     def state_dict(self) -> dict[str, Array]:
         """Return all that does not follow from seeds, numbers and steps."""
         return {"delayed": to_numpy(self.delayed).copy()}
 
     def load_state_dict(self, state: Mapping[str, Array], seeds: Array, numbers: Array) -> None:
         """Restore a `state_dict` of episodes `(N,)`."""
-        self.begin(self._arrays.integers(range(seeds.shape[0])), seeds, numbers)
+        self.begin(Rows.of_mask(numbers < math.inf), seeds, numbers)
         self.delayed = self._arrays.floats(state["delayed"])

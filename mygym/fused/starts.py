@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.fused.arrays import Arrays, to_numpy
+from mygym.fused.arrays import Arrays, Rows, to_numpy
 from mygym.fused.episodes import BatchEpisodes, BatchTask, Pool
 from mygym.fused.world import WorldModel
 from mygym.tasks.episode import potential
@@ -40,8 +40,9 @@ def make_pools(model: WorldModel, task: BatchTask, arrays: Arrays) -> list[Pool]
         reached = lead(episodes, lead_in, task.lead_in_steps)
         if not reached.any():
             continue  # the expert does not get there: episodes begin at the reset
-        pools.append(Pool(share, BatchEpisodes(model, plain, int(reached.sum()), arrays)))
-        pools[-1].snapshots.copy_from(episodes, np.flatnonzero(reached))
+        snapshots = BatchEpisodes(model, plain, int(reached.sum()), arrays)
+        snapshots.copy_from(episodes, arrays.integers(np.flatnonzero(reached)), Rows.of_mask(snapshots.elapsed >= 0))
+        pools.append(Pool(share, snapshots))
     return pools
 
 

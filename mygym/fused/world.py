@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mygym.fused.arm import ArmModel, BatchArm
-from mygym.fused.arrays import Arrays, to_numpy
+from mygym.fused.arrays import Arrays, Rows, to_numpy
 from mygym.fused.box import GRAZE, BatchBox, BoxModel
 from mygym.fused.grasp import BatchGrasp
 from mygym.fused.gripper import BatchGripper, GripperModel
@@ -186,14 +186,22 @@ class BatchWorld:
                 values = state[name][key]
                 setattr(part, key, arrays.flags(values) if values.dtype == bool else arrays.floats(values))
 
-    def copy_from(self, other: BatchWorld, source: Array, target: Any) -> None:
-        """Put worlds `target` into the states of the worlds `source` `(n,)` of another batch."""
-        xp, parts = self._arrays.xp, other._parts()
+    def variables(self) -> list[Array]:
+        """Return the arrays on which the next steps depend, in the order of `set_variables`."""
+        return [getattr(part, key) for part, keys in self._parts().values() for key in keys]
+
+    def set_variables(self, arrays: Iterator[Array]) -> None:
+        """Replace the arrays of `variables` by the next of `arrays`."""
+        for part, keys in self._parts().values():
+            for key in keys:
+                setattr(part, key, next(arrays))
+
+    def copy_from(self, other: BatchWorld, source: Array, rows: Rows) -> None:
+        """Put the worlds `rows` into the states of the worlds `source` `(n,)` of another batch."""
+        parts = other._parts()
         for name, (part, keys) in self._parts().items():
             for key in keys:
-                values = xp.asarray(getattr(part, key), copy=True)
-                values[..., target] = getattr(parts[name][0], key)[..., source]
-                setattr(part, key, values)
+                setattr(part, key, rows.replaced(getattr(part, key), getattr(parts[name][0], key)[..., source]))
 
     def _parts(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
         """Return name → component, and its arrays on which the next steps depend."""

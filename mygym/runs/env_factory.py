@@ -240,7 +240,9 @@ def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> 
         raise ConfigError(
             bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
         )
-    env = FusedVecEnv(env_arguments(plan.config), 1 if only_spaces else count)
+    config = plan.config
+    device = config.device if config.framework == "pytorch" and config.device.startswith("cuda") else "cpu"
+    env = FusedVecEnv(env_arguments(config), 1 if only_spaces else count, "cpu" if only_spaces else device)
     env.num_envs = count
     return env
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from mygym.tasks.context import StageBinding, StageContext, Thresholds
-from mygym.tasks.state import namespace
+from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
 
 ANGLE_METRES = 0.1
@@ -85,7 +85,7 @@ def placed_position(context: StageContext) -> Array:
     if slot is None:
         return position
     excess = context.state.object_depth[:, slot] - PRESSED_IN
-    if not bool((excess > 0.0).any()):
+    if on_host(excess) and not bool((excess > 0.0).any()):
         return position
     xp = namespace(position)
     drop = SINK * xp.where(excess > 0.0, excess, 0.0 * excess)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import array_api_compat
@@ -16,7 +17,32 @@ CONTROL_HZ = 25.0
 
 def namespace(array: Array) -> Any:
     """Return the array-API namespace of an array; fast for numpy, because every control step calls it often."""
-    return np if type(array) is np.ndarray else array_api_compat.array_namespace(array)
+    if type(array) is np.ndarray:
+        return np
+    if array_api_compat.is_torch_array(array):
+        from mygym.tasks import torch_namespace
+
+        return torch_namespace
+    return array_api_compat.array_namespace(array)
+
+
+def on_host(array: Array) -> bool:
+    """Return whether Python can read the array's values at once; on a GPU it would wait for all earlier operations."""
+    return type(array) is np.ndarray or array.device.type == "cpu"
+
+
+def constant(values: tuple[Any, ...], like: Array) -> Array:
+    """Return numbers, in nested tuples, as an array with the library, dtype and device of `like`.
+
+    Equal arguments give the same array, which must not be changed: on a GPU, a new array is a copy from the host, for
+    which a step would wait.
+    """
+    return _constant(values, namespace(like), like.dtype, array_api_compat.device(like))
+
+
+@cache
+def _constant(values: tuple[Any, ...], xp: Any, dtype: Any, device: Any) -> Array:
+    return xp.asarray(values, dtype=dtype, device=device)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_support import arm_model, batch_task
 from mygym.envs.robot_env import RobotEnv
 from mygym.fused.arm import BatchArm
-from mygym.fused.arrays import find_arrays, to_numpy
+from mygym.fused.arrays import to_numpy
 from mygym.fused.controller import solve_positive
 from mygym.fused.episodes import BatchEpisodes
 from mygym.fused.kinematics import BatchKinematics, quaternions
@@ -22,8 +22,8 @@ from mygym.fused.world import WorldModel
 from mygym.models.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
 from mygym.models.kinematics import Kinematics
 from mygym.models.transforms import matrix_to_quaternion
+from tests.fused import LIBRARIES, arrays_of
 
-OUTPUTS = ("numpy", "torch")
 BOUNDS = {"panda": 11.0, "kuka": 3.0, "kuka_gripper": 4.0, "xarm6": 9.0, "xarm6_gripper": 11.0}
 """mm: bound of the mean tool error over random actions at full scale."""
 
@@ -35,12 +35,12 @@ def panda() -> Iterator[RobotEnv]:
     env.close()
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_kinematics_are_those_of_a_single_arm(panda: RobotEnv, output: str) -> None:
-    arrays, chain = find_arrays(output), panda.world.kinematics.chain
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_kinematics_are_those_of_a_single_arm(panda: RobotEnv, library: str) -> None:
+    arrays, chain = arrays_of(library), panda.world.kinematics.chain
     q = chain.home[:, None] + np.random.default_rng(0).uniform(-0.4, 0.4, (7, 20))
     frames = BatchKinematics(chain, arrays).forward(arrays.floats(q))
-    turns = to_numpy(quaternions(frames.rotation, chain.rotation, arrays))
+    turns = to_numpy(quaternions(frames.rotation, chain.rotation))
     jacobian = np.stack([to_numpy(row) for row in frames.jacobian()])
     for number in range(20):
         single = Kinematics(chain)
@@ -51,9 +51,9 @@ def test_kinematics_are_those_of_a_single_arm(panda: RobotEnv, output: str) -> N
         assert abs(turns[:, number] @ matrix_to_quaternion(pose[:3, :3])) > 1 - 1e-5
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_the_controller_is_that_of_a_single_arm(panda: RobotEnv, output: str) -> None:
-    arrays, controller = find_arrays(output), panda.world.controller
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_controller_is_that_of_a_single_arm(panda: RobotEnv, library: str) -> None:
+    arrays, controller = arrays_of(library), panda.world.controller
     arm = BatchArm(arm_model(panda, np.full(7, 60.0)), 30, arrays)
     chain, rng = controller.chain, np.random.default_rng(1)
     q = panda.world.home[:, None] + rng.uniform(-0.05, 0.05, (7, 30))
@@ -74,9 +74,9 @@ def test_linear_systems_are_solved() -> None:
     np.testing.assert_allclose(np.stack(solved, axis=1), np.linalg.solve(matrix, right[:, :, None])[:, :, 0], atol=1e-9)
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_motors_sum_over_the_physics_steps(output: str) -> None:
-    arrays, rng = find_arrays(output), np.random.default_rng(0)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_motors_sum_over_the_physics_steps(library: str) -> None:
+    arrays, rng = arrays_of(library), np.random.default_rng(0)
     acceleration = np.array([20.0, 60.0, 500.0])
     motors = BatchMotors(MotorModel(np.full(3, 2.0), acceleration, 60.0, 8), 0.04, arrays)
     q, velocity, target = rng.uniform(-2, 2, (3, 3, 50))
@@ -99,23 +99,24 @@ def test_the_tool_moves_as_in_bullet(robot: str) -> None:
     assert expert.success_pybullet == expert.success_fused == 1.0
 
 
-def test_random_numbers_are_uniform_and_the_same_in_both_libraries() -> None:
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_random_numbers_are_uniform_and_the_same_in_all_libraries(library: str) -> None:
     seeds, episodes = np.arange(4000) * 7919, np.arange(4000) % 5
-    drawn = {}
-    for output in OUTPUTS:
-        arrays = find_arrays(output)
-        drawn[output] = to_numpy(uniform(arrays.integers(seeds), arrays.integers(episodes), 6))
-    np.testing.assert_array_equal(drawn["numpy"], drawn["torch"])
-    assert drawn["numpy"].min() >= 0
-    assert drawn["numpy"].max() < 1
-    counts = np.histogram(drawn["numpy"], bins=20, range=(0, 1))[0]
+    drawn, expected = (
+        to_numpy(uniform(arrays.integers(seeds), arrays.integers(episodes), 6))
+        for arrays in (arrays_of(library), arrays_of("numpy"))
+    )
+    np.testing.assert_array_equal(drawn, expected)
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    counts = np.histogram(drawn, bins=20, range=(0, 1))[0]
     assert np.abs(counts - 1200).max() < 200
-    assert np.abs(np.corrcoef(drawn["numpy"]) - np.eye(6)).max() < 0.06
+    assert np.abs(np.corrcoef(drawn) - np.eye(6)).max() < 0.06
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_episodes_follow_from_their_seeds_and_numbers(panda: RobotEnv, output: str) -> None:
-    model, task, arrays = WorldModel(arm_model(panda, np.full(7, 60.0))), batch_task(panda), find_arrays(output)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_episodes_follow_from_their_seeds_and_numbers(panda: RobotEnv, library: str) -> None:
+    model, task, arrays = WorldModel(arm_model(panda, np.full(7, 60.0))), batch_task(panda), arrays_of(library)
     first, second = (BatchEpisodes(model, task, 4, arrays) for _ in range(2))
     first.seed([5, 6, 7, 8])
     second.seed([8, 6, 5, 7])

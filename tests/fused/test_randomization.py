@@ -16,7 +16,7 @@ from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.randomizers import register_randomizer
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.fused.arrays import find_arrays, to_numpy
+from mygym.fused.arrays import Rows, find_arrays, to_numpy
 from mygym.fused.random_numbers import normal
 from mygym.fused.randomization import BatchRandomization
 from mygym.models.episode_randomization import EpisodeRandomization
@@ -142,7 +142,7 @@ def test_noise_of_actions_has_its_deviation() -> None:
     arrays = find_arrays("numpy")
     randomization = BatchRandomization({"action_noise": np.full(8, 0.1)}, 4, 5000, arrays)
     seeds, zeros = arrays.integers(range(5000)), arrays.integers([0] * 5000)
-    randomization.begin(seeds, seeds, zeros)
+    randomization.begin(Rows.of_mask(seeds >= 0), seeds, zeros)
     action = arrays.zeros(4, 5000) + 0.5
     first, second = (randomization.act(action, seeds, zeros, zeros + step) - action for step in (0, 1))
     np.testing.assert_allclose(first.std(axis=1), 0.1, atol=0.005)

@@ -97,14 +97,3 @@ def test_environments_that_do_not_fit_into_memory_are_refused() -> None:
 def test_a_missing_gpu_is_named() -> None:
     with pytest.raises(ConfigError, match=r"^device: 'cuda'"):
         make(2, device="cuda", output="torch")
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_steps_on_a_gpu_equal_those_of_the_cpu() -> None:
-    on_gpu, on_cpu = (make(16, output="torch", device=device) for device in ("cuda", "cpu"))
-    for env in (on_gpu, on_cpu):
-        env.reset(seed=0)
-    for _ in range(10):
-        observations, *_ = on_gpu.step(on_gpu.unwrapped.expert_action())
-        expected, *_ = on_cpu.step(on_cpu.unwrapped.expert_action())
-        np.testing.assert_allclose(to_numpy(observations["observation"]), expected["observation"], atol=1e-4)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from array_api_compat import device
-
 from mygym.tasks.context import StageContext
 from mygym.tasks.episode import active
 from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.state import namespace
+from mygym.tasks.state import constant, namespace
 from mygym.types import Array
 
 
@@ -40,10 +38,8 @@ def as_numbers(context: EpisodeContext, flags: Array) -> Array:
 
 def by_stage(context: EpisodeContext, rows: Sequence[Sequence[bool]]) -> Array:
     """`(N, d)`: the row of the active stage in `rows` `(stages, d)`, as 0 and 1; zeros when all stages are complete."""
-    xp = namespace(context.state.time)
-    like = context.state.ee_position
-    table = xp.asarray([*rows, [False] * len(rows[0])], dtype=like.dtype, device=device(like))
-    return xp.take(table, context.progress.stage, axis=0)
+    table = constant((*map(tuple, rows), (False,) * len(rows[0])), context.state.ee_position)
+    return namespace(table).take(table, context.progress.stage, axis=0)
 
 
 def of_active_stage(context: EpisodeContext, function: Callable[[StageContext], Array]) -> Array:
