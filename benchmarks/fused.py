@@ -71,7 +71,7 @@ GPU_TRAINERS: dict[str, dict[str, Any]] = {
         for envs, rows in ((2048, 2048), (2048, 8192), (16384, 65536))
     },
 }
-"""Like `TRAINERS`, on a GPU: large minibatches, since it computes small ones in the same time."""
+"""Like `TRAINERS`, on a GPU: large minibatches, which take as long as small minibatches."""
 
 TRAINED_ENVS = 2048
 """Default number of environments with which the trainers are measured."""

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import explained_variance
 
+from mygym.algos.bootstrapping import BootstrapCallback
 from mygym.runs.checkpoints.algorithm_state import Stateful
 from mygym.runs.workers.joint_training import GatherRollouts, Rollout
 
@@ -37,7 +38,15 @@ class PPO(Stateful, sbx.PPO):
 
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
         """Collect a rollout; the values of the last states of truncated episodes are computed together."""
-        return super().collect_rollouts(env, _Bootstrap(callback, self), *args, **kwargs)
+        return super().collect_rollouts(env, BootstrapCallback(callback, self, self._last_values), *args, **kwargs)
+
+    def _last_values(self, indices: list[int], observations: list[Any]) -> Any:
+        """Return the values `(n,)` of last observations of environments."""
+        model: Any = self
+        last = np.zeros((self.n_envs, *observations[0].shape), observations[0].dtype)  # one size: it compiles once
+        last[indices] = observations
+        values = model.vf.apply(model.policy.vf_state.params, model.policy.prepare_obs(last)[0])
+        return np.asarray(values).ravel()[indices]
 
     def _update_info_buffer(self, infos: list[dict[str, Any]], dones: Any = None) -> None:
         """Store returns and lengths of the episodes that have ended; SBX passes no `dones`."""
@@ -149,46 +158,3 @@ def _train(
         }
 
     return jax.lax.scan(update, states, minibatches)
-
-
-class _Bootstrap(BaseCallback):
-    """Callback of a rollout that afterwards adds the value of the last state to the reward of each truncated step.
-
-    SBX makes a call for each such step; after this callback it finds none.
-
-    Args:
-        callback: The callback of the run.
-        model: The algorithm.
-    """
-
-    def __init__(self, callback: BaseCallback, model: PPO) -> None:
-        super().__init__()
-        self.callback = callback
-        self.model = model
-
-    def update_child_locals(self, locals_: dict[str, Any]) -> None:
-        """Pass the variables of the rollout on."""
-        self.callback.update_locals(locals_)
-
-    def _on_rollout_start(self) -> None:
-        self.callback.on_rollout_start()
-
-    def _on_rollout_end(self) -> None:
-        self.callback.on_rollout_end()
-
-    def _on_step(self) -> bool:
-        if not self.callback.on_step():
-            return False
-        infos = self.locals["infos"]
-        truncated = [
-            index for index in np.flatnonzero(self.locals["dones"]) if infos[index].get("TimeLimit.truncated", False)
-        ]
-        if truncated:
-            model: Any = self.model
-            last = np.zeros_like(self.locals["new_obs"])  # of all environments, so that it compiles once
-            for index in truncated:
-                last[index] = infos[index]["terminal_observation"]
-                infos[index]["TimeLimit.truncated"] = False
-            values = model.vf.apply(model.policy.vf_state.params, model.policy.prepare_obs(last)[0])
-            self.locals["rewards"][truncated] += model.gamma * np.asarray(values).ravel()[truncated]
-        return True

@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import stable_baselines3 as sb3
+import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv
 
 from mygym.algos.asymmetric import SACPolicy, TD3Policy
+from mygym.algos.bootstrapping import BootstrapCallback
+from mygym.algos.device_collection import DeviceCollection
 from mygym.algos.device_rollouts import DeviceRollouts, DictDeviceRollouts
 from mygym.algos.image_augmentation import ShiftedReplay
+from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.runs.checkpoints.algorithm_state import Stateful
 from mygym.runs.planning.exploration import gaussian_noise
+from mygym.runs.variance_floor import stacked
 
 
 class GaussianExploration:
@@ -30,7 +36,26 @@ class GaussianExploration:
         self.__dict__["action_noise"] = action_noise
 
 
-class PPO(Stateful, sb3.PPO):
+class TogetherBootstrapped:
+    """Mixin of on-policy algorithms that computes the values of truncated episodes together, in the fused engine.
+
+    In Bullet, with few environments, they are computed as SB3 does, so that results equal those of SB3 to the bit.
+    """
+
+    def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
+        """Collect a rollout."""
+        if isinstance(env.unwrapped, FusedVecEnv):
+            callback = BootstrapCallback(callback, self, self._last_values)
+        return super().collect_rollouts(env, callback, *args, **kwargs)  # type: ignore[misc,no-any-return]
+
+    def _last_values(self, _: list[int], observations: list[Any]) -> Any:
+        """Return the values `(n,)` of last observations."""
+        policy = self.policy  # type: ignore[attr-defined]
+        with torch.no_grad():
+            return policy.predict_values(policy.obs_to_tensor(stacked(observations))[0]).flatten().cpu()
+
+
+class PPO(TogetherBootstrapped, Stateful, sb3.PPO):
     """Proximal policy optimisation (Schulman et al., 2017)."""
 
     def _setup_model(self) -> None:
@@ -42,9 +67,21 @@ class PPO(Stateful, sb3.PPO):
             )
         super()._setup_model()
         self.rollout_buffer_class = chosen
+        self._collection: DeviceCollection | None = None
+
+    def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
+        """Collect a rollout, on the device if that is where the environments are."""
+        if not DeviceCollection.suits(self, env):
+            return super().collect_rollouts(env, callback, *args, **kwargs)
+        if self._collection is None or self._collection.vec_env is not env.unwrapped:
+            self._collection = DeviceCollection(self, env)
+        return self._collection.collect(callback, self.n_steps)
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_collection"]
 
 
-class A2C(Stateful, sb3.A2C):
+class A2C(TogetherBootstrapped, Stateful, sb3.A2C):
     """Advantage actor-critic, the synchronous form of A3C (Mnih et al., 2016)."""
 
 

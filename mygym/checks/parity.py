@@ -18,7 +18,6 @@ from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.robot_env import RobotEnv
 from mygym.fused.episodes import BatchEpisodes
 from mygym.tasks.context import yaw
-from mygym.tasks.progress import Progress
 from mygym.types import Array, FloatArray
 
 STEPS = 50
@@ -148,15 +147,12 @@ def _played(env: RobotEnv, seed: int, actions: FloatArray | None) -> _Recording:
 
 def _begin(episodes: BatchEpisodes, recordings: list[_Recording]) -> None:
     """Put the engine's episodes at the starts of Bullet's."""
-    arrays, everywhere = episodes.arrays, episodes.elapsed >= 0
-    if episodes.world.box is None:
-        episodes.world.reset(everywhere)
-    else:
+    arrays = episodes.arrays
+    boxes: tuple[Array, ...] = ()
+    if episodes.world.box is not None:
         poses = np.array([recording.start for recording in recordings])
-        episodes.world.reset(everywhere, arrays.floats(poses[:, :3].T), arrays.floats(yaw(poses[:, 3:])))
-    episodes.state = episodes.world.state()
-    episodes.goals = arrays.floats(np.array([recording.goals for recording in recordings]))
-    episodes.progress = Progress.at_reset(episodes.state)
+        boxes = arrays.floats(poses[:, :3].T), arrays.floats(yaw(poses[:, 3:]))
+    episodes.begin_at(arrays.floats(np.array([recording.goals for recording in recordings])), *boxes)
 
 
 def _figures(fused: FusedEnvs, recordings: list[_Recording]) -> tuple[Any, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -25,9 +24,6 @@ from mygym.tasks.episode import LARGE_BATCH, potential
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.state import on_host
 from mygym.types import Array
-
-if TYPE_CHECKING:
-    from mygym.envs.fused_step_graph import StepGraph
 
 Observations = dict[str, Array]
 """`observation`, `achieved_goal` and `desired_goal`, each `(N, …)` float32."""
@@ -103,8 +99,7 @@ class FusedEnvs:
         self._touched = self.arrays.zeros(count, dtype=self.arrays.xp.bool)
         self._stages_done = self.episodes.progress.stage
         self._potential = self._current_potential()
-        self._captures = not on_host(self._saturated) and count >= LARGE_BATCH
-        self._step_graph: StepGraph | None = None
+        self._step: Callable[[Array], BatchStep] | None = None
 
     def reset(self, seeds: Sequence[int] | None = None) -> Observations:
         """Start an episode in every environment; return the observations.
@@ -134,12 +129,22 @@ class FusedEnvs:
         commands = xp.astype(xp.asarray(actions, device=arrays.device), xp.float32)
         if not bool(xp.isfinite(xp.sum(commands))):
             raise DivergedError("an action is not finite")
-        return self._graph_or_advance(commands)
+        if self._step is None:
+            self._step = self._captured_step(commands)
+        return self._step(commands)
+
+    def _captured_step(self, commands: Array) -> Callable[[Array], BatchStep]:
+        """Return `advance`; on a GPU as a CUDA graph, if it can be captured."""
+        if on_host(self._saturated) or self.count < LARGE_BATCH:
+            return self.advance
+        from mygym.fused.captured_step import captured
+
+        return captured(self, self.advance, commands)
 
     def advance(self, commands: Array) -> BatchStep:
         """Advance all environments by a control step.
 
-        On a GPU it starts operations and waits for none, so that `StepGraph` can capture it.
+        On a GPU it starts operations and waits for none, so that `CapturedStep` can capture it.
 
         Args:
             commands: `(N, A)` float32 in [-1, 1].
@@ -165,19 +170,6 @@ class FusedEnvs:
             observations = self._observe()
         outcome = terminated, truncated, success, failed, touched
         return BatchStep(observations, last, reward, *outcome, stage, stages_done, elapsed, saturation)
-
-    def _graph_or_advance(self, commands: Array) -> BatchStep:
-        """Advance all environments by a control step; on a GPU by a CUDA graph, if the step can be captured."""
-        if self._captures and self._step_graph is None:
-            from mygym.envs.fused_step_graph import StepGraph
-
-            try:
-                self._step_graph = StepGraph(self, commands)
-            except RuntimeError as error:
-                self._captures = False
-                why = str(error).splitlines()[0]
-                warnings.warn(f"no CUDA graph: an operation of the task waits for the GPU ({why})", stacklevel=3)
-        return self.advance(commands) if self._step_graph is None else self._step_graph(commands)
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""

@@ -59,11 +59,19 @@ class FusedVecEnv(VecEnv):
 
     def step_wait(self) -> Any:
         """Advance by a control step; return observations, rewards, ends and infos, as SB3's vector environments do."""
-        step = _in_numpy(self.fused.step(self._commands))
-        infos = self._running_infos(np.stack([step.stage, step.stages_done]))
+        step = in_numpy(self.fused.step(self._commands))
         ended = step.terminated | step.truncated
-        last = self._arranged(step.last) if ended.any() else None
-        indices = np.flatnonzero(ended)
+        infos = self.infos(step)
+        if ended.any():
+            last = self._arranged(step.last)
+            for index in np.flatnonzero(ended).tolist():
+                infos[index]["terminal_observation"] = _row(last, index)
+        return self._arranged(step.observations), step.reward, ended, infos
+
+    def infos(self, step: BatchStep) -> list[dict[str, Any]]:
+        """Return the infos of a step in numpy, without `terminal_observation`."""
+        infos = self._running_infos(np.stack([step.stage, step.stages_done]))
+        indices = np.flatnonzero(step.terminated | step.truncated)
         figures = (step.success, step.failed, step.touched, step.saturation, step.elapsed, step.truncated)
         rows = (figure[indices].tolist() for figure in figures)
         for index, success, failed, touched, saturation, elapsed, truncated in zip(
@@ -75,10 +83,9 @@ class FusedVecEnv(VecEnv):
                 "touched": touched,
                 "saturation": round(saturation, 4),
                 "elapsed_steps": elapsed,
-                "terminal_observation": _row(last, index),
                 "TimeLimit.truncated": truncated,
             }
-        return self._arranged(step.observations), step.reward, ended, infos
+        return infos
 
     def _running_infos(self, stages: NDArray[Any]) -> list[dict[str, Any]]:
         """Return the infos of episodes that go on; each is the object of the last step if nothing has changed.
@@ -138,8 +145,8 @@ class FusedVecEnv(VecEnv):
         return arrays if self.fused.goal_env else np.concatenate(list(arrays.values()), axis=-1)
 
 
-def _in_numpy(step: BatchStep) -> BatchStep:
-    """Return the outcome of a step in numpy; the observations are left to `_arranged`."""
+def in_numpy(step: BatchStep) -> BatchStep:
+    """Return the outcome of a step in numpy, except the observations."""
     values = {field.name: getattr(step, field.name) for field in fields(step)}
     return BatchStep(**{name: value if isinstance(value, dict) else to_numpy(value) for name, value in values.items()})
 

@@ -62,7 +62,7 @@ class Rows:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are none; False where that is not known without a wait."""
+        """Whether the list is empty; False if only a wait could show it."""
         return self.index is not None and self.index.shape[0] == 0
 
     def of(self, array: Array) -> Array:

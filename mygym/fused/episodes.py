@@ -15,6 +15,7 @@ from mygym.fused.world import BatchWorld, WorldModel
 from mygym.tasks.episode import act, advance, is_success
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.progress import Progress
+from mygym.tasks.state import State
 from mygym.tasks.task import Task
 from mygym.types import Array, FloatArray
 
@@ -76,7 +77,7 @@ class BatchEpisodes:
         self._randomization: BatchRandomization | None = None
         if randomization:
             self._randomization = BatchRandomization(randomization, self.world.action_size, count, arrays)
-        self.state = self.world.state()
+        self._state: State | None = None
         self.goals = arrays.zeros(count, task.task.goal_count, 3)
         """`(N, G, 3)` m: goal points."""
         self.progress = Progress.at_reset(self.state)
@@ -86,6 +87,13 @@ class BatchEpisodes:
     def arm(self) -> BatchArm:
         """The arms."""
         return self.world.arm
+
+    @property
+    def state(self) -> State:
+        """The current states."""
+        if self._state is None:
+            self._state = self.world.state()
+        return self._state
 
     @property
     def context(self) -> EpisodeContext:
@@ -104,12 +112,18 @@ class BatchEpisodes:
         self.elapsed = self.elapsed * ~mask
         self._place(mask)
 
+    def begin_at(self, goals: Array, position: Array | None = None, yaw: Array | None = None) -> None:
+        """Begin all episodes with given goals `(N, G, 3)` m, and boxes at positions `(3, N)` m and yaws `(N,)` rad."""
+        self.world.reset(self.elapsed >= 0, position, yaw)
+        self._state, self.goals = None, goals
+        self.progress = Progress.at_reset(self.state)
+
     def step(self, action: Array) -> None:
         """Advance all episodes by a control step, with actions `(A, N)`."""
         if self._randomization is not None:
             action = self._randomization.act(action, *self._moment)
         self.world.step(action)
-        self.state = self.world.state()
+        self._state = None
         self.elapsed = self.elapsed + 1
         self.progress = advance(self.task, self.progress, self.state, self.goals)
 
@@ -152,7 +166,7 @@ class BatchEpisodes:
             self.world.randomize(self._randomization.values)
         position = rows.replaced(self.arrays.zeros(3, self.count), placed.position)
         self.world.reset(mask, position, rows.replaced(self.arrays.zeros(self.count), placed.yaw))
-        self.state = self.world.state()
+        self._state = None
         self.goals = rows.replaced_first(self.goals, placed.goal.T[:, None])
         self.progress = self.progress.restarted(mask, self.state)
         self._start_later(rows, placed)
@@ -162,10 +176,10 @@ class BatchEpisodes:
         if not self._pools:
             return
         xp, (number, picked) = self.arrays.xp, placed.choice
-        nobody, nothing = self.arrays.zeros(self.count, dtype=xp.bool), self.arrays.zeros(self.count)
+        none, nothing = self.arrays.zeros(self.count, dtype=xp.bool), self.arrays.zeros(self.count)
         picked = rows.replaced(nothing, picked)
         for pool in self._pools:
-            chosen = Rows.of_mask(rows.replaced(nobody, (number >= 0.0) & (number < pool.share)))
+            chosen = Rows.of_mask(rows.replaced(none, (number >= 0.0) & (number < pool.share)))
             if not chosen.is_empty:
                 source = xp.astype(chosen.of(picked) * pool.snapshots.count, xp.int64)
                 self.copy_from(pool.snapshots, source, chosen)
@@ -187,7 +201,7 @@ class BatchEpisodes:
                 for name in Progress.__slots__
             )
         )
-        self.state = self.world.state()
+        self._state = None
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
@@ -200,6 +214,7 @@ class BatchEpisodes:
         """Replace the arrays of `variables`."""
         rest = iter(arrays)
         self.world.set_variables(rest)
+        self._state = None
         self.progress = Progress(*(next(rest) for _ in Progress.__slots__))
         for name in _INTEGERS:
             setattr(self, name, next(rest))
@@ -221,7 +236,7 @@ class BatchEpisodes:
         """Restore a `state_dict`, to the bit."""
         arrays = self.arrays
         self.world.load_state_dict(state["world"])
-        self.state = self.world.state()
+        self._state = None
         self.goals = arrays.floats(state["goals"])
         for name in _INTEGERS:
             setattr(self, name, arrays.integers(state[name]))

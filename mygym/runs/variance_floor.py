@@ -71,7 +71,7 @@ class FlooredNormalize(VecNormalize):
         observations, rewards, dones, infos = super().step_wait()
         assert isinstance(self.venv, _LastObservations)
         if last := self.venv.last:
-            rows = self.normalize_obs(_stacked(list(last.values())))
+            rows = self.normalize_obs(stacked(list(last.values())))
             for row, index in enumerate(last):
                 single = {key: value[row] for key, value in rows.items()} if isinstance(rows, dict) else rows[row]
                 infos[index]["terminal_observation"] = single
@@ -98,7 +98,7 @@ class _LastObservations(VecEnvWrapper):
         return observations, rewards, dones, infos
 
 
-def _stacked(observations: Sequence[Any]) -> Any:
+def stacked(observations: Sequence[Any]) -> Any:
     """Return observations in one array, or in a dictionary of arrays."""
     if isinstance(observations[0], dict):
         return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}

@@ -1,4 +1,4 @@
-"""Tests of the fused engine; those of a GPU are skipped with a message where there is none."""
+"""Tests of the fused engine; those of a GPU are skipped with a message on other machines."""
 
 import pytest
 import torch

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecMonitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
@@ -19,11 +20,17 @@ class EpisodeMonitor(VecMonitor):
     def step_wait(self) -> VecEnvStepReturn:
         """Step; the info of an episode that ends has `episode`: return `r`, length `l`, time `t` in s, and keywords."""
         observations, rewards, dones, infos = self.venv.step_wait()
+        return observations, rewards, dones, self.record(rewards, dones, infos)
+
+    def record(
+        self, rewards: NDArray[Any], dones: NDArray[np.bool_], infos: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Count a step of all environments; return the infos, with `episode` for episodes that end."""
         self.episode_returns += rewards
         self.episode_lengths += 1
         ended = np.flatnonzero(dones).tolist()
         if not ended:
-            return observations, rewards, dones, infos
+            return infos
         infos, now = list(infos), round(time.time() - self.t_start, 6)
         rows: list[dict[str, Any]] = []
         for index, total, length in zip(ended, self.episode_returns[ended], self.episode_lengths[ended], strict=True):
@@ -35,4 +42,4 @@ class EpisodeMonitor(VecMonitor):
         self.episode_lengths[ended] = 0
         if self.results_writer:
             self.results_writer.write_rows(rows)
-        return observations, rewards, dones, infos
+        return infos

@@ -1,0 +1,220 @@
+"""Rollouts of PPO on a GPU: environments, normalisation, policy and advantages in tensors, without a wait in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from mygym.algos.device_rollouts import DeviceRollouts, DictDeviceRollouts
+from mygym.envs.fused_envs import BatchStep
+from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.errors import DivergedError
+from mygym.fused.captured_step import captured
+from mygym.runs.device_normalizer import DeviceNormalizer, Observations
+from mygym.runs.variance_floor import FlooredNormalize
+from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
+
+FIGURES = (
+    "reward",
+    "terminated",
+    "truncated",
+    "success",
+    "failed",
+    "touched",
+    "stage",
+    "stages_done",
+    "elapsed",
+    "saturation",
+)
+"""Fields of `BatchStep` that infos and logs contain."""
+
+
+class DeviceCollection:
+    """Collects rollouts of an on-policy algorithm of SB3, as its `collect_rollouts` does.
+
+    The callbacks are called after the rollout, once for each of its steps, with the infos, rewards and ends of that
+    step: the policy is the same for the whole rollout. The environments are then at the end of the rollout.
+
+    Args:
+        model: The algorithm.
+        env: Its environments.
+    """
+
+    def __init__(self, model: Any, env: VecEnv) -> None:
+        self.model = model
+        self.vec_env: FusedVecEnv = env.unwrapped  # type: ignore[assignment]
+        self.envs = self.vec_env.fused
+        self.monitor = _layer(env, EpisodeMonitor)
+        normalizer = _layer(env, FlooredNormalize)
+        self.normalizer = normalizer and DeviceNormalizer(normalizer, model.device)
+        self.observations: Observations = {}
+        """Normalised observations before the next step."""
+        low, high = model.action_space.low, model.action_space.high
+        self._low, self._high = (torch.as_tensor(bound, device=model.device) for bound in (low, high))
+        self._step: Callable[[], dict[str, Any]] | None = None
+
+    @staticmethod
+    def suits(model: Any, env: VecEnv) -> bool:
+        """Return whether algorithm and environments are such that a rollout can stay on the device."""
+        batch = env.unwrapped
+        layers = []
+        while env is not batch:
+            layers.append(type(env).__name__)
+            env = env.venv  # type: ignore[attr-defined]
+        return (
+            isinstance(batch, FusedVecEnv)
+            and batch.fused.arrays.device is not None
+            and batch.fused.arrays.device.type == model.device.type
+            and set(layers) <= {"EpisodeMonitor", "FlooredNormalize", "_LastObservations"}
+            and isinstance(model.action_space, spaces.Box)
+            and isinstance(model.rollout_buffer, DeviceRollouts | DictDeviceRollouts)
+            and not model.use_sde
+            and not model.policy.squash_output
+        )
+
+    def collect(self, callback: BaseCallback, steps: int) -> bool:
+        """Collect a rollout; return whether the training goes on."""
+        model = self.model
+        model.policy.set_training_mode(False)
+        model.rollout_buffer.reset()
+        callback.on_rollout_start()
+        self._load()
+        with torch.no_grad():
+            if self._step is None:
+                self._step = captured(self, self.advance) if model.device.type == "cuda" else self.advance
+            outcomes = [self._step() for _ in range(steps)]
+            rollout = _stacked(outcomes)
+            last_values = model.policy.predict_values(self._arranged(self.observations)).flatten()
+            ends = rollout["figures"]["terminated"] | rollout["figures"]["truncated"]
+            values = rollout["values"]
+            advantages = self._advantages(rollout["rewards"], torch.cat([values, last_values[None]]), ends)
+        if not bool(torch.isfinite(rollout["actions"]).all()):
+            raise DivergedError("an action is not finite")
+        self._store(ends[-1])
+        figures = {name: array.cpu().numpy() for name, array in rollout["figures"].items()}
+        for number in range(steps):
+            if not self._report(callback, {name: array[number] for name, array in figures.items()}):
+                return False
+        model.rollout_buffer.fill(
+            {
+                "observations": self._arranged(rollout["observations"]),
+                "actions": rollout["actions"],
+                "old_values": values,
+                "old_log_prob": rollout["log_probs"],
+                "advantages": advantages,
+                "returns": advantages + values,
+            }
+        )
+        callback.on_rollout_end()
+        return True
+
+    def advance(self) -> dict[str, Any]:
+        """Make a step of policy and environments; it waits for nothing, so that `CapturedStep` can capture it."""
+        model, observations = self.model, self.observations
+        actions, values, log_probs = model.policy(self._arranged(observations))
+        step = self.envs.advance(torch.minimum(torch.maximum(actions, self._low), self._high))
+        if self.normalizer is not None:
+            self.normalizer.update(self._keyed(step.observations))
+        self.observations = self._normalized(step.observations)
+        last = model.policy.predict_values(self._arranged(self._normalized(step.last))).flatten()
+        return {
+            "observations": observations,
+            "actions": actions,
+            "values": values.flatten(),
+            "log_probs": log_probs,
+            "rewards": step.reward + model.gamma * last * step.truncated,  # SB3 #633
+            "figures": {name: getattr(step, name) for name in FIGURES},
+        }
+
+    def variables(self) -> list[torch.Tensor]:
+        """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
+        statistics = [] if self.normalizer is None else self.normalizer.variables()
+        return [*self.observations.values(), *statistics, *self.envs.variables()]
+
+    def set_variables(self, arrays: Sequence[torch.Tensor]) -> None:
+        """Replace the arrays of `variables`."""
+        count = len(self.observations)
+        self.observations = dict(zip(self.observations, arrays[:count], strict=True))
+        if self.normalizer is not None:
+            statistics = len(self.normalizer.variables())
+            self.normalizer.set_variables(arrays[count : count + statistics])
+            count += statistics
+        self.envs.set_variables(arrays[count:])
+
+    def _load(self) -> None:
+        """Take last observations and statistics from the algorithm and the normaliser."""
+        if self.normalizer is not None:
+            self.normalizer.load()
+        last = self.model._last_obs
+        last = last if isinstance(last, dict) else {"": last}
+        self.observations = {key: torch.as_tensor(value, device=self.model.device) for key, value in last.items()}
+
+    def _store(self, ends: torch.Tensor) -> None:
+        """Give last observations and statistics to the algorithm and the normaliser."""
+        if self.normalizer is not None:
+            self.normalizer.store()
+        last = {key: value.cpu().numpy() for key, value in self.observations.items()}
+        self.model._last_obs = self._arranged(last)
+        self.model._last_episode_starts = ends.cpu().numpy()
+
+    def _report(self, callback: BaseCallback, figures: dict[str, Any]) -> bool:
+        """Count a step; call the callback; return whether the training goes on."""
+        model, step = self.model, BatchStep(observations={}, last={}, **figures)
+        dones = step.terminated | step.truncated
+        infos = self.vec_env.infos(step)
+        if self.monitor is not None:
+            infos = self.monitor.record(step.reward, dones, infos)
+        model.num_timesteps += self.vec_env.num_envs
+        callback.update_locals({"self": model, "infos": infos, "rewards": step.reward, "dones": dones})
+        if not callback.on_step():
+            return False
+        model._update_info_buffer(infos, dones)
+        return True
+
+    def _advantages(self, rewards: torch.Tensor, values: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """Return generalised advantage estimates `(T, N)`, as SB3's buffer computes them.
+
+        Args:
+            rewards: `(T, N)`.
+            values: `(T + 1, N)`.
+            ends: `(T, N)` bool: the episode has ended in the step.
+        """
+        model, going_on = self.model, 1.0 - ends.float()
+        errors = rewards + model.gamma * values[1:] * going_on - values[:-1]
+        following, advantages = torch.zeros_like(rewards[0]), []
+        for error, rest in zip(errors.flip(0), going_on.flip(0), strict=True):
+            following = error + model.gamma * model.gae_lambda * rest * following
+            advantages.append(following)
+        return torch.stack(advantages[::-1])
+
+    def _keyed(self, observations: Any) -> Observations:
+        """Return observations by key; an empty key for flat observations."""
+        arranged = self.envs.arranged(observations)
+        return arranged if isinstance(arranged, dict) else {"": arranged}
+
+    def _normalized(self, observations: Any) -> Observations:
+        keyed = self._keyed(observations)
+        return keyed if self.normalizer is None else self.normalizer.normalize(keyed)
+
+    def _arranged(self, observations: dict[str, Any]) -> Any:
+        """Return a dictionary as the policy takes observations."""
+        return observations if self.envs.goal_env else observations[""]
+
+
+def _layer(env: Any, kind: type) -> Any:
+    """Return the wrapper of a class, or None."""
+    while env is not None and not isinstance(env, kind):
+        env = getattr(env, "venv", None)
+    return env
+
+
+def _stacked(outcomes: list[Any]) -> Any:
+    """Return the arrays of dictionaries, stacked."""
+    if isinstance(outcomes[0], dict):
+        return {key: _stacked([outcome[key] for outcome in outcomes]) for key in outcomes[0]}
+    return torch.stack(outcomes)

@@ -1,0 +1,109 @@
+"""A step of a simulation on a GPU as a CUDA graph.
+
+A step consists of a thousand small operations. A GPU executes each in microseconds, less than Python needs to start
+it; a graph starts all of them by one call.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch.distributions import Distribution
+
+from mygym.types import Array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WARM_UP = 3
+"""Steps before the capture, in which libraries allocate their memory and constants reach the GPU."""
+
+
+class Stateful(Protocol):
+    """Object whose state is in arrays."""
+
+    def variables(self) -> list[Array]:
+        """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
+
+    def set_variables(self, arrays: Sequence[Array]) -> None:
+        """Replace the arrays of `variables`."""
+
+
+class CapturedStep:
+    """A step, captured when this is made; each call repeats it.
+
+    A graph reads and writes the same memory each time. The variables are therefore copied to its inputs, and become its
+    outputs; the results are copies.
+
+    Args:
+        state: Object with the variables of the step, on a GPU; unchanged by the capture.
+        step: Function that sets the variables and returns an array, or a dictionary or dataclass of such.
+        inputs: Example of its arguments; their shapes and types are those of all calls.
+
+    Raises:
+        RuntimeError: An operation of the step waits for the GPU, so it cannot be captured.
+    """
+
+    def __init__(self, state: Stateful, step: Callable[..., Any], *inputs: torch.Tensor) -> None:
+        self._state, self._graph = state, torch.cuda.CUDAGraph()
+        before = state.variables()
+        device = before[0].device
+        self._variables, self._inputs = [[array.clone() for array in arrays] for arrays in (before, inputs)]
+        try:
+            with without_validation():
+                stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+                current = torch.cuda.current_stream(device)
+                stream.wait_stream(current)
+                with torch.cuda.stream(stream):
+                    for _ in range(WARM_UP):
+                        step(*self._inputs)
+                current.wait_stream(stream)
+                state.set_variables(self._variables)
+                with torch.cuda.graph(self._graph):
+                    self._result = step(*self._inputs)
+                self._outputs = state.variables()
+        finally:
+            state.set_variables(before)
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """Make a step; return its result."""
+        for to, array in zip(self._variables + self._inputs, [*self._state.variables(), *inputs], strict=True):
+            to.copy_(array)
+        self._graph.replay()
+        self._state.set_variables(self._outputs)
+        return _copied(self._result)
+
+
+def captured(state: Stateful, step: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
+    """Return a `CapturedStep`, or, with a warning, the step itself if it cannot be captured."""
+    try:
+        return CapturedStep(state, step, *inputs)
+    except RuntimeError as error:
+        why = str(error).splitlines()[0]
+        warnings.warn(f"no CUDA graph: an operation of a step waits for the GPU ({why})", stacklevel=2)
+        return step
+
+
+@contextmanager
+def without_validation() -> Iterator[None]:
+    """Let distributions of torch not validate their arguments, which is a wait for the GPU."""
+    validate = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(validate)
+
+
+def _copied(values: Any) -> Any:
+    """Return copies of all arrays."""
+    if isinstance(values, dict):
+        return {key: _copied(value) for key, value in values.items()}
+    if is_dataclass(values) and not isinstance(values, type):
+        return type(values)(**{field.name: _copied(getattr(values, field.name)) for field in fields(values)})
+    return values.clone()

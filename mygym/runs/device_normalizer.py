@@ -1,0 +1,78 @@
+"""Normalisation of the fused engine's observations in tensors: the statistics of a `FlooredNormalize` on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from mygym.runs.variance_floor import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
+
+Observations = dict[str, torch.Tensor]
+
+
+class DeviceNormalizer:
+    """Normalises observations as a `FlooredNormalize` does, up to rounding.
+
+    Args:
+        normalizer: The statistics come from it at `load`, and return at `store`.
+        device: Device of the tensors.
+    """
+
+    def __init__(self, normalizer: FlooredNormalize, device: torch.device) -> None:
+        self._normalizer, self._device = normalizer, device
+        self.load()
+
+    @property
+    def _running(self) -> dict[str, Any]:
+        """Key of the observations → running statistics; an empty key for flat observations."""
+        running = self._normalizer.obs_rms
+        return running if isinstance(running, dict) else {"": running}
+
+    def load(self) -> None:
+        """Take the statistics of the normaliser."""
+        self._mean, self._var, self._count = (
+            {
+                key: torch.as_tensor(getattr(each, name), dtype=torch.float64, device=self._device)
+                for key, each in self._running.items()
+            }
+            for name in ("mean", "var", "count")
+        )
+
+    def store(self) -> None:
+        """Give the statistics to the normaliser."""
+        for key, each in self._running.items():
+            each.mean, each.var = self._mean[key].cpu().numpy().copy(), self._var[key].cpu().numpy().copy()
+            each.count = self._count[key].item()
+
+    def update(self, observations: Observations) -> None:
+        """Take the observations `(N, …)` of a step into account, see `FlooredMeanStd`."""
+        if not self._normalizer.training:
+            return
+        for key, values in observations.items():
+            values, number = values.double(), len(values)
+            count, mean, var = self._count[key], self._mean[key], self._var[key]
+            var = torch.where(var == MASKED, 0.0, var)
+            total, change = count + number, values.mean(0) - mean
+            squares = var * count + values.var(0, correction=0) * number + change**2 * count * number / total
+            self._mean[key], self._count[key] = mean + change * number / total, total
+            var = squares / total
+            self._var[key] = torch.where(var < NEGLIGIBLE, MASKED, var.clamp(min=FLOOR))
+
+    def normalize(self, observations: Observations) -> Observations:
+        """Return normalised observations, float32."""
+        clip, epsilon = self._normalizer.clip_obs, self._normalizer.epsilon
+        return {
+            key: ((values - self._mean[key]) / torch.sqrt(self._var[key] + epsilon)).clamp(-clip, clip).float()
+            for key, values in observations.items()
+        }
+
+    def variables(self) -> list[torch.Tensor]:
+        """Return the statistics, in the order of `set_variables`."""
+        return [*self._mean.values(), *self._var.values(), *self._count.values()]
+
+    def set_variables(self, arrays: Sequence[torch.Tensor]) -> None:
+        """Replace the statistics."""
+        rest = iter(arrays)
+        self._mean, self._var, self._count = ({key: next(rest) for key in self._mean} for _ in range(3))

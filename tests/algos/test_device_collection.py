@@ -1,0 +1,131 @@
+"""Rollouts of PPO in tensors, on the CPU here, against those of Stable-Baselines3 in numpy."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+from stable_baselines3.common.callbacks import BaseCallback
+
+from mygym.algos.device_collection import DeviceCollection
+from mygym.algos.stable_baselines import PPO
+from mygym.registry import register_algorithm
+from mygym.runs import env_factory
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
+from mygym.runs.planning.plan import make_plan
+from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
+
+TASKS: dict[str, dict[str, Any]] = {
+    "reach": {"task": "reach", "task_params": {"horizon": 12}},
+    "pick_and_place": {"task": "pick_and_place", "task_params": {"horizon": 12, "starts": {"in_hand": 0.3}}},
+    "flat": {"algo": "flat_ppo", "task": "reach", "task_params": {"horizon": 12}},
+    "not normalised": {"task": "reach", "normalize": False, "task_params": {"horizon": 12}},
+}
+
+
+FLAT = {"n_steps": 16, "batch_size": 64, "n_epochs": 1}
+"""Hyperparameters of a `ppo` of flat observations."""
+
+
+class Steps(BaseCallback):
+    """Keeps rewards, ends and infos of all steps."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        super().__init__()
+        self.steps: list[dict[str, Any]] = []
+        self.stop_at = stop_at
+
+    def _on_step(self) -> bool:
+        infos = [
+            {key: value for key, value in info.items() if key not in ("terminal_observation", "TimeLimit.truncated")}
+            for info in self.locals["infos"]
+        ]
+        for info in infos:
+            if "episode" in info:
+                info["episode"] = {key: value for key, value in info["episode"].items() if key != "t"}
+        self.steps.append(
+            {
+                "steps": self.num_timesteps,
+                "rewards": np.asarray(self.locals["rewards"]).copy(),
+                "dones": np.asarray(self.locals["dones"]).copy(),
+                "infos": infos,
+            }
+        )
+        return len(self.steps) != self.stop_at
+
+
+def collected(config: dict[str, Any], device: str, patch: pytest.MonkeyPatch, stop_at: int | None = None) -> Any:
+    """Return an algorithm after a rollout and its update, the rollout's minibatch of all rows, and the callback."""
+    patch.setattr(env_factory, "_engine_device", lambda _: device)
+    plan = make_plan({"engine": "fused", "algo": "ppo", "n_envs": 24, "steps": 10**6, "seed": 3, **config})
+    with ExitStack() as stack:
+        env = make_vec_env(plan, stack)
+        model = build_model(plan, env)
+        assert DeviceCollection.suits(model, model.env) == (device != "cpu")
+        rows, steps = [], Steps(stop_at)
+        train = model.train
+
+        def kept() -> None:
+            buffer = model.rollout_buffer
+            next(buffer.get(1))  # flattens the arrays
+            rows.append(buffer._get_samples(np.arange(buffer.buffer_size * buffer.n_envs)))
+            train()
+
+        model.train = kept
+        model.learn(2 * model.n_steps * 24, callback=steps)
+        return model, rows, steps
+
+
+def statistics(model: Any) -> list[Any]:
+    """Return the running statistics of a model's observations."""
+    running = model.env.obs_rms
+    return list(running.values()) if isinstance(running, dict) else [running]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_rollout_is_that_of_sb3(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    register_algorithm("flat_ppo", policy="MlpPolicy", dict_observations=False, defaults=FLAT)(PPO)
+    (expected, wanted, theirs), (model, rows, ours) = (
+        collected(TASKS[name], device, monkeypatch) for device in ("cpu", "cpu:0")
+    )
+    assert model.num_timesteps == expected.num_timesteps
+    for step, other in zip(ours.steps[: model.n_steps], theirs.steps, strict=False):
+        np.testing.assert_allclose(step["rewards"], other["rewards"], atol=1e-4)
+        np.testing.assert_array_equal(step["dones"], other["dones"])
+        assert step["steps"] == other["steps"]
+        for info, other_info in zip(step["infos"], other["infos"], strict=True):
+            assert info.keys() == other_info.keys()
+            assert info["stage"] == other_info["stage"]
+            if "episode" in info:
+                assert info["episode"] == pytest.approx(other_info["episode"], abs=1e-3)
+    assert any(step["dones"].any() for step in ours.steps[: model.n_steps])
+    for field, values in rows[0]._asdict().items():
+        reference = getattr(wanted[0], field)
+        for key in values if isinstance(values, dict) else [None]:
+            got, want = (each[key] if key else each for each in (values, reference))
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-3, atol=5e-3, err_msg=f"{field} {key}")
+    if name != "not normalised":
+        for each, other_each in zip(statistics(model), statistics(expected), strict=True):
+            np.testing.assert_allclose(each.mean, other_each.mean, atol=1e-2)
+            np.testing.assert_allclose(np.sqrt(each.var), np.sqrt(other_each.var), rtol=0.05, atol=1e-3)
+            assert each.count == other_each.count == (1 + 2 * model.n_steps) * 24
+    assert len(model.ep_info_buffer) == len(expected.ep_info_buffer) > 0
+
+
+def test_all_episodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _, steps = collected(TASKS["reach"], "cpu:0", monkeypatch)
+    monitor = model.env
+    while not isinstance(monitor, EpisodeMonitor):
+        monitor = monitor.venv
+    ends = sum(int(step["dones"].sum()) for step in steps.steps)
+    assert monitor.episode_count == ends > 0
+
+
+def test_a_callback_ends_the_training_within_a_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rows, steps = collected(TASKS["reach"], "cpu:0", monkeypatch, stop_at=5)
+    assert len(steps.steps) == 5
+    assert model.num_timesteps == 5 * 24
+    assert not rows
