@@ -8,9 +8,9 @@
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
 
-With `--trainers`, env steps per second of `ppo` in PyTorch and in JAX, with one and with two threads and with two
-workers, with the defaults of the engine: rollouts and updates, without evaluations, and without the first two rollouts,
-in which JAX compiles. Each trainer has a separate process; they train in turns.
+With `--trainers`, env steps per second of Stable-Baselines3's PPO and of `ppo` in PyTorch and in JAX, with the defaults
+of the engine: rollouts and updates, without evaluations, and without the first two rollouts, in which JAX compiles.
+Each trainer has a separate process; they train in turns.
 
 `--gpu` adds the engine, or `ppo` in PyTorch, on a GPU with several numbers of environments.
 """
@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+import stable_baselines3
 from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.envs.fused_envs import FusedEnvs
@@ -47,7 +48,11 @@ TASKS = {"reach": "dense", "push": "shaped", "pick_and_place": "shaped"}
 ENVS = 4096
 """Default number of environments with which the engine is measured."""
 
+SB3 = {"of_sb3": True}
+"""Stable-Baselines3's `PPO` in place of that of mygym, with the same values."""
+
 TRAINERS: dict[str, dict[str, Any]] = {
+    "Stable-Baselines3": SB3,
     "`ppo`, pytorch": {},
     "`ppo`, pytorch, two threads": {"threads": 2},
     "`ppo`, pytorch, two workers": {"workers": 2},
@@ -55,13 +60,14 @@ TRAINERS: dict[str, dict[str, Any]] = {
     "`ppo`, jax, two threads": {"framework": "jax", "threads": 2},
     "`ppo`, jax, two workers, each with two threads": {"framework": "jax", "workers": 2, "threads": 2},
 }
-"""Trainer → keys of its config."""
+"""Trainer → keys of its config, see `SB3`."""
 
 GPU_ENVS = (4096, 16384, 65536, 262144)
 """Numbers of environments with which the engine is measured on a GPU."""
 
 GPU_TRAINERS: dict[str, dict[str, Any]] = {
-    "`ppo`, pytorch": {},
+    "Stable-Baselines3": SB3,
+    "Stable-Baselines3, GPU": {**SB3, "device": "cuda"},
     **{
         f"`ppo`, pytorch, GPU, {envs:,} environments, minibatches of {rows:,}": {
             "device": "cuda",
@@ -85,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", type=int, help="environments of the engine: 4096 by default, of trainers 2048")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement of an engine")
+    parser.add_argument("--rollouts", type=int, default=ROLLOUTS, help="rollouts of a measurement of a trainer")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
     parser.add_argument("--gpu", action="store_true", help="measure on a GPU as well")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
@@ -93,7 +100,7 @@ def main() -> None:
         print("| task | trainer | env steps/s | ratio |\n|---|---|---|---|")
         for task in options.tasks:
             trainers = GPU_TRAINERS if options.gpu else TRAINERS
-            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS, trainers))
+            print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS, options.rollouts, trainers))
         return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
     for task in options.tasks:
@@ -109,7 +116,9 @@ def print_ratios(task: str, medians: dict[str, float], digits: int = 2) -> None:
         print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.{digits}f} |", flush=True)
 
 
-def measure_trainers(task: str, envs: int, trainers: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def measure_trainers(
+    task: str, envs: int, rollouts: int, trainers: Mapping[str, Mapping[str, Any]]
+) -> dict[str, float]:
     """Return the median env steps per second of each trainer, that of Stable-Baselines3 first."""
     context = multiprocessing.get_context("spawn")
     speeds: dict[str, list[float]] = {name: [] for name in trainers}
@@ -117,7 +126,7 @@ def measure_trainers(task: str, envs: int, trainers: Mapping[str, Mapping[str, A
     for name, choice in trainers.items():
         pipes[name], other = context.Pipe()
         config = {"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, "algo": "ppo", **choice}
-        processes.append(context.Process(target=train_on_request, args=(config, other)))
+        processes.append(context.Process(target=train_on_request, args=(config, rollouts, other)))
         processes[-1].start()
         other.close()  # so that a dead process ends its pipe
     for pipe in pipes.values():
@@ -132,21 +141,26 @@ def measure_trainers(task: str, envs: int, trainers: Mapping[str, Mapping[str, A
     return {name: float(np.median(values)) for name, values in speeds.items()}
 
 
-def train_on_request(config: dict[str, Any], pipe: Connection) -> None:
+def train_on_request(config: dict[str, Any], rollouts: int, pipe: Connection) -> None:
     """Send the env steps per second of a training for each True that comes; end at False.
 
     Args:
         config: The config of the training.
+        rollouts: Number of rollouts for each answer.
         pipe: Requests and answers; the first answer is None, when the model is built.
     """
+    of_sb3 = config.pop("of_sb3", False)
     plan, clock = make_plan(config), RolloutClock()
+    cls, *arguments = plan.algorithm.combo()
+    combo = (stable_baselines3.PPO if of_sb3 else cls, *arguments)
     with ExitStack() as stack:
         workers = stack.enter_context(training_workers(plan))
         callbacks: list[BaseCallback] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
-        model = build_model(plan, make_vec_env(plan, stack))
+        model = build_model(plan, make_vec_env(plan, stack), combo)
         pipe.send(None)
         while pipe.recv():
-            pipe.send(trained_steps_per_second(model, model.n_steps * plan.config.n_envs, clock, callbacks))
+            model.learn(model.n_steps * plan.config.n_envs * rollouts, callback=callbacks)
+            pipe.send(model.n_steps * plan.config.n_envs / float(np.mean(np.diff(clock.times)[2:])))
 
 
 class RolloutClock(BaseCallback):
@@ -160,19 +174,6 @@ class RolloutClock(BaseCallback):
 
     def _on_step(self) -> bool:
         return True
-
-
-def trained_steps_per_second(model: Any, rollout: int, clock: RolloutClock, callbacks: list[BaseCallback]) -> float:
-    """Return the env steps per second of a training.
-
-    Args:
-        model: The algorithm.
-        rollout: Env steps of a rollout.
-        clock: It is among `callbacks`.
-        callbacks: All callbacks of the training.
-    """
-    model.learn(rollout * ROLLOUTS, callback=callbacks)
-    return float(rollout / np.mean(np.diff(clock.times)[2:]))
 
 
 def measure(arguments: dict[str, Any], count: int, seconds: float, gpu: Sequence[int] = ()) -> dict[str, float]:

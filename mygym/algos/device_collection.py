@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
@@ -57,6 +58,7 @@ class DeviceCollection:
         low, high = model.action_space.low, model.action_space.high
         self._low, self._high = (torch.as_tensor(bound, device=model.device) for bound in (low, high))
         self._step: Callable[[], dict[str, Any]] | None = None
+        self._gamma = model.gamma
 
     @staticmethod
     def suits(model: Any, env: VecEnv) -> bool:
@@ -85,7 +87,8 @@ class DeviceCollection:
         callback.on_rollout_start()
         self._load()
         with torch.no_grad():
-            if self._step is None:
+            if self._step is None or self._gamma != model.gamma:
+                self._gamma = model.gamma
                 self._step = captured(self, self.advance) if model.device.type == "cuda" else self.advance
             outcomes = [self._step() for _ in range(steps)]
             rollout = _stacked(outcomes)
@@ -173,7 +176,8 @@ class DeviceCollection:
         callback.update_locals({"self": model, "infos": infos, "rewards": step.reward, "dones": dones})
         if not callback.on_step():
             return False
-        model._update_info_buffer(infos, dones)
+        ended = np.flatnonzero(dones)
+        model._update_info_buffer([infos[index] for index in ended.tolist()], dones[ended])
         return True
 
     def _advantages(self, rewards: torch.Tensor, values: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from mygym.algos.asymmetric import SACPolicy, TD3Policy
 from mygym.algos.bootstrapping import BootstrapCallback
 from mygym.algos.device_collection import DeviceCollection
 from mygym.algos.device_rollouts import DeviceRollouts, DictDeviceRollouts
+from mygym.algos.device_update import DeviceUpdate
 from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.runs.checkpoints.algorithm_state import Stateful
@@ -67,18 +68,28 @@ class PPO(TogetherBootstrapped, Stateful, sb3.PPO):
             )
         super()._setup_model()
         self.rollout_buffer_class = chosen
-        self._collection: DeviceCollection | None = None
+        self._device_collection: DeviceCollection | None = None
+        self._device_update: DeviceUpdate | None = None
 
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
         """Collect a rollout, on the device if that is where the environments are."""
         if not DeviceCollection.suits(self, env):
             return super().collect_rollouts(env, callback, *args, **kwargs)
-        if self._collection is None or self._collection.vec_env is not env.unwrapped:
-            self._collection = DeviceCollection(self, env)
-        return self._collection.collect(callback, self.n_steps)
+        if self._device_collection is None or self._device_collection.vec_env is not env.unwrapped:
+            self._device_collection = DeviceCollection(self, env)
+        return self._device_collection.collect(callback, self.n_steps)
+
+    def train(self) -> None:
+        """Update the policy with the rollout."""
+        if self._device_collection is None or not DeviceUpdate.suits(self):
+            super().train()
+            return
+        if self._device_update is None:
+            self._device_update = DeviceUpdate(self)
+        self._device_update.train()
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_collection"]
+        return [*super()._excluded_save_params(), "_device_collection", "_device_update"]
 
 
 class A2C(TogetherBootstrapped, Stateful, sb3.A2C):

@@ -41,7 +41,7 @@ class CapturedStep:
     outputs; the results are copies.
 
     Args:
-        state: Object with the variables of the step, on a GPU; unchanged by the capture.
+        state: Object with the variables of the step, on a GPU, unchanged by the capture; None: no variables.
         step: Function that sets the variables and returns an array, or a dictionary or dataclass of such.
         inputs: Example of its arguments; their shapes and types are those of all calls.
 
@@ -49,22 +49,22 @@ class CapturedStep:
         RuntimeError: An operation of the step waits for the GPU, so it cannot be captured.
     """
 
-    def __init__(self, state: Stateful, step: Callable[..., Any], *inputs: torch.Tensor) -> None:
-        self._state, self._graph = state, torch.cuda.CUDAGraph()
+    def __init__(self, state: Stateful | None, step: Callable[..., Any], *inputs: torch.Tensor) -> None:
+        self._state, self._graph = state or _Stateless(), torch.cuda.CUDAGraph()
+        state = self._state
         before = state.variables()
-        device = before[0].device
+        device = [*before, *inputs][0].device
         self._variables, self._inputs = [[array.clone() for array in arrays] for arrays in (before, inputs)]
         try:
             with without_validation():
                 stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-                current = torch.cuda.current_stream(device)
-                stream.wait_stream(current)
+                stream.wait_stream(torch.cuda.current_stream(device))
                 with torch.cuda.stream(stream):
                     for _ in range(WARM_UP):
                         step(*self._inputs)
-                current.wait_stream(stream)
+                torch.cuda.current_stream(device).wait_stream(stream)
                 state.set_variables(self._variables)
-                with torch.cuda.graph(self._graph):
+                with torch.cuda.graph(self._graph, stream=stream):  # gradients belong to the stream of the warm-up
                     self._result = step(*self._inputs)
                 self._outputs = state.variables()
         finally:
@@ -79,7 +79,7 @@ class CapturedStep:
         return _copied(self._result)
 
 
-def captured(state: Stateful, step: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
+def captured(state: Stateful | None, step: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
     """Return a `CapturedStep`, or, with a warning, the step itself if it cannot be captured."""
     try:
         return CapturedStep(state, step, *inputs)
@@ -87,6 +87,16 @@ def captured(state: Stateful, step: Callable[..., Any], *inputs: torch.Tensor) -
         why = str(error).splitlines()[0]
         warnings.warn(f"no CUDA graph: an operation of a step waits for the GPU ({why})", stacklevel=2)
         return step
+
+
+class _Stateless:
+    """State without variables."""
+
+    def variables(self) -> list[Array]:
+        return []
+
+    def set_variables(self, arrays: Sequence[Array]) -> None:
+        pass
 
 
 @contextmanager

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import stable_baselines3 as sb3
+import torch
 from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.algos.device_collection import DeviceCollection
+from mygym.algos.device_update import DeviceUpdate
 from mygym.algos.stable_baselines import PPO
 from mygym.registry import register_algorithm
 from mygym.runs import env_factory
@@ -17,6 +20,7 @@ from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
 from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
+from mygym.runs.weights import weights
 
 TASKS: dict[str, dict[str, Any]] = {
     "reach": {"task": "reach", "task_params": {"horizon": 12}},
@@ -57,8 +61,10 @@ class Steps(BaseCallback):
         return len(self.steps) != self.stop_at
 
 
-def collected(config: dict[str, Any], device: str, patch: pytest.MonkeyPatch, stop_at: int | None = None) -> Any:
-    """Return an algorithm after a rollout and its update, the rollout's minibatch of all rows, and the callback."""
+def collected(
+    config: dict[str, Any], device: str, patch: pytest.MonkeyPatch, stop_at: int | None = None, updates: bool = True
+) -> Any:
+    """Return an algorithm after two rollouts, the minibatches of all their rows, and the callback."""
     patch.setattr(env_factory, "_engine_device", lambda _: device)
     plan = make_plan({"engine": "fused", "algo": "ppo", "n_envs": 24, "steps": 10**6, "seed": 3, **config})
     with ExitStack() as stack:
@@ -72,7 +78,8 @@ def collected(config: dict[str, Any], device: str, patch: pytest.MonkeyPatch, st
             buffer = model.rollout_buffer
             next(buffer.get(1))  # flattens the arrays
             rows.append(buffer._get_samples(np.arange(buffer.buffer_size * buffer.n_envs)))
-            train()
+            if updates:
+                train()
 
         model.train = kept
         model.learn(2 * model.n_steps * 24, callback=steps)
@@ -113,6 +120,24 @@ def test_a_rollout_is_that_of_sb3(name: str, monkeypatch: pytest.MonkeyPatch) ->
             np.testing.assert_allclose(np.sqrt(each.var), np.sqrt(other_each.var), rtol=0.05, atol=1e-3)
             assert each.count == other_each.count == (1 + 2 * model.n_steps) * 24
     assert len(model.ep_info_buffer) == len(expected.ep_info_buffer) > 0
+
+
+@pytest.mark.parametrize("params", [{}, {"clip_range_vf": 0.1, "ent_coef": 0.01, "normalize_advantage": False}])
+def test_an_update_is_that_of_sb3(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two copies of an algorithm, the same rollout, the same minibatches."""
+    config = {**TASKS["reach"], "algo_params": {"batch_size": 96, "n_epochs": 3, **params}}
+    ours, theirs = (collected(config, "cpu", monkeypatch, updates=False)[0] for _ in range(2))
+    for tensor, other in zip(weights(ours).values(), weights(theirs).values(), strict=True):
+        torch.testing.assert_close(tensor, other, rtol=0.0, atol=0.0)
+    logs = []
+    for model, train in ((ours, DeviceUpdate(ours).train), (theirs, lambda: sb3.PPO.train(theirs))):
+        np.random.seed(0)  # noqa: NPY002  (the generator of SB3's buffers)
+        train()
+        logs.append(dict(model.logger.name_to_value))
+    assert logs[0].keys() == logs[1].keys()
+    assert logs[0] == pytest.approx(logs[1], rel=1e-4, abs=1e-6)
+    for name, tensor in weights(ours).items():
+        torch.testing.assert_close(tensor, weights(theirs)[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_all_episodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

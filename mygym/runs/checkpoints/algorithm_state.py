@@ -39,6 +39,8 @@ EXCLUDED = frozenset(
         "start_time",  # the run's clock continues
         "teacher",  # part of the config
         "_custom_logger",
+        "_device_collection",  # its state is that of environments and normaliser
+        "_device_update",
         "_logger",
         "_runner_curves",  # derived from the evaluations
         "_total_timesteps",  # belongs to the current call of `learn`

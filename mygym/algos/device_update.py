@@ -1,0 +1,116 @@
+"""Updates of PPO on a GPU: the gradient of a minibatch as a CUDA graph, and no wait within an update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.utils import explained_variance
+from torch.nn import functional
+
+from mygym.fused.captured_step import captured
+
+STATISTICS = ("entropy_loss", "policy_gradient_loss", "value_loss", "approx_kl", "clip_fraction", "loss")
+"""Figures of a minibatch, by their names in the log."""
+
+
+class DeviceUpdate:
+    """Updates the policy of an SB3 `PPO` from its rollout, as `PPO.train` does; the logs are the same.
+
+    SB3 reads six figures of each minibatch, for each of which it waits for the GPU; here they stay there to the end.
+
+    Args:
+        model: The algorithm.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._gradient: Callable[..., torch.Tensor] | None = None
+        self._constants: tuple[Any, ...] = ()
+
+    @staticmethod
+    def suits(model: Any) -> bool:
+        """Return whether the updates need no figure of a minibatch and all minibatches have the same size."""
+        return (
+            model.target_kl is None
+            and (model.n_steps * model.n_envs) % model.batch_size == 0
+            and isinstance(model.action_space, spaces.Box)
+        )
+
+    def train(self) -> None:
+        """Update the policy."""
+        model, policy = self.model, self.model.policy
+        policy.set_training_mode(True)
+        model._update_learning_rate(policy.optimizer)
+        remaining = model._current_progress_remaining
+        clip_range = model.clip_range(remaining)
+        clip_range_vf = None if model.clip_range_vf is None else model.clip_range_vf(remaining)
+        numbers = [1 - clip_range, 1 + clip_range, clip_range, model.ent_coef, model.vf_coef, clip_range_vf or 0.0]
+        coefficients = torch.tensor(numbers, device=model.device)
+        history: list[list[torch.Tensor]] = []
+        for _ in range(model.n_epochs):
+            history.append([])
+            for samples in model.rollout_buffer.get(model.batch_size):
+                history[-1].append(self._compute_gradient(samples, coefficients))
+                policy.optimizer.step()
+            model._n_updates += 1
+        figures = torch.stack([torch.stack(epoch) for epoch in history]).cpu().numpy()  # (epochs, minibatches, …)
+        means = dict(zip(STATISTICS, figures.mean((0, 1)).tolist(), strict=True))
+        last = dict(zip(STATISTICS, figures[-1].T, strict=True))
+        means |= {"approx_kl": float(last["approx_kl"].mean()), "loss": float(last["loss"][-1])}  # as SB3 logs them
+        for name, value in means.items():
+            model.logger.record(f"train/{name}", value)
+        buffer = model.rollout_buffer
+        explained = explained_variance(buffer.values.flatten(), buffer.returns.flatten())
+        model.logger.record("train/explained_variance", explained)
+        if hasattr(policy, "log_std"):
+            model.logger.record("train/std", policy.log_std.exp().mean().item())
+        model.logger.record("train/n_updates", model._n_updates, exclude="tensorboard")
+        model.logger.record("train/clip_range", clip_range)
+        if clip_range_vf is not None:
+            model.logger.record("train/clip_range_vf", clip_range_vf)
+
+    def _compute_gradient(self, samples: Any, coefficients: torch.Tensor) -> torch.Tensor:
+        """Set the gradients of the parameters; return the `STATISTICS` of a minibatch."""
+        observations, *others = samples
+        arrays = list(observations.values()) if isinstance(observations, dict) else [observations]
+        names = list(observations) if isinstance(observations, dict) else None
+        model = self.model
+        constants = names, model.max_grad_norm, model.normalize_advantage, model.clip_range_vf is None, model.batch_size
+        if self._gradient is None or constants != self._constants:
+            self._constants = constants
+            inputs = [*arrays, *others, coefficients]
+            on_gpu = model.device.type == "cuda"
+            self._gradient = captured(None, self._gradient_of, *inputs) if on_gpu else self._gradient_of
+        return self._gradient(*arrays, *others, coefficients)
+
+    def _gradient_of(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Set the gradients, of arrays of observations, the other fields of SB3's samples, and coefficients."""
+        names, max_grad_norm, normalize_advantage, is_value_free, _ = self._constants
+        *arrays, actions, old_values, old_log_prob, advantages, returns, coefficients = inputs
+        low, high, clip_range, ent_coef, vf_coef, clip_range_vf = coefficients
+        policy = self.model.policy
+        policy.optimizer.zero_grad()
+        observations = arrays[0] if names is None else dict(zip(names, arrays, strict=True))
+        values, log_prob, entropy = policy.evaluate_actions(observations, actions)
+        values = values.flatten()
+        if normalize_advantage and len(advantages) > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        ratio = torch.exp(log_prob - old_log_prob)
+        clipped = torch.minimum(torch.maximum(ratio, low), high)
+        policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean()
+        if not is_value_free:
+            change = values - old_values
+            values = old_values + torch.minimum(torch.maximum(change, -clip_range_vf), clip_range_vf)
+        value_loss = functional.mse_loss(returns, values)
+        entropy_loss = -(-log_prob if entropy is None else entropy).mean()
+        loss = policy_loss + ent_coef * entropy_loss + vf_coef * value_loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(policy.parameters(), max_grad_norm)
+        with torch.no_grad():
+            log_ratio = log_prob - old_log_prob
+            kl = ((log_ratio.exp() - 1) - log_ratio).mean()
+            fraction = ((ratio - 1).abs() > clip_range).float().mean()
+            return torch.stack([entropy_loss, policy_loss, value_loss, kl, fraction, loss]).detach()
