@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
+from functools import wraps
+from typing import Any
 
 from mygym.errors import ConfigError, bad_value
 
@@ -47,15 +50,35 @@ def _optimize_without_dynamo() -> None:
     """Let optimisers work without `torch._dynamo`, torch's compiler, whose import takes a second.
 
     torch wraps these methods to exclude them from compilation. At its first call a wrapper imports the compiler and
-    stores the excluded method in this attribute, unless the attribute exists. `torch.compile` works as before. A
-    version of torch without the attribute imports the compiler again.
+    stores the excluded method in this attribute, unless the attribute exists. The wrapper of `step` imports it too,
+    to break the graph of a compilation. `torch.compile` works as before. A version of torch with other wrappers imports
+    the compiler again.
     """
+    import torch
     from torch.optim import Optimizer
 
     for method in (Optimizer.add_param_group, Optimizer.zero_grad, Optimizer.state_dict, Optimizer.load_state_dict):
         function = inspect.unwrap(method)
         if not hasattr(function, "__dynamo_disable"):
             setattr(function, "__dynamo_disable", function)
+    for kind in vars(torch.optim).values():
+        step: Any = vars(kind).get("step") if isinstance(kind, type) else None
+        if getattr(step, "__code__", None) is not None and step.__code__.co_name == "_use_grad":
+            kind.step = _step_without_dynamo(step)
+
+
+def _step_without_dynamo(wrapper: Any) -> Any:
+    """Return torch's wrapper of an optimiser's `step`, without its import unless the compiler is in use."""
+    import torch
+
+    @wraps(wrapper)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if "torch._dynamo" in sys.modules:
+            return wrapper(self, *args, **kwargs)
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            return wrapper.__wrapped__(self, *args, **kwargs)
+
+    return step
 
 
 def _use_in_jax(device: str, threads: int) -> None:
