@@ -151,8 +151,8 @@ def train_on_request(config: dict[str, Any], rollouts: int, pipe: Connection) ->
     """
     of_sb3 = config.pop("of_sb3", False)
     plan, clock = make_plan(config), RolloutClock()
-    cls, *arguments = plan.algorithm.combo()
-    combo = (stable_baselines3.PPO if of_sb3 else cls, *arguments)
+    cls, args, kwargs = plan.algorithm.combo()
+    combo = (stable_baselines3.PPO if of_sb3 else cls, args, kwargs)
     with ExitStack() as stack:
         workers = stack.enter_context(training_workers(plan))
         callbacks: list[BaseCallback] = SynchronizeCallback(workers).around([clock]) if workers else [clock]

@@ -17,7 +17,9 @@ from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.errors import DivergedError
 from mygym.fused.captured_step import captured
 from mygym.runs.device_normalizer import DeviceNormalizer, Observations
-from mygym.runs.variance_floor import FlooredNormalize
+from mygym.runs.nested_callbacks import find_callback
+from mygym.runs.strategy_callback import StrategyCallback
+from mygym.runs.variance_floor import FlooredNormalize, LastObservations
 from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
 
 FIGURES = (
@@ -61,18 +63,19 @@ class DeviceCollection:
         self._gamma = model.gamma
 
     @staticmethod
-    def suits(model: Any, env: VecEnv) -> bool:
-        """Return whether algorithm and environments are such that a rollout can stay on the device."""
-        batch = env.unwrapped
+    def suits(model: Any, env: VecEnv, callback: BaseCallback) -> bool:
+        """Return whether a rollout can stay on the device: neither wrappers nor strategies need a step in numpy."""
+        batch, strategies = env.unwrapped, find_callback(callback, StrategyCallback)
         layers = []
         while env is not batch:
-            layers.append(type(env).__name__)
+            layers.append(type(env))
             env = env.venv  # type: ignore[attr-defined]
         return (
             isinstance(batch, FusedVecEnv)
             and batch.fused.arrays.device is not None
             and batch.fused.arrays.device.type == model.device.type
-            and set(layers) <= {"EpisodeMonitor", "FlooredNormalize", "_LastObservations"}
+            and set(layers) <= {EpisodeMonitor, FlooredNormalize, LastObservations}
+            and not (strategies and strategies.strategies)
             and isinstance(model.action_space, spaces.Box)
             and isinstance(model.rollout_buffer, DeviceRollouts | DictDeviceRollouts)
             and not model.use_sde

@@ -74,17 +74,17 @@ class DeviceUpdate:
 
     def _compute_gradient(self, samples: Any, coefficients: torch.Tensor) -> torch.Tensor:
         """Set the gradients of the parameters; return the `STATISTICS` of a minibatch."""
-        observations, *others = samples
+        observations, *fields = samples
         arrays = list(observations.values()) if isinstance(observations, dict) else [observations]
         names = list(observations) if isinstance(observations, dict) else None
         model = self.model
         constants = names, model.max_grad_norm, model.normalize_advantage, model.clip_range_vf is None, model.batch_size
         if self._gradient is None or constants != self._constants:
             self._constants = constants
-            inputs = [*arrays, *others, coefficients]
+            inputs = [*arrays, *fields, coefficients]
             on_gpu = model.device.type == "cuda"
             self._gradient = captured(None, self._gradient_of, *inputs) if on_gpu else self._gradient_of
-        return self._gradient(*arrays, *others, coefficients)
+        return self._gradient(*arrays, *fields, coefficients)
 
     def _gradient_of(self, *inputs: torch.Tensor) -> torch.Tensor:
         """Set the gradients, of arrays of observations, the other fields of SB3's samples, and coefficients."""

@@ -73,7 +73,8 @@ class PPO(TogetherBootstrapped, Stateful, sb3.PPO):
 
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
         """Collect a rollout, on the device if that is where the environments are."""
-        if not DeviceCollection.suits(self, env):
+        if not DeviceCollection.suits(self, env, callback):
+            self._device_collection = None
             return super().collect_rollouts(env, callback, *args, **kwargs)
         if self._device_collection is None or self._device_collection.vec_env is not env.unwrapped:
             self._device_collection = DeviceCollection(self, env)

@@ -45,6 +45,9 @@ WELDED_FRICTION = 0.5
 BYTES = 3_200
 """Memory of an environment, bytes: twice the peak of a step with a box (`benchmarks/results/fused.md`)."""
 
+GPU_BYTES = 9_400
+"""The same on a GPU, where a step is computed for all environments and its graph has a copy of all arrays."""
+
 FIXTURES = {"table"}
 """Fixtures that the tool's bounds keep clear of."""
 
@@ -171,10 +174,10 @@ def check_memory(count: int, arrays: Arrays) -> None:
     Raises:
         ConfigError: The message has the number that fits.
     """
-    free = free_memory(arrays)
-    if count * BYTES > free:
-        why = f"needs {count * BYTES / 1e9:.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
-        raise ConfigError(bad_value("num_envs", count, f"at most {free // BYTES:,}", why))
+    free, size = free_memory(arrays), GPU_BYTES if arrays.is_on_gpu else BYTES
+    if count * size > free:
+        why = f"needs {count * size / 1e9:.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
+        raise ConfigError(bad_value("num_envs", count, f"at most {free // size:,}", why))
 
 
 def _refusal(key: str, value: Any, allowed: Any, why: str = WHY) -> ConfigError:

@@ -14,5 +14,6 @@ world           an arm with its fingers and box
 placement       starts of objects, and goals
 episodes        goals, progress and automatic resets of a batch of episodes
 randomization   randomized parameters, delayed and noisy actions, noise of observations
+captured_step   a step on a GPU as a CUDA graph
 starts          episodes that begin along the expert's
 """

@@ -25,6 +25,11 @@ class Arrays:
     device: Any
     """Device of the arrays; None: the library's default."""
 
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the arrays are in the memory of a GPU."""
+        return self.device is not None and self.device.type == "cuda"
+
     def floats(self, values: Any) -> Array:
         """Return a float32 array of numbers."""
         return self.xp.asarray(np.asarray(values, dtype=np.float32), device=self.device)
@@ -117,7 +122,7 @@ def find_arrays(output: str, device: str = "cpu") -> Arrays:
 
 def free_memory(arrays: Arrays) -> int:
     """Return the bytes of memory that are free for arrays."""
-    if arrays.device is not None and arrays.device.type == "cuda":
+    if arrays.is_on_gpu:
         import torch
 
         return int(torch.cuda.mem_get_info(arrays.device)[0])

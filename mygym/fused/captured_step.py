@@ -24,7 +24,7 @@ WARM_UP = 3
 """Steps before the capture, in which libraries allocate their memory and constants reach the GPU."""
 
 
-class Stateful(Protocol):
+class HasVariables(Protocol):
     """Object whose state is in arrays."""
 
     def variables(self) -> list[Array]:
@@ -49,7 +49,7 @@ class CapturedStep:
         RuntimeError: An operation of the step waits for the GPU, so it cannot be captured.
     """
 
-    def __init__(self, state: Stateful | None, step: Callable[..., Any], *inputs: torch.Tensor) -> None:
+    def __init__(self, state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> None:
         self._state, self._graph = state or _Stateless(), torch.cuda.CUDAGraph()
         state = self._state
         before = state.variables()
@@ -79,7 +79,7 @@ class CapturedStep:
         return _copied(self._result)
 
 
-def captured(state: Stateful | None, step: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
+def captured(state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
     """Return a `CapturedStep`, or, with a warning, the step itself if it cannot be captured."""
     try:
         return CapturedStep(state, step, *inputs)

@@ -176,10 +176,10 @@ class BatchEpisodes:
         if not self._pools:
             return
         xp, (number, picked) = self.arrays.xp, placed.choice
-        none, nothing = self.arrays.zeros(self.count, dtype=xp.bool), self.arrays.zeros(self.count)
-        picked = rows.replaced(nothing, picked)
+        no_flags, zeros = self.arrays.zeros(self.count, dtype=xp.bool), self.arrays.zeros(self.count)
+        picked = rows.replaced(zeros, picked)
         for pool in self._pools:
-            chosen = Rows.of_mask(rows.replaced(none, (number >= 0.0) & (number < pool.share)))
+            chosen = Rows.of_mask(rows.replaced(no_flags, (number >= 0.0) & (number < pool.share)))
             if not chosen.is_empty:
                 source = xp.astype(chosen.of(picked) * pool.snapshots.count, xp.int64)
                 self.copy_from(pool.snapshots, source, chosen)

@@ -27,6 +27,7 @@ Environments and buffers:
 vec_envs               vector environments: worker processes, images, routes of mixtures
 workers                several processes that train the same model
 variance_floor         normalisation with a floor
+device_normalizer      the same in tensors, on a GPU
 multi_task_her         hindsight replay over several tasks
 imitation_buffer       buffer of observations and teacher actions
 frame_replay           replay buffer that stores each image once
@@ -35,6 +36,7 @@ Callbacks:
 
 marks                  env-step numbers at which callbacks act
 callbacks              `register_callback`, and the callbacks of a config
+nested_callbacks       search among nested callbacks
 user_callbacks         runs the user's callbacks
 evaluation_callback    evaluates the policy
 checkpoint_callbacks   write or load checkpoints

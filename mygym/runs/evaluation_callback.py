@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.runs.curves import EpisodeCounter, Figures
 from mygym.runs.evaluation import Evaluation
@@ -147,11 +147,3 @@ class EvaluationCallback(BaseCallback):
         self.training.load_state_dict(state["training"])
         self.figures.load_state_dict(state["figures"])
         self.extras = int(state["extras"])
-
-
-def find_evaluations(callback: Any) -> EvaluationCallback | None:
-    """Return the `EvaluationCallback` among nested callbacks; None if the run has none."""
-    if isinstance(callback, EvaluationCallback):
-        return callback
-    children = callback.callbacks if isinstance(callback, CallbackList) else []
-    return next((match for child in children if (match := find_evaluations(child)) is not None), None)

@@ -17,7 +17,8 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from mygym.errors import RunError
 from mygym.runs.curves import Curves
 from mygym.runs.evaluation import Evaluation
-from mygym.runs.evaluation_callback import find_evaluations
+from mygym.runs.evaluation_callback import EvaluationCallback
+from mygym.runs.nested_callbacks import find_callback
 
 Observations = Any
 """`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
@@ -172,7 +173,7 @@ class Loop:
         Raises:
             RunError: `learn` was called outside a run, so evaluation environments are missing.
         """
-        evaluations = find_evaluations(self.callback)
+        evaluations = find_callback(self.callback, EvaluationCallback)
         if evaluations is None:
             raise RunError(f"{type(self.runner).__name__}.training: loop.evaluate() is for runs of mygym.train")
         evaluation = evaluations.extra()
@@ -185,7 +186,7 @@ class Loop:
 
         It is known after the env steps of the iteration.
         """
-        evaluations = find_evaluations(self.callback)
+        evaluations = find_callback(self.callback, EvaluationCallback)
         return evaluations is not None and self.num_timesteps >= evaluations.marks.next
 
     def record(self, name: str, value: float | torch.Tensor) -> None:
@@ -209,13 +210,13 @@ class Loop:
             raise RunError(
                 f"{type(self.runner).__name__}.training: loop.record({name!r}, {value!r}) is no finite number"
             )
-        evaluations = find_evaluations(self.callback)
+        evaluations = find_callback(self.callback, EvaluationCallback)
         if evaluations is not None:
             evaluations.figures.add(str(name), number)
 
     def curves(self) -> Curves:
         """Return the figures at all marks so far; empty outside a run."""
-        evaluations = find_evaluations(self.callback)
+        evaluations = find_callback(self.callback, EvaluationCallback)
         return Curves.of(evaluations.records if evaluations is not None else ())
 
     def end(self) -> None:

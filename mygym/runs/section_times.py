@@ -7,7 +7,8 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mygym.runs.evaluation_callback import find_evaluations
+from mygym.runs.evaluation_callback import EvaluationCallback
+from mygym.runs.nested_callbacks import find_callback
 
 
 class SectionTimesCallback(BaseCallback):
@@ -30,7 +31,7 @@ class SectionTimesCallback(BaseCallback):
         """Env steps before the rollout."""
 
     def _on_training_start(self) -> None:
-        self.evaluations = find_evaluations(self.locals.get("callback"))
+        self.evaluations = find_callback(self.locals.get("callback"), EvaluationCallback)
         self.evaluation_seconds = 0.0
         self.env: Any = self.training_env.unwrapped  # it is not pickled, unlike the normaliser
         step_wait = self.env.step_wait

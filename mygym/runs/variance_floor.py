@@ -55,7 +55,7 @@ class FlooredNormalize(VecNormalize):
     """
 
     def __init__(self, env: VecEnv) -> None:
-        super().__init__(_LastObservations(env), norm_reward=False)
+        super().__init__(LastObservations(env), norm_reward=False)
         running = self.obs_rms
         if isinstance(running, dict):
             self.obs_rms = {key: FlooredMeanStd(shape=each.mean.shape) for key, each in running.items()}
@@ -64,12 +64,12 @@ class FlooredNormalize(VecNormalize):
 
     def set_venv(self, venv: VecEnv) -> None:
         """Set the environments of a normaliser that `VecNormalize.load` has read."""
-        super().set_venv(_LastObservations(venv))
+        super().set_venv(LastObservations(venv))
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step, and normalise, as `VecNormalize` does."""
         observations, rewards, dones, infos = super().step_wait()
-        assert isinstance(self.venv, _LastObservations)
+        assert isinstance(self.venv, LastObservations)
         if last := self.venv.last:
             rows = self.normalize_obs(stacked(list(last.values())))
             for row, index in enumerate(last):
@@ -78,7 +78,7 @@ class FlooredNormalize(VecNormalize):
         return observations, rewards, dones, infos
 
 
-class _LastObservations(VecEnvWrapper):
+class LastObservations(VecEnvWrapper):
     """Takes the last observations of episodes out of the infos."""
 
     def __init__(self, env: VecEnv) -> None:

@@ -9,6 +9,7 @@ grammar             letters and stage names → a valid sequence of stages
 sentences           tasks in plain words
 clauses             grammar of sentences
 descriptions        descriptions of sub-tasks in plain words
+torch_namespace     array functions of torch without copies to the device
 task_params         a task with changed numbers and objects
 task_objects        objects of a task
 validation          checks of numbers

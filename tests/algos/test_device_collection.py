@@ -11,7 +11,6 @@ import stable_baselines3 as sb3
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mygym.algos.device_collection import DeviceCollection
 from mygym.algos.device_update import DeviceUpdate
 from mygym.algos.stable_baselines import PPO
 from mygym.registry import register_algorithm
@@ -70,7 +69,6 @@ def collected(
     with ExitStack() as stack:
         env = make_vec_env(plan, stack)
         model = build_model(plan, env)
-        assert DeviceCollection.suits(model, model.env) == (device != "cpu")
         rows, steps = [], Steps(stop_at)
         train = model.train
 
@@ -83,6 +81,7 @@ def collected(
 
         model.train = kept
         model.learn(2 * model.n_steps * 24, callback=steps)
+        assert (model._device_collection is None) == (device == "cpu")
         return model, rows, steps
 
 
@@ -95,11 +94,11 @@ def statistics(model: Any) -> list[Any]:
 @pytest.mark.parametrize("name", TASKS)
 def test_a_rollout_is_that_of_sb3(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     register_algorithm("flat_ppo", policy="MlpPolicy", dict_observations=False, defaults=FLAT)(PPO)
-    (expected, wanted, theirs), (model, rows, ours) = (
+    (expected, wanted, expected_steps), (model, rows, taken_steps) = (
         collected(TASKS[name], device, monkeypatch) for device in ("cpu", "cpu:0")
     )
     assert model.num_timesteps == expected.num_timesteps
-    for step, other in zip(ours.steps[: model.n_steps], theirs.steps, strict=False):
+    for step, other in zip(taken_steps.steps[: model.n_steps], expected_steps.steps, strict=False):
         np.testing.assert_allclose(step["rewards"], other["rewards"], atol=1e-4)
         np.testing.assert_array_equal(step["dones"], other["dones"])
         assert step["steps"] == other["steps"]
@@ -108,7 +107,7 @@ def test_a_rollout_is_that_of_sb3(name: str, monkeypatch: pytest.MonkeyPatch) ->
             assert info["stage"] == other_info["stage"]
             if "episode" in info:
                 assert info["episode"] == pytest.approx(other_info["episode"], abs=1e-3)
-    assert any(step["dones"].any() for step in ours.steps[: model.n_steps])
+    assert any(step["dones"].any() for step in taken_steps.steps[: model.n_steps])
     for field, values in rows[0]._asdict().items():
         reference = getattr(wanted[0], field)
         for key in values if isinstance(values, dict) else [None]:
@@ -126,18 +125,21 @@ def test_a_rollout_is_that_of_sb3(name: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_update_is_that_of_sb3(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Two copies of an algorithm, the same rollout, the same minibatches."""
     config = {**TASKS["reach"], "algo_params": {"batch_size": 96, "n_epochs": 3, **params}}
-    ours, theirs = (collected(config, "cpu", monkeypatch, updates=False)[0] for _ in range(2))
-    for tensor, other in zip(weights(ours).values(), weights(theirs).values(), strict=True):
+    device_model, plain_model = (collected(config, "cpu", monkeypatch, updates=False)[0] for _ in range(2))
+    for tensor, other in zip(weights(device_model).values(), weights(plain_model).values(), strict=True):
         torch.testing.assert_close(tensor, other, rtol=0.0, atol=0.0)
     logs = []
-    for model, train in ((ours, DeviceUpdate(ours).train), (theirs, lambda: sb3.PPO.train(theirs))):
+    for model, train in (
+        (device_model, DeviceUpdate(device_model).train),
+        (plain_model, lambda: sb3.PPO.train(plain_model)),
+    ):
         np.random.seed(0)  # noqa: NPY002  (the generator of SB3's buffers)
         train()
         logs.append(dict(model.logger.name_to_value))
     assert logs[0].keys() == logs[1].keys()
     assert logs[0] == pytest.approx(logs[1], rel=1e-4, abs=1e-6)
-    for name, tensor in weights(ours).items():
-        torch.testing.assert_close(tensor, weights(theirs)[name], rtol=1e-4, atol=1e-6, msg=name)
+    for name, tensor in weights(device_model).items():
+        torch.testing.assert_close(tensor, weights(plain_model)[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_all_episodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from tests.docs.documents import (
     shell,
     trains,
 )
+from tests.fused import needs_gpu
 
 FENCED = [block for document in DOCUMENTS for block in fenced(document)]
 COPY = [block for block in FENCED if "copied_ppo" in block.text]
@@ -51,12 +52,17 @@ def builds_only(command: str) -> bool:
     return trains(command) and not USES_A_RUN.search(command) and command != TRAINING[0]
 
 
+def marks(block: Block) -> list[pytest.MarkDecorator]:
+    """Return the marks of the test of a block: commands with `device=cuda` need a GPU."""
+    return [needs_gpu] if "device=cuda" in block.text else []
+
+
 @pytest.mark.parametrize(
     ("block", "all_train"),
     [
-        *(pytest.param(block, False, id=str(block)) for block in BLOCKS),
+        *(pytest.param(block, False, id=str(block), marks=marks(block)) for block in BLOCKS),
         *(
-            pytest.param(block, True, id=f"{block}, all train", marks=pytest.mark.slow)
+            pytest.param(block, True, id=f"{block}, all train", marks=[pytest.mark.slow, *marks(block)])
             for block in BLOCKS
             if any(builds_only(command) for command in commands(block))
         ),
