@@ -12,7 +12,8 @@ With `--trainers`, env steps per second of Stable-Baselines3's PPO and of `ppo` 
 of the engine: rollouts and updates, without evaluations, and without the first two rollouts, in which JAX compiles.
 Each trainer has a separate process; they train in turns.
 
-`--gpu` adds the engine, or `ppo` in PyTorch, on a GPU with several numbers of environments.
+`--gpu` adds the engine on a GPU with several numbers of environments; with `--trainers`, it measures `ppo` in PyTorch on a
+GPU in place of the other trainers.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement of an engine")
     parser.add_argument("--rollouts", type=int, default=ROLLOUTS, help="rollouts of a measurement of a trainer")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
-    parser.add_argument("--gpu", action="store_true", help="measure on a GPU as well")
+    parser.add_argument("--gpu", action="store_true", help="measure the engine on a GPU as well; trainers on a GPU instead")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
     if options.trainers:

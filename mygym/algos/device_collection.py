@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_wrapper
 
 from mygym.algos.device_rollouts import DeviceRollouts, DictDeviceRollouts
 from mygym.envs.fused_envs import BatchStep
 from mygym.envs.fused_vec_env import FusedVecEnv
-from mygym.errors import DivergedError
-from mygym.fused.captured_step import captured
+from mygym.errors import ConfigError, DivergedError, bad_value
+from mygym.fused.captured_step import CapturedStep, CaptureError, HasVariables
 from mygym.runs.device_normalizer import DeviceNormalizer, Observations
 from mygym.runs.nested_callbacks import find_callback
 from mygym.runs.strategy_callback import StrategyCallback
 from mygym.runs.variance_floor import FlooredNormalize, LastObservations
 from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
+from mygym.tasks.episode import LARGE_BATCH
 
 FIGURES = (
     "reward",
@@ -52,15 +53,15 @@ class DeviceCollection:
         self.model = model
         self.vec_env: FusedVecEnv = env.unwrapped  # type: ignore[assignment]
         self.envs = self.vec_env.fused
-        self.monitor = _layer(env, EpisodeMonitor)
-        normalizer = _layer(env, FlooredNormalize)
-        self.normalizer = normalizer and DeviceNormalizer(normalizer, model.device)
+        self.env, self.monitor = env, unwrap_vec_wrapper(env, EpisodeMonitor)
+        normalizer = unwrap_vec_wrapper(env, FlooredNormalize)
+        self.normalizer = None if normalizer is None else DeviceNormalizer(normalizer, model.device)
         self.observations: Observations = {}
         """Normalised observations before the next step."""
         low, high = model.action_space.low, model.action_space.high
         self._low, self._high = (torch.as_tensor(bound, device=model.device) for bound in (low, high))
         self._step: Callable[[], dict[str, Any]] | None = None
-        self._gamma = model.gamma
+        self._constants: tuple[Any, ...] = ()
 
     @staticmethod
     def suits(model: Any, env: VecEnv, callback: BaseCallback) -> bool:
@@ -73,6 +74,7 @@ class DeviceCollection:
         return (
             isinstance(batch, FusedVecEnv)
             and batch.fused.arrays.device is not None
+            and batch.fused.count >= LARGE_BATCH  # fewer episodes are evaluated stage by stage, which waits
             and batch.fused.arrays.device.type == model.device.type
             and set(layers) <= {EpisodeMonitor, FlooredNormalize, LastObservations}
             and not (strategies and strategies.strategies)
@@ -83,28 +85,32 @@ class DeviceCollection:
         )
 
     def collect(self, callback: BaseCallback, steps: int) -> bool:
-        """Collect a rollout; return whether the training goes on."""
+        """Collect a rollout; return whether the training continues."""
         model = self.model
         model.policy.set_training_mode(False)
         model.rollout_buffer.reset()
         callback.on_rollout_start()
         self._load()
         with torch.no_grad():
-            if self._step is None or self._gamma != model.gamma:
-                self._gamma = model.gamma
-                self._step = captured(self, self.advance) if model.device.type == "cuda" else self.advance
-            outcomes = [self._step() for _ in range(steps)]
+            step = self._prepared()
+            outcomes = [step() for _ in range(steps)]
             rollout = _stacked(outcomes)
             last_values = model.policy.predict_values(self._arranged(self.observations)).flatten()
-            ends = rollout["figures"]["terminated"] | rollout["figures"]["truncated"]
-            values = rollout["values"]
-            advantages = self._advantages(rollout["rewards"], torch.cat([values, last_values[None]]), ends)
+            figures, values = rollout["figures"], rollout["values"]
+            ends = figures["terminated"] | figures["truncated"]
+            rewards = figures["reward"] + model.gamma * rollout["last_values"] * figures["truncated"]  # SB3 #633
+            advantages = self._advantages(rewards, torch.cat([values, last_values[None]]), ends)
         if not bool(torch.isfinite(rollout["actions"]).all()):
             raise DivergedError("an action is not finite")
         self._store(ends[-1])
-        figures = {name: array.cpu().numpy() for name, array in rollout["figures"].items()}
-        for number in range(steps):
-            if not self._report(callback, {name: array[number] for name, array in figures.items()}):
+        arrays = {name: array.cpu().numpy() for name, array in figures.items()}
+        reports = [
+            BatchStep({}, {}, **{name: array[number] for name, array in arrays.items()}) for number in range(steps)
+        ]
+        for number, report in enumerate(reports):
+            if not self._report(callback, report):
+                for rest in reports[number + 1 :]:  # the environments are at the end of the rollout
+                    self._monitored(rest)
                 return False
         model.rollout_buffer.fill(
             {
@@ -118,6 +124,15 @@ class DeviceCollection:
         )
         callback.on_rollout_end()
         return True
+
+    def _prepared(self) -> Callable[[], dict[str, Any]]:
+        """Return `advance`; on a GPU captured, again if a value has changed that is a constant of the graph."""
+        constants = self.model.policy, None if self.normalizer is None else self.normalizer.constants
+        if self._step is None or constants != self._constants:
+            self._constants, self._step = constants, self.advance
+            if self.model.device.type == "cuda":
+                self._step = capture_or_refuse(self, self.advance)
+        return self._step
 
     def advance(self) -> dict[str, Any]:
         """Make a step of policy and environments; it waits for nothing, so that `CapturedStep` can capture it."""
@@ -133,7 +148,7 @@ class DeviceCollection:
             "actions": actions,
             "values": values.flatten(),
             "log_probs": log_probs,
-            "rewards": step.reward + model.gamma * last * step.truncated,  # SB3 #633
+            "last_values": last,
             "figures": {name: getattr(step, name) for name in FIGURES},
         }
 
@@ -142,15 +157,13 @@ class DeviceCollection:
         statistics = [] if self.normalizer is None else self.normalizer.variables()
         return [*self.observations.values(), *statistics, *self.envs.variables()]
 
-    def set_variables(self, arrays: Sequence[torch.Tensor]) -> None:
+    def set_variables(self, arrays: Iterable[torch.Tensor]) -> None:
         """Replace the arrays of `variables`."""
-        count = len(self.observations)
-        self.observations = dict(zip(self.observations, arrays[:count], strict=True))
+        rest = iter(arrays)
+        self.observations = {key: next(rest) for key in self.observations}
         if self.normalizer is not None:
-            statistics = len(self.normalizer.variables())
-            self.normalizer.set_variables(arrays[count : count + statistics])
-            count += statistics
-        self.envs.set_variables(arrays[count:])
+            self.normalizer.set_variables(rest)
+        self.envs.set_variables(rest)
 
     def _load(self) -> None:
         """Take last observations and statistics from the algorithm and the normaliser."""
@@ -168,13 +181,15 @@ class DeviceCollection:
         self.model._last_obs = self._arranged(last)
         self.model._last_episode_starts = ends.cpu().numpy()
 
-    def _report(self, callback: BaseCallback, figures: dict[str, Any]) -> bool:
-        """Count a step; call the callback; return whether the training goes on."""
-        model, step = self.model, BatchStep(observations={}, last={}, **figures)
-        dones = step.terminated | step.truncated
-        infos = self.vec_env.infos(step)
-        if self.monitor is not None:
-            infos = self.monitor.record(step.reward, dones, infos)
+    def _monitored(self, step: BatchStep) -> tuple[Any, list[dict[str, Any]]]:
+        """Count a step of the episodes; return `(N,)` bool: whether they have ended, and the infos."""
+        dones, infos = step.terminated | step.truncated, self.vec_env.infos(step)
+        return dones, infos if self.monitor is None else self.monitor.record(step.reward, dones, infos)
+
+    def _report(self, callback: BaseCallback, step: BatchStep) -> bool:
+        """Count a step; call the callback; return whether the training continues."""
+        model = self.model
+        dones, infos = self._monitored(step)
         model.num_timesteps += self.vec_env.num_envs
         callback.update_locals({"self": model, "infos": infos, "rewards": step.reward, "dones": dones})
         if not callback.on_step():
@@ -191,10 +206,10 @@ class DeviceCollection:
             values: `(T + 1, N)`.
             ends: `(T, N)` bool: the episode has ended in the step.
         """
-        model, going_on = self.model, 1.0 - ends.float()
-        errors = rewards + model.gamma * values[1:] * going_on - values[:-1]
+        model, continues = self.model, 1.0 - ends.float()
+        errors = rewards + model.gamma * values[1:] * continues - values[:-1]
         following, advantages = torch.zeros_like(rewards[0]), []
-        for error, rest in zip(errors.flip(0), going_on.flip(0), strict=True):
+        for error, rest in zip(errors.flip(0), continues.flip(0), strict=True):
             following = error + model.gamma * model.gae_lambda * rest * following
             advantages.append(following)
         return torch.stack(advantages[::-1])
@@ -213,11 +228,16 @@ class DeviceCollection:
         return observations if self.envs.goal_env else observations[""]
 
 
-def _layer(env: Any, kind: type) -> Any:
-    """Return the wrapper of a class, or None."""
-    while env is not None and not isinstance(env, kind):
-        env = getattr(env, "venv", None)
-    return env
+def capture_or_refuse(state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> CapturedStep:
+    """Return a captured step.
+
+    Raises:
+        ConfigError: It cannot be captured.
+    """
+    try:
+        return CapturedStep(state, step, *inputs)
+    except CaptureError as error:
+        raise ConfigError(bad_value("device", "cuda", "cpu, or a task of array code", str(error))) from error
 
 
 def _stacked(outcomes: list[Any]) -> Any:

@@ -6,7 +6,7 @@ same to the bit. With 2,048 rows a minibatch takes a quarter of the time on a CP
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,18 +26,29 @@ class _CopiedOnce:
     device: torch.device
     _samples: ClassVar[type]
     _tensors: dict[str, Tensors] | None = None
-    """Field of a sample → all its rows; None before the first minibatch of a rollout."""
+    """Field of a sample → all its rows; None before the first minibatch of an epoch."""
+    _is_filled = False
+    """Whether `fill` has set the rows."""
 
     def reset(self) -> None:
         """Begin a rollout."""
-        self._tensors = None
+        self._tensors, self._is_filled = None, False
         super().reset()  # type: ignore[misc]
+
+    def get(self, batch_size: int | None = None) -> Generator[Any, None, None]:
+        """Yield all rows once in random order; changes of the arrays before that count, as in SB3's buffers."""
+        if not self._is_filled:
+            self._tensors = None
+        yield from super().get(batch_size)  # type: ignore[misc]
 
     def fill(self, rollout: Mapping[str, Any]) -> None:
         """Take a rollout from the device: field of a sample → `(n_steps, n_envs, …)`, or a dictionary of these."""
         arrays: Any = self
         self._tensors = {name: _flattened(values) for name, values in rollout.items()}
+        for name in ("observations", "actions", "rewards", "episode_starts", "log_probs", "advantages"):
+            setattr(arrays, name, None)  # so that nothing reads zeros
         arrays.values, arrays.returns = (rollout[name].cpu().numpy() for name in ("old_values", "returns"))
+        self._is_filled = True
         arrays.pos, arrays.full, arrays.generator_ready = arrays.buffer_size, True, True
 
     def _get_samples(self, batch_inds: NDArray[np.int64], env: VecNormalize | None = None) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +9,8 @@ from gymnasium import spaces
 from stable_baselines3.common.utils import explained_variance
 from torch.nn import functional
 
-from mygym.fused.captured_step import captured
+from mygym.algos.device_collection import capture_or_refuse
+from mygym.fused.captured_step import CapturedStep
 
 STATISTICS = ("entropy_loss", "policy_gradient_loss", "value_loss", "approx_kl", "clip_fraction", "loss")
 """Figures of a minibatch, by their names in the log."""
@@ -19,7 +19,7 @@ STATISTICS = ("entropy_loss", "policy_gradient_loss", "value_loss", "approx_kl",
 class DeviceUpdate:
     """Updates the policy of an SB3 `PPO` from its rollout, as `PPO.train` does; the logs are the same.
 
-    SB3 reads six figures of each minibatch, for each of which it waits for the GPU; here they stay there to the end.
+    SB3 reads six figures of each minibatch, for each of which it waits for the GPU; this reads them at the end.
 
     Args:
         model: The algorithm.
@@ -27,7 +27,10 @@ class DeviceUpdate:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self._gradient: Callable[..., torch.Tensor] | None = None
+        self._gradient: CapturedStep | None = None
+        self._gradients: list[torch.Tensor | None] = []
+        """Gradients to which the graph writes."""
+        self._parameters: list[torch.nn.Parameter] = []
         self._constants: tuple[Any, ...] = ()
 
     @staticmethod
@@ -49,6 +52,7 @@ class DeviceUpdate:
         clip_range_vf = None if model.clip_range_vf is None else model.clip_range_vf(remaining)
         numbers = [1 - clip_range, 1 + clip_range, clip_range, model.ent_coef, model.vf_coef, clip_range_vf or 0.0]
         coefficients = torch.tensor(numbers, device=model.device)
+        self._parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
         history: list[list[torch.Tensor]] = []
         for _ in range(model.n_epochs):
             history.append([])
@@ -78,17 +82,24 @@ class DeviceUpdate:
         arrays = list(observations.values()) if isinstance(observations, dict) else [observations]
         names = list(observations) if isinstance(observations, dict) else None
         model = self.model
-        constants = names, model.max_grad_norm, model.normalize_advantage, model.clip_range_vf is None, model.batch_size
+        clips_values, inputs = model.clip_range_vf is not None, [*arrays, *fields, coefficients]
+        places = tuple(parameter.data_ptr() for parameter in self._parameters)
+        constants = names, model.max_grad_norm, model.normalize_advantage, clips_values, model.batch_size, places
+        if model.device.type != "cuda":
+            self._constants = constants
+            return self._gradient_of(*inputs)
         if self._gradient is None or constants != self._constants:
             self._constants = constants
-            inputs = [*arrays, *fields, coefficients]
-            on_gpu = model.device.type == "cuda"
-            self._gradient = captured(None, self._gradient_of, *inputs) if on_gpu else self._gradient_of
-        return self._gradient(*arrays, *fields, coefficients)
+            self._gradient = capture_or_refuse(None, self._gradient_of, *inputs)
+            self._gradients = [parameter.grad for parameter in self._parameters]
+        statistics: torch.Tensor = self._gradient(*inputs)
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            parameter.grad = gradient  # others, e.g. a callback with a loss, may have removed it
+        return statistics
 
     def _gradient_of(self, *inputs: torch.Tensor) -> torch.Tensor:
         """Set the gradients, of arrays of observations, the other fields of SB3's samples, and coefficients."""
-        names, max_grad_norm, normalize_advantage, is_value_free, _ = self._constants
+        names, max_grad_norm, normalize_advantage, clips_values, *_ = self._constants
         *arrays, actions, old_values, old_log_prob, advantages, returns, coefficients = inputs
         low, high, clip_range, ent_coef, vf_coef, clip_range_vf = coefficients
         policy = self.model.policy
@@ -101,7 +112,7 @@ class DeviceUpdate:
         ratio = torch.exp(log_prob - old_log_prob)
         clipped = torch.minimum(torch.maximum(ratio, low), high)
         policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean()
-        if not is_value_free:
+        if clips_values:
             change = values - old_values
             values = old_values + torch.minimum(torch.maximum(change, -clip_range_vf), clip_range_vf)
         value_loss = functional.mse_loss(returns, values)

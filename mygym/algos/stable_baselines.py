@@ -11,6 +11,7 @@ from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.type_aliases import GymEnv
 
 from mygym.algos.asymmetric import SACPolicy, TD3Policy
@@ -37,7 +38,7 @@ class GaussianExploration:
         self.__dict__["action_noise"] = action_noise
 
 
-class TogetherBootstrapped:
+class BatchBootstrap:
     """Mixin of on-policy algorithms that computes the values of truncated episodes together, in the fused engine.
 
     In Bullet, with few environments, they are computed as SB3 does, so that results equal those of SB3 to the bit.
@@ -56,27 +57,29 @@ class TogetherBootstrapped:
             return policy.predict_values(policy.obs_to_tensor(stacked(observations))[0]).flatten().cpu()
 
 
-class PPO(TogetherBootstrapped, Stateful, sb3.PPO):
+class PPO(BatchBootstrap, Stateful, sb3.PPO):
     """Proximal policy optimisation (Schulman et al., 2017)."""
 
     def _setup_model(self) -> None:
         """Build networks and buffer; a saved model names no class of the buffer, so SB3 alone can load it."""
         chosen = self.rollout_buffer_class
-        if chosen in (None, RolloutBuffer, DictRolloutBuffer):
-            self.rollout_buffer_class = (
-                DictDeviceRollouts if isinstance(self.observation_space, spaces.Dict) else DeviceRollouts
-            )
+        space: Any = self.observation_space
+        is_dict = isinstance(space, spaces.Dict)
+        has_images = any(map(is_image_space, space.values() if is_dict else [space]))
+        if chosen in (None, RolloutBuffer, DictRolloutBuffer) and not has_images:  # a GPU may hold no rollout of images
+            self.rollout_buffer_class = DictDeviceRollouts if is_dict else DeviceRollouts
         super()._setup_model()
         self.rollout_buffer_class = chosen
         self._device_collection: DeviceCollection | None = None
         self._device_update: DeviceUpdate | None = None
 
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
-        """Collect a rollout, on the device if that is where the environments are."""
-        if not DeviceCollection.suits(self, env, callback):
+        """Collect a rollout; it stays on a GPU if the fused engine runs on it and nothing needs its steps in numpy."""
+        is_extended = type(self).collect_rollouts is not PPO.collect_rollouts
+        if is_extended or not DeviceCollection.suits(self, env, callback):
             self._device_collection = None
             return super().collect_rollouts(env, callback, *args, **kwargs)
-        if self._device_collection is None or self._device_collection.vec_env is not env.unwrapped:
+        if self._device_collection is None or self._device_collection.env is not env:
             self._device_collection = DeviceCollection(self, env)
         return self._device_collection.collect(callback, self.n_steps)
 
@@ -93,7 +96,7 @@ class PPO(TogetherBootstrapped, Stateful, sb3.PPO):
         return [*super()._excluded_save_params(), "_device_collection", "_device_update"]
 
 
-class A2C(TogetherBootstrapped, Stateful, sb3.A2C):
+class A2C(BatchBootstrap, Stateful, sb3.A2C):
     """Advantage actor-critic, the synchronous form of A3C (Mnih et al., 2016)."""
 
 

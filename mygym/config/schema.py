@@ -351,7 +351,7 @@ class RunConfig(Section):
     checkpoint: CheckpointParams = Field(CheckpointParams(), description="periodic checkpoints")
     video: VideoParams = Field(VideoParams(), description="videos of the final policy")
     tensorboard: bool = Field(True, description="write TensorBoard logs")
-    device: str = Field("cpu", description="device of the networks, and with engine fused of the environments")
+    device: str = Field("cpu", description="device of the networks; cuda with pytorch: also of engine fused")
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads for the networks' computations")
     logdir: Annotated[str, Field(min_length=1)] = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")

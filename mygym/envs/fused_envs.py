@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -175,10 +175,11 @@ class FusedEnvs:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
         return [*self.episodes.variables(), self._saturated, self._touched, self._stages_done, self._potential]
 
-    def set_variables(self, arrays: Sequence[Array]) -> None:
+    def set_variables(self, arrays: Iterable[Array]) -> None:
         """Replace the arrays of `variables`."""
-        self.episodes.set_variables(arrays[:-4])
-        self._saturated, self._touched, self._stages_done, self._potential = arrays[-4:]
+        rest = iter(arrays)
+        self.episodes.set_variables(rest)
+        self._saturated, self._touched, self._stages_done, self._potential = rest
 
     def arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""

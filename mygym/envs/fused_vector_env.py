@@ -89,11 +89,11 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def _info(self) -> dict[str, Any]:
         """Return the infos of the running episodes, each `(N,)`."""
-        episodes = self.fused.episodes
+        episodes, copied = self.fused.episodes, self.fused.arrays.xp.asarray
         return {
             "is_success": episodes.succeeded(),
-            "stage": episodes.progress.stage,
-            "elapsed_steps": episodes.elapsed,
+            "stage": copied(episodes.progress.stage, copy=True),  # a CUDA graph refills it
+            "elapsed_steps": copied(episodes.elapsed, copy=True),
         }
 
     def expert_action(self) -> Array:

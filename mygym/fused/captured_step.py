@@ -1,13 +1,14 @@
 """A step of a simulation on a GPU as a CUDA graph.
 
-A step consists of a thousand small operations. A GPU executes each in microseconds, less than Python needs to start
-it; a graph starts all of them by one call.
+A step consists of about 1,500 small operations. A GPU executes each in microseconds, less than Python needs to start
+it; a graph starts all of them by a single call.
 """
 
 from __future__ import annotations
 
+import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,13 +25,17 @@ WARM_UP = 3
 """Steps before the capture, in which libraries allocate their memory and constants reach the GPU."""
 
 
+class CaptureError(Exception):
+    """A step cannot be captured; the message has the operation."""
+
+
 class HasVariables(Protocol):
     """Object whose state is in arrays."""
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
 
-    def set_variables(self, arrays: Sequence[Array]) -> None:
+    def set_variables(self, arrays: Iterable[Array]) -> None:
         """Replace the arrays of `variables`."""
 
 
@@ -46,7 +51,7 @@ class CapturedStep:
         inputs: Example of its arguments; their shapes and types are those of all calls.
 
     Raises:
-        RuntimeError: An operation of the step waits for the GPU, so it cannot be captured.
+        CaptureError: An operation of the step waits for the GPU, so it cannot be captured.
     """
 
     def __init__(self, state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> None:
@@ -67,6 +72,10 @@ class CapturedStep:
                 with torch.cuda.graph(self._graph, stream=stream):  # gradients belong to the stream of the warm-up
                     self._result = step(*self._inputs)
                 self._outputs = state.variables()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            raise CaptureError(_explain(error)) from error
         finally:
             state.set_variables(before)
 
@@ -80,12 +89,14 @@ class CapturedStep:
 
 
 def captured(state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
-    """Return a `CapturedStep`, or, with a warning, the step itself if it cannot be captured."""
+    """Return a `CapturedStep`, or, with a warning, the step itself if it cannot be captured.
+
+    The step must draw no random numbers: a capture that failed may leave torch's generator unusable.
+    """
     try:
         return CapturedStep(state, step, *inputs)
-    except RuntimeError as error:
-        why = str(error).splitlines()[0]
-        warnings.warn(f"no CUDA graph: an operation of a step waits for the GPU ({why})", stacklevel=2)
+    except CaptureError as error:
+        warnings.warn(f"no CUDA graph, so steps are slow: {error}", stacklevel=2)
         return step
 
 
@@ -95,7 +106,7 @@ class _Stateless:
     def variables(self) -> list[Array]:
         return []
 
-    def set_variables(self, arrays: Sequence[Array]) -> None:
+    def set_variables(self, arrays: Iterable[Array]) -> None:
         pass
 
 
@@ -108,6 +119,14 @@ def without_validation() -> Iterator[None]:
         yield
     finally:
         Distribution.set_default_validate_args(validate)
+
+
+def _explain(error: BaseException) -> str:
+    """Return the first line of an error within a capture, and the place outside torch at which it was raised."""
+    first = error.__context__ or error  # the end of a capture that has failed raises a second error
+    frames = [frame for frame in traceback.extract_tb(first.__traceback__) if "/torch/" not in frame.filename]
+    place = f", {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"an operation of a step waits for the GPU ({str(first).splitlines()[0]}{place})"
 
 
 def _copied(values: Any) -> Any:

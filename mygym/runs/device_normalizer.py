@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -29,6 +29,11 @@ class DeviceNormalizer:
         """Key of the observations → running statistics; an empty key for flat observations."""
         running = self._normalizer.obs_rms
         return running if isinstance(running, dict) else {"": running}
+
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        """Values of the normaliser on which its operations depend."""
+        return self._normalizer.training, self._normalizer.clip_obs, self._normalizer.epsilon
 
     def load(self) -> None:
         """Take the statistics of the normaliser."""
@@ -72,7 +77,7 @@ class DeviceNormalizer:
         """Return the statistics, in the order of `set_variables`."""
         return [*self._mean.values(), *self._var.values(), *self._count.values()]
 
-    def set_variables(self, arrays: Sequence[torch.Tensor]) -> None:
-        """Replace the statistics."""
+    def set_variables(self, arrays: Iterable[torch.Tensor]) -> None:
+        """Replace the statistics by the next of `arrays`."""
         rest = iter(arrays)
         self._mean, self._var, self._count = ({key: next(rest) for key in self._mean} for _ in range(3))

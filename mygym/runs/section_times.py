@@ -16,7 +16,7 @@ class SectionTimesCallback(BaseCallback):
 
     `time/environment_ms` is the simulation, `time/rollout_ms` the rest of a rollout (policy, buffers, callbacks),
     `time/update_ms` the gradient steps (and checkpoints), `time/evaluation_ms` the evaluations; each the mean since the
-    last log. A `Runner` updates its policy within the rollout.
+    last log. A `Runner` updates its policy within the rollout. On a GPU, the fused engine is part of `time/rollout_ms`.
     """
 
     def __init__(self) -> None:
@@ -52,6 +52,8 @@ class SectionTimesCallback(BaseCallback):
             evaluation = seconds - self.evaluation_seconds
             rollout = self.end - self.begin - self.in_environment
             sections = {"environment": self.in_environment, "rollout": rollout, "evaluation": evaluation}
+            if not self.in_environment:
+                del sections["environment"]
             sections["update"] = now - self.end - evaluation
             for name, duration in sections.items():
                 self.logger.record_mean(f"time/{name}_ms", 1000 * duration / steps)

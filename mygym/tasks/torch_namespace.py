@@ -1,7 +1,7 @@
 """Array-API namespace of torch: that of `array_api_compat`, without copies of plain numbers to the device.
 
-`array_api_compat` turns a number that is an argument of `maximum`, `minimum` or `sign` into a tensor. On a GPU that is
-a copy from the host, for which the step waits, and which a CUDA graph cannot contain.
+`array_api_compat` turns a number that is an argument of `maximum` or `minimum` into a tensor, and assigns NaN within
+`sign`. On a GPU these are copies from the host, for which the step waits, and which a CUDA graph cannot contain.
 """
 
 from __future__ import annotations

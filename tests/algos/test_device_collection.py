@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
 import torch
+from gymnasium import spaces
+from safetensors.torch import load_file
+from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import unwrap_vec_wrapper
 
+import mygym
+from mygym.algos import stable_baselines
+from mygym.algos.device_rollouts import DictDeviceRollouts
 from mygym.algos.device_update import DeviceUpdate
 from mygym.algos.stable_baselines import PPO
+from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.fused.arrays import to_numpy
 from mygym.registry import register_algorithm
 from mygym.runs import env_factory
 from mygym.runs.env_factory import make_vec_env
@@ -20,6 +30,7 @@ from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
 from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
 from mygym.runs.weights import weights
+from tests.fused import needs_gpu
 
 TASKS: dict[str, dict[str, Any]] = {
     "reach": {"task": "reach", "task_params": {"horizon": 12}},
@@ -31,6 +42,22 @@ TASKS: dict[str, dict[str, Any]] = {
 
 FLAT = {"n_steps": 16, "batch_size": 64, "n_epochs": 1}
 """Hyperparameters of a `ppo` of flat observations."""
+
+
+A2C: dict[str, dict[str, Any]] = {"ppo": {}, "a2c": {"algo_params": {"n_steps": 16}}}
+"""Values of the algorithms whose rollouts contain truncated episodes."""
+
+RUN: dict[str, Any] = {
+    "engine": "fused",
+    "task": "reach",
+    "task_params": {"horizon": 12},
+    "n_envs": 16,
+    "steps": 512,
+    "eval": {"every": 512, "episodes": 1, "final_episodes": 1},
+    "video": {"episodes": 0},
+    "stop_at_success": None,
+    "algo_params": {"n_steps": 16, "batch_size": 128},
+}
 
 
 class Steps(BaseCallback):
@@ -81,7 +108,7 @@ def collected(
 
         model.train = kept
         model.learn(2 * model.n_steps * 24, callback=steps)
-        assert (model._device_collection is None) == (device == "cpu")
+        assert (getattr(model, "_device_collection", None) is None) == (device == "cpu")
         return model, rows, steps
 
 
@@ -121,10 +148,11 @@ def test_a_rollout_is_that_of_sb3(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert len(model.ep_info_buffer) == len(expected.ep_info_buffer) > 0
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
 @pytest.mark.parametrize("params", [{}, {"clip_range_vf": 0.1, "ent_coef": 0.01, "normalize_advantage": False}])
-def test_an_update_is_that_of_sb3(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two copies of an algorithm, the same rollout, the same minibatches."""
-    config = {**TASKS["reach"], "algo_params": {"batch_size": 96, "n_epochs": 3, **params}}
+def test_an_update_is_that_of_sb3(params: dict[str, Any], device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two copies of an algorithm, the same rollout, the same minibatches; on a GPU, the first has a graph."""
+    config = {**TASKS["reach"], "device": device, "algo_params": {"batch_size": 96, "n_epochs": 3, **params}}
     device_model, plain_model = (collected(config, "cpu", monkeypatch, updates=False)[0] for _ in range(2))
     for tensor, other in zip(weights(device_model).values(), weights(plain_model).values(), strict=True):
         torch.testing.assert_close(tensor, other, rtol=0.0, atol=0.0)
@@ -134,7 +162,9 @@ def test_an_update_is_that_of_sb3(params: dict[str, Any], monkeypatch: pytest.Mo
         (plain_model, lambda: sb3.PPO.train(plain_model)),
     ):
         np.random.seed(0)  # noqa: NPY002  (the generator of SB3's buffers)
-        train()
+        for _ in range(2):
+            train()
+            model.policy.optimizer.zero_grad()  # as a callback with a loss may do
         logs.append(dict(model.logger.name_to_value))
     assert logs[0].keys() == logs[1].keys()
     assert logs[0] == pytest.approx(logs[1], rel=1e-4, abs=1e-6)
@@ -144,9 +174,8 @@ def test_an_update_is_that_of_sb3(params: dict[str, Any], monkeypatch: pytest.Mo
 
 def test_all_episodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _, steps = collected(TASKS["reach"], "cpu:0", monkeypatch)
-    monitor = model.env
-    while not isinstance(monitor, EpisodeMonitor):
-        monitor = monitor.venv
+    monitor = unwrap_vec_wrapper(model.env, EpisodeMonitor)
+    assert monitor is not None
     ends = sum(int(step["dones"].sum()) for step in steps.steps)
     assert monitor.episode_count == ends > 0
 
@@ -156,3 +185,92 @@ def test_a_callback_ends_the_training_within_a_rollout(monkeypatch: pytest.Monke
     assert len(steps.steps) == 5
     assert model.num_timesteps == 5 * 24
     assert not rows
+    monitor, fused = unwrap_vec_wrapper(model.env, EpisodeMonitor), model.env.unwrapped.fused
+    assert monitor is not None
+    np.testing.assert_array_equal(monitor.episode_lengths, to_numpy(fused.episodes.elapsed))
+
+
+class Extended(PPO):
+    """An algorithm that does something with its rollouts."""
+
+    def collect_rollouts(self, env: Any, callback: Any, rollout_buffer: Any, n_rollout_steps: int) -> bool:
+        continues = super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+        rollout_buffer.rewards += 1.0
+        return continues
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"algo_params": {"use_sde": True}},
+        {"strategy": "lora", "strategy_params": {"rank": 2}, "algo_params": {"policy_kwargs": {"net_arch": [8]}}},
+        {"algo": "extended"},
+        {"n_envs": 4, "algo_params": {"batch_size": 64}},
+    ],
+    ids=["gSDE", "a strategy", "a subclass", "few environments"],
+)
+def test_other_runs_take_the_steps_in_numpy(config: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
+    register_algorithm("extended", defaults=FLAT)(Extended)
+    monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
+    models: list[Any] = []
+
+    class Keep(BaseCallback):
+        def _on_step(self) -> bool:
+            models.append(self.model)
+            return True
+
+    mygym.train({**RUN, **config, "logdir": str(tmp_path)}, callbacks=Keep())
+    assert models
+    assert models[-1]._device_collection is None
+
+
+def test_a_run_in_tensors_resumes_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
+    config = {**RUN, "algo": "ppo", "seed": 4}
+    whole = mygym.train({**config, "steps": 1024, "logdir": str(tmp_path / "whole")})
+    part = mygym.train({**config, "logdir": str(tmp_path / "part")})
+    resumed = mygym.train({"steps": 1024}, resume=part.path)
+    first, second = (load_file(run.path / "policy.safetensors") for run in (whole, resumed))
+    for name, tensor in first.items():
+        torch.testing.assert_close(second[name], tensor, rtol=0.0, atol=0.0)
+    rows = [(run.path / "monitor.csv").read_text().count("\n") for run in (whole, resumed)]
+    assert rows[0] == rows[1] > 20
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+def test_values_of_truncated_episodes_are_those_of_sb3(algo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SB3 computes them in turn."""
+    returns = []
+    for engine in (FusedVecEnv, type(None)):
+        monkeypatch.setattr(stable_baselines, "FusedVecEnv", engine)
+        model, _, steps = collected({**TASKS["reach"], "algo": algo, **A2C[algo]}, "cpu", monkeypatch, updates=False)
+        assert any(step["dones"].any() for step in steps.steps)
+        returns.append(model.rollout_buffer.returns)
+    np.testing.assert_allclose(returns[0], returns[1], atol=1e-4)
+
+
+def test_samples_equal_those_of_sb3_to_the_bit() -> None:
+    space = spaces.Dict({"observation": spaces.Box(-1, 1, (3,)), "goal": spaces.Box(-1, 1, (2,))})
+    action_space, generator = spaces.Box(-1, 1, (2,)), np.random.default_rng(0)
+    buffers = [kind(5, space, action_space, n_envs=4) for kind in (DictDeviceRollouts, DictRolloutBuffer)]
+    for _ in range(5):
+        observations = {key: generator.normal(size=(4, *each.shape)) for key, each in space.items()}
+        actions, rewards = generator.normal(size=(4, 2)), generator.normal(size=4)
+        values, log_probs = (torch.as_tensor(generator.normal(size=4)) for _ in range(2))
+        for buffer in buffers:
+            buffer.add(observations, actions, rewards, np.zeros(4), values, log_probs)
+    for buffer in buffers:
+        buffer.compute_returns_and_advantage(torch.zeros(4), np.zeros(4, dtype=bool))
+    for change in (0.0, 1.0):  # an epoch sees changes since the last
+        batches = []
+        for buffer in buffers:
+            buffer.advantages += change
+            np.random.seed(1)  # noqa: NPY002  (the generator of SB3's buffers)
+            batches.append(list(buffer.get(6)))
+        for batch, expected in zip(*batches, strict=True):
+            assert type(batch) is type(expected)
+            for field, values in batch._asdict().items():
+                wanted = getattr(expected, field)
+                for key in values if isinstance(values, dict) else [None]:
+                    got, want = (each[key] if key else each for each in (values, wanted))
+                    torch.testing.assert_close(got, want, rtol=0.0, atol=0.0)

@@ -81,7 +81,8 @@ class WaitingOperations(TorchDispatchMode):
         self.names: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if any(name in str(function) for name in WAITING):
+        masks = [each for each in (args[1] if "aten.index" in str(function) else ()) if each is not None]
+        if any(name in str(function) for name in WAITING) or any(mask.dtype == torch.bool for mask in masks):
             lines = [frame for frame in traceback.extract_stack() if "/mygym/" in frame.filename]
             self.names.append(f"{function}: {lines[-1].filename}:{lines[-1].lineno}")
         return function(*args, **(kwargs or {}))
