@@ -94,7 +94,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement of an engine")
     parser.add_argument("--rollouts", type=int, default=ROLLOUTS, help="rollouts of a measurement of a trainer")
     parser.add_argument("--trainers", action="store_true", help="measure trainers in place of engines")
-    parser.add_argument("--gpu", action="store_true", help="measure the engine on a GPU as well; trainers on a GPU instead")
+    parser.add_argument(
+        "--gpu", action="store_true", help="measure the engine on a GPU as well; trainers on a GPU instead"
+    )
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
     if options.trainers:
