@@ -12,8 +12,8 @@ With `--trainers`, env steps per second of Stable-Baselines3's PPO and of `ppo` 
 of the engine: rollouts and updates, without evaluations, and without the first two rollouts, in which JAX compiles.
 Each trainer has a separate process; they train in turns.
 
-`--gpu` adds the engine on a GPU with several numbers of environments; with `--trainers`, it measures `ppo` in PyTorch on a
-GPU in place of the other trainers.
+`--gpu` adds the engine on a GPU with several numbers of environments; with `--trainers`, it measures `ppo` on a GPU in
+place of the other trainers.
 """
 
 from __future__ import annotations

@@ -161,15 +161,16 @@ def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> Non
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 4.5))
+    is_beside = len(rows) > 6  # the legend
+    figure, axes = pyplot.subplots(figsize=(11, 4.5) if is_beside else (8, 4.5))
     for number, (command, runs) in enumerate(rows.items()):
         for row in runs:
             steps, success = zip(*row["curve"], strict=True)
-            label = textwrap.fill(command, 100) if row is runs[0] else None
+            label = textwrap.fill(command, 50 if is_beside else 100) if row is runs[0] else None
             style = ("-", "--", ":")[number // 10]
             axes.plot(steps, [100 * rate for rate in success], style, color=f"C{number}", alpha=0.7, label=label)
     axes.set(xlabel="env steps", ylabel="success, % of evaluation episodes", title=question, ylim=(-2, 102))
-    beside: dict[str, Any] = {"bbox_to_anchor": (1, 1), "loc": "upper left"} if len(rows) > 10 else {}
+    beside: dict[str, Any] = {"bbox_to_anchor": (1, 1), "loc": "upper left"} if is_beside else {}
     axes.legend(fontsize=7, **beside)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
