@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_wrapper
 from mygym.algos.device_rollouts import DeviceRollouts, DictDeviceRollouts
 from mygym.envs.fused_envs import BatchStep
 from mygym.envs.fused_vec_env import FusedVecEnv
-from mygym.errors import ConfigError, DivergedError, bad_value
-from mygym.fused.captured_step import CapturedStep, CaptureError, HasVariables
+from mygym.errors import DivergedError
+from mygym.fused.captured_step import capture_or_refuse
 from mygym.runs.device_normalizer import DeviceNormalizer, Observations
 from mygym.runs.nested_callbacks import find_callback
 from mygym.runs.strategy_callback import StrategyCallback
@@ -23,18 +24,7 @@ from mygym.runs.variance_floor import FlooredNormalize, LastObservations
 from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
 from mygym.tasks.episode import LARGE_BATCH
 
-FIGURES = (
-    "reward",
-    "terminated",
-    "truncated",
-    "success",
-    "failed",
-    "touched",
-    "stage",
-    "stages_done",
-    "elapsed",
-    "saturation",
-)
+FIGURES = tuple(field.name for field in fields(BatchStep) if field.name not in ("observations", "last"))
 """Fields of `BatchStep` that infos and logs contain."""
 
 
@@ -209,8 +199,8 @@ class DeviceCollection:
         model, continues = self.model, 1.0 - ends.float()
         errors = rewards + model.gamma * values[1:] * continues - values[:-1]
         following, advantages = torch.zeros_like(rewards[0]), []
-        for error, rest in zip(errors.flip(0), continues.flip(0), strict=True):
-            following = error + model.gamma * model.gae_lambda * rest * following
+        for error, continued in zip(errors.flip(0), continues.flip(0), strict=True):
+            following = error + model.gamma * model.gae_lambda * continued * following
             advantages.append(following)
         return torch.stack(advantages[::-1])
 
@@ -226,18 +216,6 @@ class DeviceCollection:
     def _arranged(self, observations: dict[str, Any]) -> Any:
         """Return a dictionary as the policy takes observations."""
         return observations if self.envs.goal_env else observations[""]
-
-
-def capture_or_refuse(state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> CapturedStep:
-    """Return a captured step.
-
-    Raises:
-        ConfigError: It cannot be captured.
-    """
-    try:
-        return CapturedStep(state, step, *inputs)
-    except CaptureError as error:
-        raise ConfigError(bad_value("device", "cuda", "cpu, or a task of array code", str(error))) from error
 
 
 def _stacked(outcomes: list[Any]) -> Any:

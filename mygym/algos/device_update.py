@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
-from gymnasium import spaces
 from stable_baselines3.common.utils import explained_variance
 from torch.nn import functional
 
-from mygym.algos.device_collection import capture_or_refuse
-from mygym.fused.captured_step import CapturedStep
+from mygym.fused.captured_step import CapturedStep, capture_or_refuse
 
 STATISTICS = ("entropy_loss", "policy_gradient_loss", "value_loss", "approx_kl", "clip_fraction", "loss")
 """Figures of a minibatch, by their names in the log."""
@@ -32,15 +31,12 @@ class DeviceUpdate:
         """Gradients to which the graph writes."""
         self._parameters: list[torch.nn.Parameter] = []
         self._constants: tuple[Any, ...] = ()
+        """Values that are constants of the graph."""
 
     @staticmethod
     def suits(model: Any) -> bool:
         """Return whether the updates need no figure of a minibatch and all minibatches have the same size."""
-        return (
-            model.target_kl is None
-            and (model.n_steps * model.n_envs) % model.batch_size == 0
-            and isinstance(model.action_space, spaces.Box)
-        )
+        return model.target_kl is None and (model.n_steps * model.n_envs) % model.batch_size == 0
 
     def train(self) -> None:
         """Update the policy."""
@@ -78,48 +74,52 @@ class DeviceUpdate:
 
     def _compute_gradient(self, samples: Any, coefficients: torch.Tensor) -> torch.Tensor:
         """Set the gradients of the parameters; return the `STATISTICS` of a minibatch."""
-        observations, *fields = samples
-        arrays = list(observations.values()) if isinstance(observations, dict) else [observations]
-        names = list(observations) if isinstance(observations, dict) else None
-        model = self.model
-        clips_values, inputs = model.clip_range_vf is not None, [*arrays, *fields, coefficients]
-        places = tuple(parameter.data_ptr() for parameter in self._parameters)
-        constants = names, model.max_grad_norm, model.normalize_advantage, clips_values, model.batch_size, places
+        model, (observations, *rest) = self.model, samples
+        is_dict = isinstance(observations, dict)
+        names = list(observations) if is_dict else None
+        inputs = [*(observations.values() if is_dict else [observations]), *rest, coefficients]
+        compute = partial(self._gradient_of, names)
         if model.device.type != "cuda":
-            self._constants = constants
-            return self._gradient_of(*inputs)
+            return compute(*inputs)
+        places = [parameter.data_ptr() for parameter in self._parameters]
+        clips_values = model.clip_range_vf is not None
+        constants = names, model.max_grad_norm, model.normalize_advantage, clips_values, model.batch_size, places
         if self._gradient is None or constants != self._constants:
-            self._constants = constants
-            self._gradient = capture_or_refuse(None, self._gradient_of, *inputs)
+            self._constants, self._gradient = constants, capture_or_refuse(None, compute, *inputs)
             self._gradients = [parameter.grad for parameter in self._parameters]
         statistics: torch.Tensor = self._gradient(*inputs)
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
-            parameter.grad = gradient  # others, e.g. a callback with a loss, may have removed it
+            parameter.grad = gradient  # another loss, e.g. of a callback, may have removed it
         return statistics
 
-    def _gradient_of(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """Set the gradients, of arrays of observations, the other fields of SB3's samples, and coefficients."""
-        names, max_grad_norm, normalize_advantage, clips_values, *_ = self._constants
+    def _gradient_of(self, names: list[str] | None, *inputs: torch.Tensor) -> torch.Tensor:
+        """Set the gradients of the parameters; return the `STATISTICS` of a minibatch.
+
+        Args:
+            names: Keys of the observations; None: they are flat.
+            inputs: Arrays of the observations, the other fields of SB3's samples, and the coefficients of `train`.
+        """
+        model = self.model
         *arrays, actions, old_values, old_log_prob, advantages, returns, coefficients = inputs
         low, high, clip_range, ent_coef, vf_coef, clip_range_vf = coefficients
-        policy = self.model.policy
+        policy = model.policy
         policy.optimizer.zero_grad()
         observations = arrays[0] if names is None else dict(zip(names, arrays, strict=True))
         values, log_prob, entropy = policy.evaluate_actions(observations, actions)
         values = values.flatten()
-        if normalize_advantage and len(advantages) > 1:
+        if model.normalize_advantage and len(advantages) > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         ratio = torch.exp(log_prob - old_log_prob)
         clipped = torch.minimum(torch.maximum(ratio, low), high)
         policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean()
-        if clips_values:
+        if model.clip_range_vf is not None:
             change = values - old_values
             values = old_values + torch.minimum(torch.maximum(change, -clip_range_vf), clip_range_vf)
         value_loss = functional.mse_loss(returns, values)
         entropy_loss = -(-log_prob if entropy is None else entropy).mean()
         loss = policy_loss + ent_coef * entropy_loss + vf_coef * value_loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(policy.parameters(), max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(policy.parameters(), model.max_grad_norm)
         with torch.no_grad():
             log_ratio = log_prob - old_log_prob
             kl = ((log_ratio.exp() - 1) - log_ratio).mean()

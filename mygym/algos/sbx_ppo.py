@@ -43,9 +43,8 @@ class PPO(Stateful, sbx.PPO):
     def _last_values(self, indices: list[int], observations: list[Any]) -> Any:
         """Return the values `(n,)` of last observations of environments."""
         model: Any = self
-        last = np.zeros(
-            (self.n_envs, *observations[0].shape), observations[0].dtype
-        )  # all environments, so that it compiles once
+        shape = self.n_envs, *observations[0].shape  # of all environments, so that it compiles once
+        last = np.zeros(shape, observations[0].dtype)
         last[indices] = observations
         values = model.vf.apply(model.policy.vf_state.params, model.policy.prepare_obs(last)[0])
         return np.asarray(values).ravel()[indices]

@@ -22,7 +22,7 @@ from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode import LARGE_BATCH, potential
 from mygym.tasks.rewards import find_reward
-from mygym.tasks.state import on_host
+from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
 
 Observations = dict[str, Array]
@@ -183,7 +183,10 @@ class FusedEnvs:
 
     def arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""
-        return observations if self.goal_env else self.arrays.xp.concat(list(observations.values()), axis=-1)
+        if self.goal_env:
+            return observations
+        arrays = list(observations.values())
+        return namespace(arrays[0]).concat(arrays, axis=-1)
 
     def expert_action(self) -> Array:
         """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""

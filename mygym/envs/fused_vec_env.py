@@ -142,7 +142,7 @@ class FusedVecEnv(VecEnv):
     def _arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary, or flat, as the algorithm takes them; float32, contiguous."""
         arrays = {key: np.ascontiguousarray(to_numpy(value), dtype=np.float32) for key, value in observations.items()}
-        return arrays if self.fused.goal_env else np.concatenate(list(arrays.values()), axis=-1)
+        return self.fused.arranged(arrays)
 
 
 def in_numpy(step: BatchStep) -> BatchStep:

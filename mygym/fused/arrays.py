@@ -52,7 +52,7 @@ class Rows:
     """Some environments of a batch of `N`, for a computation that the others do not need.
 
     On the CPU their arrays are gathered. On a GPU, whose list of them would be a wait, the computation runs for all
-    environments and the others keep their values. Arrays end with the batch axis.
+    environments and the others keep their values.
     """
 
     mask: Array
@@ -74,22 +74,21 @@ class Rows:
         """Return the values `(…, n)` of an array `(…, N)`."""
         return array if self.index is None else array[..., self.index]
 
-    def replaced(self, array: Array, values: Array) -> Array:
-        """Return a new array `(…, N)` with values `(…, n)` in these environments."""
-        xp = namespace(array)
-        if self.index is None:
-            return xp.where(self.mask, values, array)
-        array = xp.asarray(array, copy=True)
-        array[..., self.index] = values
-        return array
+    def replaced(self, array: Array, values: Array, axis: int = -1) -> Array:
+        """Return a new array with values of these environments; `axis`, the first or the last, is the batch axis.
 
-    def replaced_first(self, array: Array, values: Array) -> Array:
-        """Return a new array `(N, …)`, whose batch axis is the first, with values `(n, …)` in these environments."""
+        Args:
+            array: `(…, N)`, or `(N, …)`.
+            values: `(…, n)`, or `(n, …)`.
+            axis: 0 or -1.
+        """
         xp = namespace(array)
         if self.index is None:
-            return xp.where(xp.reshape(self.mask, (-1,) + (1,) * (array.ndim - 1)), values, array)
+            shape = [1] * array.ndim
+            shape[axis] = -1
+            return xp.where(xp.reshape(self.mask, tuple(shape)), values, array)
         array = xp.asarray(array, copy=True)
-        array[self.index] = values
+        array[(..., self.index) if axis else self.index] = values
         return array
 
 

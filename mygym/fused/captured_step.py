@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch.distributions import Distribution
 
+from mygym.errors import ConfigError, bad_value
 from mygym.types import Array
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WARM_UP = 3
 """Steps before the capture, in which libraries allocate their memory and constants reach the GPU."""
@@ -69,13 +67,14 @@ class CapturedStep:
                         step(*self._inputs)
                 torch.cuda.current_stream(device).wait_stream(stream)
                 state.set_variables(self._variables)
-                with torch.cuda.graph(self._graph, stream=stream):  # gradients belong to the stream of the warm-up
-                    self._result = step(*self._inputs)
+                try:
+                    with torch.cuda.graph(self._graph, stream=stream):  # gradients belong to the stream of the warm-up
+                        self._result = step(*self._inputs)
+                except torch.OutOfMemoryError:
+                    raise
+                except RuntimeError as error:
+                    raise CaptureError(_explain(error)) from error
                 self._outputs = state.variables()
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            raise CaptureError(_explain(error)) from error
         finally:
             state.set_variables(before)
 
@@ -98,6 +97,18 @@ def captured(state: HasVariables | None, step: Callable[..., Any], *inputs: torc
     except CaptureError as error:
         warnings.warn(f"no CUDA graph, so steps are slow: {error}", stacklevel=2)
         return step
+
+
+def capture_or_refuse(state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> CapturedStep:
+    """Return a `CapturedStep`.
+
+    Raises:
+        ConfigError: The step cannot be captured.
+    """
+    try:
+        return CapturedStep(state, step, *inputs)
+    except CaptureError as error:
+        raise ConfigError(bad_value("device", "cuda", "cpu, or a task of array code", str(error))) from error
 
 
 class _Stateless:

@@ -167,7 +167,7 @@ class BatchEpisodes:
         position = rows.replaced(self.arrays.zeros(3, self.count), placed.position)
         self.world.reset(mask, position, rows.replaced(self.arrays.zeros(self.count), placed.yaw))
         self._state = None
-        self.goals = rows.replaced_first(self.goals, placed.goal.T[:, None])
+        self.goals = rows.replaced(self.goals, placed.goal.T[:, None], axis=0)
         self.progress = self.progress.restarted(mask, self.state)
         self._start_later(rows, placed)
 
@@ -194,10 +194,10 @@ class BatchEpisodes:
             rows: Environments of this batch whose episodes become those.
         """
         self.world.copy_from(other.world, source, rows)
-        self.goals = rows.replaced_first(self.goals, other.goals[source])
+        self.goals = rows.replaced(self.goals, other.goals[source], axis=0)
         self.progress = Progress(
             *(
-                rows.replaced_first(getattr(self.progress, name), getattr(other.progress, name)[source])
+                rows.replaced(getattr(self.progress, name), getattr(other.progress, name)[source], axis=0)
                 for name in Progress.__slots__
             )
         )

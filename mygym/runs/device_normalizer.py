@@ -48,7 +48,7 @@ class DeviceNormalizer:
     def store(self) -> None:
         """Give the statistics to the normaliser."""
         for key, each in self._running.items():
-            each.mean, each.var = self._mean[key].cpu().numpy().copy(), self._var[key].cpu().numpy().copy()
+            each.mean, each.var = self._mean[key].cpu().numpy(), self._var[key].cpu().numpy()
             each.count = self._count[key].item()
 
     def update(self, observations: Observations) -> None:

@@ -39,10 +39,8 @@ TASKS: dict[str, dict[str, Any]] = {
     "not normalised": {"task": "reach", "normalize": False, "task_params": {"horizon": 12}},
 }
 
-
 FLAT = {"n_steps": 16, "batch_size": 64, "n_epochs": 1}
 """Hyperparameters of a `ppo` of flat observations."""
-
 
 A2C: dict[str, dict[str, Any]] = {"ppo": {}, "a2c": {"algo_params": {"n_steps": 16}}}
 """Values of the algorithms whose rollouts contain truncated episodes."""

@@ -16,9 +16,10 @@ import mygym
 from mygym.envs import fused_envs
 from mygym.envs.fused_envs import BatchStep, FusedEnvs
 from mygym.envs.fused_vec_env import FusedVecEnv
-from mygym.fused import arrays
+from mygym.errors import ConfigError
+from mygym.fused import arrays, captured_step
 from mygym.fused.arrays import to_numpy
-from mygym.fused.captured_step import CapturedStep
+from mygym.fused.captured_step import CapturedStep, CaptureError
 from mygym.tasks import goal_terms
 from tests.fused import needs_gpu
 
@@ -185,6 +186,47 @@ def test_a_task_that_waits_for_the_gpu_still_runs(monkeypatch: pytest.MonkeyPatc
         envs.step(actions)
     expected.step(actions)
     assert_equal(envs.step(actions), expected.step(actions))
+
+
+def fail_twice() -> None:
+    """Raise an error, and a second while it is handled, as the end of a capture that has failed does."""
+    try:
+        raise RuntimeError("the first\nand more")  # MARK
+    finally:
+        raise RuntimeError("the second")
+
+
+def test_an_error_within_a_capture_is_named_by_its_line() -> None:
+    with pytest.raises(RuntimeError) as second:
+        fail_twice()
+    line = Path(__file__).read_text(encoding="utf-8").partition("# MARK")[0].count("\n") + 1
+    message = captured_step._explain(second.value)
+    assert message == f"an operation of a step waits for the GPU (the first, {__file__}:{line})"
+
+
+def test_a_step_that_cannot_be_captured_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise CaptureError("it waits at line 7")
+
+    monkeypatch.setattr(captured_step, "CapturedStep", refuse)
+    with pytest.raises(ConfigError, match=r"^device: 'cuda' it waits at line 7; allowed: cpu"):
+        captured_step.capture_or_refuse(None, len)
+    with pytest.warns(UserWarning, match="no CUDA graph, so steps are slow: it waits at line 7"):
+        assert captured_step.captured(None, len) is len
+
+
+@needs_gpu
+def test_ppo_refuses_a_task_that_waits_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step_reward = FusedEnvs._step_reward
+
+    def waits(self: FusedEnvs, observations: Any, failed: Any) -> Any:
+        assert not bool(failed.any())
+        return step_reward(self, observations, failed)
+
+    monkeypatch.setattr(FusedEnvs, "_step_reward", waits)
+    config = {"engine": "fused", "device": "cuda", "algo": "ppo", "n_envs": 32, "logdir": str(tmp_path)}
+    with pytest.raises(ConfigError, match=r"^device: 'cuda' an operation of a step waits .*test_gpu\.py:\d+"):
+        mygym.train(config)
 
 
 @needs_gpu
