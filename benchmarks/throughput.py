@@ -2,11 +2,11 @@
 
     python benchmarks/throughput.py > benchmarks/results/throughput.md
 
-Each config is trained in this process alone and with two worker processes, in turn, by calls of `model.learn` (what a
-run adds to it: benchmarks/overhead.py). The first call, with the warm-up of a replay buffer, is not counted. CPU times
-do not depend on what else the machine does; steps per second do. *Environment* is stepping the environments, with
-workers only the messages; *replay* is adding, drawing and relabelling of transitions; *rest* is monitoring,
-normalisation and rollout buffers.
+Each config is trained in this process alone, with two worker processes, and, if the algorithm is off-policy, with
+`overlap` and a worker process, in turn, by calls of `model.learn` (what a run adds to it: benchmarks/overhead.py). The
+first call, with the warm-up of a replay buffer, is not counted. CPU times do not depend on what else the machine does;
+steps per second do. *Environment* is stepping the environments, with workers only the messages; *replay* is adding,
+drawing and relabelling of transitions; *rest* is monitoring, normalisation and rollout buffers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from mygym.config import load_file
 from mygym.runs.env_factory import make_vec_env
@@ -37,8 +38,14 @@ CONFIGS: dict[str, tuple[dict[str, Any], int, int]] = {
     "--algo ppo": ({"algo": "ppo"}, 1_024, 1_024),
     "--algo sac": ({"algo": "sac"}, 400, 200),
     "--algo tqc": ({"algo": "tqc"}, 400, 200),
+    "--task open_drawer": ({"task": "open_drawer"}, 5_600, 800),
+    "--framework jax --task open_drawer": ({"framework": "jax", "task": "open_drawer"}, 5_600, 1_600),
+    "--config configs/push_hindsight.yaml": (load_file(ROOT / "configs" / "push_hindsight.yaml"), 5_600, 1_600),
 }
 """Flags of `train.py` → config, env steps of the first call of `learn`, and of each further call."""
+
+OVERLAP = "1, overlap"
+"""Name of a worker process for the environments, and gradient steps during their steps."""
 
 PHASES = ("environment", "actions", "replay", "gradient steps", "rest")
 
@@ -62,13 +69,14 @@ class Training:
 
     Args:
         name: A key of `CONFIGS`.
-        workers: Number of worker processes.
+        workers: Number of worker processes, or `OVERLAP`.
         stack: Closes the environments.
     """
 
-    def __init__(self, name: str, workers: int, stack: contextlib.ExitStack) -> None:
+    def __init__(self, name: str, workers: int | str, stack: contextlib.ExitStack) -> None:
         config, self.first, self.further = CONFIGS[name]
-        plan = make_plan(config, {"subprocesses": workers})
+        overlap = workers == OVERLAP
+        plan = make_plan(config, {"subprocesses": 1, "overlap": True} if overlap else {"subprocesses": workers})
         self.model = model = build_model(plan, make_vec_env(plan, stack))
         self.envs = model.get_env().unwrapped
         self.seconds: dict[str, float] = {}
@@ -76,7 +84,7 @@ class Training:
         replay = getattr(model, "replay_buffer", None)
         chooser = (model.policy, "forward") if replay is None else (model, "_sample_action")
         phases = [(self.envs, "step_async", "environment"), (self.envs, "step_wait", "environment")]
-        phases += [(*chooser, "actions"), (model, "train", "gradient steps")]
+        phases += [(*chooser, "actions"), (model, "train_now" if overlap else "train", "gradient steps")]
         phases += [] if replay is None else [(replay, "add", "replay"), (replay, "sample", "replay")]
         for owner, method, phase in phases:
             self._measure(owner, method, phase)
@@ -123,9 +131,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="worker processes to compare with none (default 2)")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        pairs = [(name, workers) for name in CONFIGS for workers in (0, options.processes)]
+        pairs: list[tuple[str, int | str]] = []
+        for name, (config, *_) in CONFIGS.items():
+            overlap = [OVERLAP] if issubclass(make_plan(config).schema.cls, OffPolicyAlgorithm) else []
+            pairs += [(name, workers) for workers in (0, options.processes, *overlap)]
         trainings = {pair: Training(*pair, stack) for pair in pairs}
-        rows: dict[tuple[str, int], list[Measurement]] = {pair: [] for pair in pairs}
+        rows: dict[tuple[str, int | str], list[Measurement]] = {pair: [] for pair in pairs}
         for _ in range(options.repeats):
             for pair, training in trainings.items():
                 rows[pair].append(training.learn(training.further))
@@ -142,7 +153,10 @@ def main() -> None:
         cpu = statistics.median(each.cpu for each in row)
         worker_cpu = statistics.median(each.cpu_of_workers for each in row)
         alone_cpu = statistics.median(each.cpu for each in rows[name, 0])
-        free = f"{alone_cpu / (cpu + worker_cpu / workers):.2f}" if workers else "1"
+        free = "1"
+        if workers:
+            waiting = max(cpu, worker_cpu) if workers == OVERLAP else cpu + worker_cpu / int(workers)
+            free = f"{alone_cpu / waiting:.2f}"
         print(f"| `{name}` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * worker_cpu:.3f} | {free} |")
     print("\nCPU time of the training process by phase:\n")
     print(f"| flags | worker processes | {' | '.join(PHASES)} |")

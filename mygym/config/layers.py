@@ -114,8 +114,9 @@ def config_hash(values: Mapping[str, Any]) -> str:
     for key in ("training_params", "strategy_params", "randomize", "callbacks", "critic_observations"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
-    if shaping.get("workers") == 1:  # as above
-        del shaping["workers"]
+    for key, alone in (("workers", 1), ("overlap", False)):
+        if shaping.get(key) == alone:  # as above
+            shaping.pop(key, None)
     algo_params = shaping.get("algo_params")
     default_shift = 0 if "gamma" in (algo_params or {}) else 2  # of replay, and of imitation
     if isinstance(algo_params, Mapping) and algo_params.get("random_shift") == default_shift:  # as above

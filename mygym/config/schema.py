@@ -339,6 +339,10 @@ class RunConfig(Section):
     subprocesses: bool | Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
         False, description="worker processes for the environments; true: one for each; auto: measured; same results"
     )
+    overlap: bool = Field(
+        False,
+        description="gradient steps while worker processes step the environments: on several cores; changes results",
+    )
     workers: Annotated[int, Field(ge=1, le=1024)] = Field(
         1,
         description="processes that train the same model, each with a share of the environments; changes results",

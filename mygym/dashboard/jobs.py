@@ -169,6 +169,7 @@ def cores_of(config: Mapping[str, Any]) -> int:
     if processes == "auto" and (workers != 1 or config.get("engine") == "fused"):
         processes = 0
     count = config.get("n_envs", 1) if processes is True or processes == "auto" else int(processes or 0)
+    count += bool(config.get("overlap"))  # the gradient steps
     threads = config.get("threads", 1)
     numbers = (count, threads * workers if isinstance(threads, int) and isinstance(workers, int) else 1)
     return min(cores(), max(1, *(number for number in numbers if isinstance(number, int))))

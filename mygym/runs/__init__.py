@@ -26,6 +26,7 @@ Environments and buffers:
 
 vec_envs               vector environments: worker processes, images, routes of mixtures
 workers                several processes that train the same model
+overlapping            gradient steps while the environments step
 variance_floor         normalisation with a floor
 device_normalizer      the same in tensors, on a GPU
 multi_task_her         hindsight replay over several tasks

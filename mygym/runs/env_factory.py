@@ -180,6 +180,7 @@ def make_vec_env(
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
     makers = env_makers(plan, count)
+    reward_maker = makers[0]
     if gui:
         _check_window(plan)
         makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
@@ -189,7 +190,7 @@ def make_vec_env(
         env.num_envs, env.envs = count, env.envs * count
     else:
         workers = _worker_count(config)
-        env = worker_vec_env(makers, workers) if workers else DummyVecEnv(makers)
+        env = worker_vec_env(makers, workers, reward_maker=reward_maker) if workers else DummyVecEnv(makers)
     return _wrapped(env, plan, stack)
 
 

@@ -83,9 +83,14 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
         if is_environment(argument) and argument != "env":
             requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
     policy = _policy_class(schema, policy, plan.strategies, env)
+    cls = schema.cls
+    if config.overlap:
+        from mygym.runs.overlapping import overlapping
+
+        cls = overlapping(cls)
     args = [env if is_environment(argument) else policy for argument in schema.args]
     try:
-        model = schema.cls(*args, **kwargs)
+        model = cls(*args, **kwargs)
     except MemoryError as error:
         rows, allowed = config.algo_params.get("buffer_size"), "fewer steps, or smaller images"
         why = f"needs too much memory: {error}"

@@ -119,6 +119,8 @@ MISTAKES = [
     ("train --algo multippo --workers 2", ["workers", "2", "strategy mixture"]),
     ("demos reach --workers 2 --out d", ["--workers"]),
     ("train --algo ppo --workers 2 --set subprocesses=2", ["subprocesses", "2", "several workers", "false"]),
+    ("train --algo ppo --set overlap=true", ["overlap", "True", "algo ppo of pytorch", "off-policy"]),
+    ("train --engine fused --algo sac --set overlap=true", ["overlap", "True", "engine fused", "false"]),
     ("train --n-envs 2000", ["n_envs", "2000", "less than or equal to 1024", "engine: fused"]),
     ("parity --task poke", ["task", "'poke'", "stage poke", "engine fused"]),
     ("parity --robot pnda", ["robot", "'pnda'", "did you mean 'panda'"]),

@@ -73,5 +73,6 @@ def test_cores_of_a_training() -> None:
     assert cores_of({}) == 1
     assert cores_of({"n_envs": 4}) == 1
     assert cores_of({"n_envs": 2, "subprocesses": True}) == 2
+    assert cores_of({"n_envs": 8, "subprocesses": 1, "overlap": True}) == 2
     assert cores_of({"n_envs": 4, "workers": 2, "subprocesses": "auto"}) == 2
     assert cores_of({"n_envs": 512, "engine": "fused", "subprocesses": "auto"}) == 1

@@ -30,6 +30,8 @@ def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Varia
         derived["task_params"] = task_params
     if asked.randomize:
         derived["randomize"] = {name: list(given) for name, given in ranges(asked.randomize).items()}
+    if chosen.overlap and chosen.subprocesses is False and "subprocesses" not in asked.model_fields_set:
+        derived["subprocesses"] = "auto"
     algo_params: dict[str, Any] = {}
     two_episodes = _two_episodes(chosen, variants)
     if her:

@@ -41,7 +41,7 @@ from mygym.runs.planning.strategies import (
     join_params,
     without_aliases,
 )
-from mygym.runs.planning.training_worker_checks import check_workers
+from mygym.runs.planning.training_worker_checks import check_overlap, check_workers
 from mygym.runs.planning.variants import make_variants
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import find_component
@@ -141,6 +141,7 @@ def resolve_with_strategies(
         refuse_defaults(resolved)
     check_engine(resolved.config, variants)
     check_workers(resolved.config, schema.cls)
+    check_overlap(resolved.config, schema.cls)
     check_images(resolved.config, entry, schema)
     check_critic(resolved.config, entry, schema)
     return resolved, strategies.of(resolved.config)

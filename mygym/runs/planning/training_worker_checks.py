@@ -1,4 +1,4 @@
-"""Refusals of runs that several processes (`workers`) cannot train."""
+"""Refusals of runs that several processes cannot train: `workers` and `overlap`."""
 
 from __future__ import annotations
 
@@ -46,3 +46,25 @@ def check_workers(config: RunConfig, cls: type[Any]) -> None:
     for key, value in (("n_envs", config.n_envs), ("algo_params.batch_size", batch)):
         if isinstance(value, int) and value % config.workers:
             raise ConfigError(bad_value(key, value, f"a multiple of workers, {config.workers}"))
+
+
+def check_overlap(config: RunConfig, cls: type[Any]) -> None:
+    """Refuse `overlap` of a config whose gradient steps cannot be taken during the steps of the environments.
+
+    Args:
+        config: The complete config.
+        cls: Class of the algorithm.
+
+    Raises:
+        ConfigError: The message names the key and the allowed values.
+    """
+    if not config.overlap:
+        return
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+    if not issubclass(cls, OffPolicyAlgorithm):
+        why = f"is not available with algo {config.algo} of {config.framework}"
+        raise ConfigError(bad_value("overlap", True, "false, or an off-policy algorithm such as sac", why))
+    if config.engine == "fused":
+        why = "is not available with engine fused, which is one process"
+        raise ConfigError(bad_value("overlap", True, ["false"], why))

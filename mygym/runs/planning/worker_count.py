@@ -55,6 +55,9 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     config = plan.config
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     processes = min(cores, config.n_envs)
+    if config.overlap:
+        count = min(cores - 1, config.n_envs)
+        return count, "the gradient steps have another core" if count else "a single core, so nothing overlaps"
     if config.engine == "fused" or config.workers > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
     envs = min(SAMPLE, config.n_envs // processes)

@@ -32,8 +32,7 @@ def answer_requests(pipe: Connection, names: Sequence[str], excluded: frozenset[
         while True:
             request, command, data = pipe.recv()
             try:
-                answer = share.answer(command, data)
-                message = pickle.dumps((request, False, answer), pickle.HIGHEST_PROTOCOL)
+                message = pickle.dumps((request, False, share.answer(command, data)), pickle.HIGHEST_PROTOCOL)
             except Exception as error:  # noqa: BLE001  (the main process raises it)
                 message = pickle.dumps((request, True, picklable_error(error, names[share.current])))
             pipe.send_bytes(message)
@@ -58,7 +57,7 @@ class _Share:
         if command == "make":
             return self.make(data)
         rows, values = data
-        return [_ANSWERS[command](self.envs[self.current], values) for self.current in rows]
+        return [answer(self.envs[self.current], command, values) for self.current in rows]
 
     def make(self, makers: Sequence[Callable[[], Any]]) -> Any:
         """Build the environments; return the spaces of the first."""
@@ -104,6 +103,11 @@ class _Share:
             keys = self.envs[0].observation_space.spaces
             return {key: np.stack([observation[key] for observation in observations]) for key in keys}
         return np.stack(observations)
+
+
+def answer(env: Any, command: str, data: Any) -> Any:
+    """Return an environment's answer to a request, e.g. to `env_method`."""
+    return _ANSWERS[command](env, data)
 
 
 def _is_wrapped(env: Any, name: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.vec_envs.worker_main import full_name
+from mygym.runs.vec_envs.worker_main import answer, full_name
 from mygym.runs.vec_envs.worker_process import UNGUARDED, WorkerProcess, end_workers, signals_blocked
 
 PATIENCE_AT_START = 600.0
@@ -26,7 +26,10 @@ DEATHS = 3
 
 
 def worker_vec_env(
-    makers: Sequence[Callable[[], Any]], processes: int | None = None, patience: float = PATIENCE_AT_START
+    makers: Sequence[Callable[[], Any]],
+    processes: int | None = None,
+    patience: float = PATIENCE_AT_START,
+    reward_maker: Callable[[], Any] | None = None,
 ) -> Any:
     """Return an SB3 `VecEnv` in worker processes, with the results of `DummyVecEnv` to the bit.
 
@@ -43,6 +46,8 @@ def worker_vec_env(
         makers: Functions that build the environments in the workers; they must be picklable.
         processes: Number of workers, among which the environments are split evenly; None: one per environment.
         patience: Time limit for the construction of the environments, s.
+        reward_maker: Builds an environment in this process that answers `compute_reward` in place of the first, so that
+            hindsight replay does not wait for a worker, which may be busy with a step. None: the first answers.
 
     Raises:
         ConfigError: The main script starts the workers without `if __name__ == "__main__":`.
@@ -67,6 +72,7 @@ def worker_vec_env(
             self._first_seeds: list[int | None] = [None for _ in makers]
             self._settings: dict[tuple[int, str, str], Any] = {}
             """Index of the environment, command and name → request that a new worker repeats."""
+            self._reward_env: Any = None
             super().__init__(len(makers), *spaces[0])
 
         @property
@@ -112,6 +118,13 @@ def worker_vec_env(
         # Calls of single environments -----------------------------------------------------------------------------
 
         def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+            if method_name == "compute_reward" and reward_maker is not None and list(self._get_indices(indices)) == [0]:
+                if self._reward_env is None:
+                    self._reward_env = reward_maker()
+                    for (index, command, _), data in self._settings.items():
+                        if index == 0:
+                            answer(self._reward_env, command, data)
+                return [answer(self._reward_env, "env_method", (method_name, args, kwargs))]
             return self._call(indices, "env_method", (method_name, args, kwargs))
 
         def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
@@ -132,6 +145,8 @@ def worker_vec_env(
 
         def close(self) -> None:
             self._end()
+            if self._reward_env is not None:
+                self._reward_env.close()
 
         def _call(self, indices: Any, command: str, data: Any) -> list[Any]:
             """Return the answers of the environments, in the order of `indices`."""
@@ -147,6 +162,8 @@ def worker_vec_env(
                 answers.update(zip(rows, self._answer(worker), strict=True))
             if command == "set_attr" or (command == "env_method" and data[0].startswith("set_")):
                 self._settings |= {(index, command, data[0]): data for index in chosen}
+                if 0 in chosen and self._reward_env is not None:
+                    answer(self._reward_env, command, data)
             return [answers[index] for index in chosen]
 
         # Replacement of dead workers ------------------------------------------------------------------------------
@@ -158,7 +175,7 @@ def worker_vec_env(
                 if stepped and worker in self._reset_results:
                     return self._truncated(worker)
                 try:
-                    answer = worker.recv()
+                    received = worker.recv()
                 except EOFError:
                     request = worker.request
                     self._replace(worker)
@@ -168,7 +185,7 @@ def worker_vec_env(
                         worker.send(*request)
                     continue
                 worker.deaths = 0 if stepped else worker.deaths
-                return answer
+                return received
 
         def _replace(self, worker: WorkerProcess) -> None:
             """Start a dead worker again, and begin new episodes in it.

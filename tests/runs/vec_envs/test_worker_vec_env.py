@@ -27,7 +27,7 @@ from mygym.runs import env_factory
 from mygym.runs.planning.resolve_config import from_python
 from mygym.runs.vec_envs import worker_process, worker_vec_env
 from tests.components import slow_except
-from tests.runs.vec_envs.worker_envs import Fatal, OddError, Watched, fail, small_env, watched_env
+from tests.runs.vec_envs.worker_envs import Fatal, OddError, Watched, fail, scaled_env, small_env, watched_env
 
 ROOT = Path(__file__).parents[3]
 STILL = np.zeros((2, 3), dtype=np.float32)
@@ -161,6 +161,25 @@ def test_unread_answer_is_not_confused_with_the_next(shared: Any) -> None:
     assert shared.env_method("goal_distance") == pytest.approx(shared.env_method("goal_distance"))
     shared.step_async(STILL)
     assert shared.get_attr("elapsed_steps") == [2, 2]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_rewards_of_hindsight_while_the_workers_step(before: bool) -> None:
+    env = worker_vec_env.worker_vec_env([scaled_env, scaled_env], reward_maker=scaled_env)
+    goals = np.zeros((5, 3)), np.ones((5, 3)), [{}] * 5
+    if before:
+        env.set_attr("scale", 3.0)
+    env.reset()
+    env.step_async(STILL)
+    factor = 3.0 if before else 1.0
+    (rewards,) = env.env_method("compute_reward", *goals, indices=[0])
+    assert rewards.tolist() == [-factor] * 5
+    env.step_wait()
+    env.set_attr("scale", 2.0)
+    assert env.env_method("compute_reward", *goals, indices=[0])[0].tolist() == [-2.0] * 5
+    assert [rewards.tolist() for rewards in env.env_method("compute_reward", *goals)] == [[-2.0] * 5] * 2
+    assert env.get_attr("elapsed_steps") == [1, 1]
+    env.close()
 
 
 # Errors of an environment -------------------------------------------------------------------------------------------

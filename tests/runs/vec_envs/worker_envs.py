@@ -45,3 +45,16 @@ def watched_env() -> Watched:
 
 def fail(error: Exception) -> RobotEnv:
     raise error
+
+
+class Scaled(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Multiplies the rewards of hindsight by an attribute."""
+
+    scale = 1.0
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        return self.scale * self.env.get_wrapper_attr("compute_reward")(achieved, desired, info)
+
+
+def scaled_env() -> Scaled:
+    return Scaled(small_env())

@@ -1,0 +1,89 @@
+"""`overlap`: gradient steps while worker processes step the environments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+import mygym
+from benchmarks.kills import differences
+from mygym.config import load_file
+from mygym.errors import ConfigError
+from mygym.registry import algorithm
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
+from mygym.runs.planning import worker_count
+from mygym.runs.planning.plan import make_plan, plan_from_python
+from mygym.runs.result import Result
+from tests.components import COMBOS_QUICKLY, small
+
+WAIT = ["step_async", "train", "step_wait"]
+
+
+def settings(algo: str = "sac", framework: str = "pytorch", **more: Any) -> dict[str, Any]:
+    params = {**small(algo, framework), "learning_starts": 51, "train_freq": 1}
+    return {"algo": algo, "framework": framework, "algo_params": params, "n_envs": 2, "overlap": True, **more}
+
+
+def recorded(call: Callable[..., Any], name: str, events: list[str]) -> Callable[..., Any]:
+    """Return a function that adds its name to the events when it is called."""
+
+    def record_and_call(*args: Any, **kwargs: Any) -> Any:
+        events.append(name)
+        return call(*args, **kwargs)
+
+    return record_and_call
+
+
+@pytest.mark.parametrize(("algo", "framework"), COMBOS_QUICKLY)
+def test_each_off_policy_algorithm_trains_before_it_waits_for_a_step(
+    algo: str, framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cls = algorithm(algo, framework).combo()[0]
+    if not issubclass(cls, OffPolicyAlgorithm):
+        with pytest.raises(ConfigError, match=f"overlap: True is not available with algo {algo} of {framework}"):
+            make_plan({"algo": algo, "framework": framework, "overlap": True})
+        return
+    plan = plan_from_python(settings(algo, framework, subprocesses=False))
+    env = make_vec_env(plan)
+    events: list[str] = []
+    for owner, name in ((env, "step_async"), (env, "step_wait"), (cls, "train")):
+        monkeypatch.setattr(owner, name, recorded(getattr(owner, name), name, events))
+    model = build_model(plan, env).learn(100)
+    env.close()
+    warm_up = events.index("train") - 1
+    assert warm_up == 2 * 26  # until learning_starts
+    assert events[warm_up:] == WAIT * (50 - 26)
+    assert model.postponed is not None  # of the last rollout
+
+
+@pytest.fixture(scope="module")
+def reach(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """The default task, learned with environments in a worker process."""
+    return mygym.train({"overlap": True, "logdir": str(tmp_path_factory.mktemp("reach")), "video": {"episodes": 0}})
+
+
+def test_it_learns(reach: Result) -> None:
+    assert reach.success_rate is not None
+    assert reach.success_rate >= 0.95
+
+
+def test_the_same_result_without_worker_processes(reach: Result, tmp_path: Path) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    assert load_file(reach.path / "config.yaml")["subprocesses"] == min(4, cores - 1)
+    again = {"overlap": True, "subprocesses": False, "logdir": str(tmp_path), "video": {"episodes": 0}}
+    assert differences(mygym.train(again).path, reach.path) == []
+
+
+def test_the_learner_has_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, processes in ((1, 0), (2, 1), (8, 2)):
+        monkeypatch.setattr(worker_count.os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        notes: list[str] = []
+        plan = worker_count.with_worker_count(plan_from_python(settings()), notes.append)
+        assert plan.config.subprocesses == processes
+        assert notes[0].startswith(f"subprocesses: {processes}: ")
