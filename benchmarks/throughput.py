@@ -45,7 +45,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], int, int]] = {
 """Flags of `train.py` → config, env steps of the first call of `learn`, and of each further call."""
 
 OVERLAP = "1, overlap"
-"""Name of a worker process for the environments, and gradient steps during their steps."""
+"""In place of a number of worker processes: a worker process, and gradient steps while it steps the environments."""
 
 PHASES = ("environment", "actions", "replay", "gradient steps", "rest")
 
@@ -62,6 +62,8 @@ class Measurement:
     """s."""
     phases: dict[str, float]
     """CPU time of this process by phase, s."""
+    overlapped: float
+    """CPU time of this process while workers step the environments (gradient steps, with the replay in them), s."""
 
 
 class Training:
@@ -92,7 +94,7 @@ class Training:
 
     def learn(self, steps: int) -> Measurement:
         """Train for some env steps."""
-        self.seconds = dict.fromkeys(PHASES, 0.0)
+        self.seconds, self.overlapped = dict.fromkeys(PHASES, 0.0), 0.0
         before, workers = self.model.num_timesteps, self._cpu_of_workers()
         wall, cpu = time.perf_counter(), time.process_time()
         self.model.learn(steps, reset_num_timesteps=False)
@@ -100,7 +102,8 @@ class Training:
         self.seconds["rest"] = cpu - sum(self.seconds.values())
         done = self.model.num_timesteps - before
         phases = {phase: seconds / done for phase, seconds in self.seconds.items()}
-        return Measurement(wall / done, cpu / done, (self._cpu_of_workers() - workers) / done, phases)
+        worker_cpu = (self._cpu_of_workers() - workers) / done
+        return Measurement(wall / done, cpu / done, worker_cpu, phases, self.overlapped / done)
 
     def _measure(self, owner: Any, name: str, phase: str) -> None:
         """Replace a method by one that adds its CPU time, without the phases inside it, to `phase`."""
@@ -113,6 +116,7 @@ class Training:
                 return usual(*args, **kwargs)
             finally:
                 duration = time.process_time() - begin
+                self.overlapped += duration * (name == "train_now")
                 self.seconds[phase] += duration - self._inside.pop()
                 if self._inside:
                     self._inside[-1] += duration
@@ -155,8 +159,9 @@ def main() -> None:
         alone_cpu = statistics.median(each.cpu for each in rows[name, 0])
         free = "1"
         if workers:
-            waiting = max(cpu, worker_cpu) if workers == OVERLAP else cpu + worker_cpu / int(workers)
-            free = f"{alone_cpu / waiting:.2f}"
+            overlapped = statistics.median(each.overlapped for each in row)
+            of_workers = worker_cpu if workers == OVERLAP else worker_cpu / int(workers)
+            free = f"{alone_cpu / (cpu - overlapped + max(overlapped, of_workers)):.2f}"
         print(f"| `{name}` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * worker_cpu:.3f} | {free} |")
     print("\nCPU time of the training process by phase:\n")
     print(f"| flags | worker processes | {' | '.join(PHASES)} |")

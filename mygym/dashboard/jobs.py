@@ -164,14 +164,19 @@ class Jobs:
 
 
 def cores_of(config: Mapping[str, Any]) -> int:
-    """Return the cores that a training keeps busy: threads, training workers, or processes of environments."""
-    workers, processes = config.get("workers", 1), config.get("subprocesses", False)
+    """Return the cores that a training keeps busy: threads, training workers, or processes of environments.
+
+    With `overlap`, threads and processes are busy at the same time.
+    """
+    workers, overlap = config.get("workers", 1), bool(config.get("overlap"))
+    processes = config.get("subprocesses", cores() if overlap else False)
     if processes == "auto" and (workers != 1 or config.get("engine") == "fused"):
         processes = 0
     count = config.get("n_envs", 1) if processes is True or processes == "auto" else int(processes or 0)
-    count += bool(config.get("overlap"))  # the gradient steps
     threads = config.get("threads", 1)
     numbers = (count, threads * workers if isinstance(threads, int) and isinstance(workers, int) else 1)
+    if overlap:
+        return min(cores(), sum(number for number in numbers if isinstance(number, int)))
     return min(cores(), max(1, *(number for number in numbers if isinstance(number, int))))
 
 

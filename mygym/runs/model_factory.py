@@ -160,5 +160,5 @@ def for_acting(config: RunConfig) -> RunConfig:
     elif "n_steps" in params:
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
     device = devices.or_cpu(config.framework, config.device, config.threads)
-    changes = {"n_envs": 1, "workers": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
-    return config.model_copy(update=changes)
+    alone = {"n_envs": 1, "workers": 1, "subprocesses": False, "overlap": False}
+    return config.model_copy(update={**alone, "her": False, "algo_params": params, "device": device})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
@@ -9,48 +10,53 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 
 def overlapping(cls: type[OffPolicyAlgorithm]) -> type[OffPolicyAlgorithm]:
-    """Return a subclass that takes the gradient steps after a rollout during the first step of the next rollout.
+    """Return a subclass that takes the gradient steps that follow a rollout during the step of the next rollout.
 
     The actions of that step come from the policy before the gradient steps, which do not use its transitions.
     Nothing depends on the speed of the processes, so the same seed gives the same result.
 
     Args:
-        cls: Class of the algorithm.
+        cls: Class of the algorithm; its rollouts are single steps (`train_freq` 1).
     """
     return type(cls.__name__, (_Overlapping, cls), {"__doc__": cls.__doc__, "__module__": cls.__module__})
 
 
 class _Overlapping(OffPolicyAlgorithm):
-    postponed: dict[str, int] | None
-    """Arguments of the call of `train` that the next step of the environments makes; part of checkpoints."""
+    postponed: list[Any]
+    """Arguments of the calls of `train` that the next step of the environments makes: lists `[args, kwargs]`."""
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        self.postponed = None
-        if self.env is not None:
-            self.env = _TrainingWhileStepping(self.env, self)
+        self.postponed = []
+        self._training_env: VecEnvWrapper | None = None
 
-    def train(self, gradient_steps: int, batch_size: int) -> None:
+    def train(self, *args: Any, **kwargs: Any) -> None:
         """Postpone the gradient steps to the next step of the environments."""
-        self.postponed = {"gradient_steps": gradient_steps, "batch_size": batch_size}
+        self.postponed.append([list(args), kwargs])
 
     def train_now(self) -> None:
-        """Take the gradient steps that were postponed, if any."""
-        if self.postponed is not None:
-            arguments, self.postponed = self.postponed, None
-            super().train(**arguments)
+        """Take the gradient steps that were postponed."""
+        calls, self.postponed = self.postponed, []
+        for args, kwargs in calls:
+            super().train(*args, **kwargs)
             self.policy.set_training_mode(False)  # as in the rest of the rollout
 
-    def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "postponed"]  # saved models are those of the class itself
+    def collect_rollouts(self, env: VecEnv, *args: Any, **kwargs: Any) -> Any:
+        """Collect a rollout; train after the actions are sent, before the results of the step are awaited."""
+        if self._training_env is None or self._training_env.venv is not env:
+            self._training_env = _TrainingWhileStepping(env, self.train_now)
+        return super().collect_rollouts(self._training_env, *args, **kwargs)
+
+    def _excluded_save_params(self) -> list[str]:  # saved models are those of the class itself
+        return [*super()._excluded_save_params(), "postponed", "_training_env"]
 
 
 class _TrainingWhileStepping(VecEnvWrapper):
-    """Trains an algorithm after the actions are sent, before the results of the step are awaited."""
+    """Calls a function between sending the actions and waiting for the results of a step."""
 
-    def __init__(self, env: VecEnv, algorithm: _Overlapping) -> None:
+    def __init__(self, env: VecEnv, train: Callable[[], None]) -> None:
         super().__init__(env)
-        self.algorithm = algorithm
+        self.train = train
 
     def reset(self) -> Any:
         """Reset the environments."""
@@ -58,5 +64,5 @@ class _TrainingWhileStepping(VecEnvWrapper):
 
     def step_wait(self) -> Any:
         """Train, then return the results of the step."""
-        self.algorithm.train_now()
+        self.train()
         return self.venv.step_wait()

@@ -73,6 +73,7 @@ class RunState:
         tree = {
             "config": self.config,
             "algorithm": model_state(model),
+            "postponed": getattr(model, "postponed", []),
             "env": env_state(self.env),
             "callbacks": {name: callback.state_dict() for name, callback in self.callbacks.items()},
             "logger": logger_state(model.logger),
@@ -87,6 +88,8 @@ class RunState:
         state = checkpoint.state
         load_model_state(self.model, state["algorithm"])
         set_changed(self.model, state.get("changed", {}))
+        if self.config["overlap"]:
+            self.model.postponed = state["postponed"]
         if self.model.num_timesteps != checkpoint.steps:
             raise ValueError(f"num_timesteps is {self.model.num_timesteps}, not {checkpoint.steps}")
         if checkpoint.replay is not None:

@@ -16,7 +16,8 @@ class SectionTimesCallback(BaseCallback):
 
     `time/environment_ms` is the simulation, `time/rollout_ms` the rest of a rollout (policy, buffers, callbacks),
     `time/update_ms` the gradient steps (and checkpoints), `time/evaluation_ms` the evaluations; each the mean since the
-    last log. A `Runner` updates its policy within the rollout. On a GPU, the fused engine is part of `time/rollout_ms`.
+    last log. A `Runner`, and a run with `overlap`, update the policy within the rollout. On a GPU, the fused engine is
+    part of `time/rollout_ms`.
     """
 
     def __init__(self) -> None:

@@ -120,6 +120,10 @@ MISTAKES = [
     ("demos reach --workers 2 --out d", ["--workers"]),
     ("train --algo ppo --workers 2 --set subprocesses=2", ["subprocesses", "2", "several workers", "false"]),
     ("train --algo ppo --set overlap=true", ["overlap", "True", "algo ppo of pytorch", "off-policy"]),
+    (
+        "train --algo sac --framework jax --set overlap=true",
+        ["algo_params.train_freq", "4", "overlap", "1 (and fewer gradient_steps)"],
+    ),
     ("train --engine fused --algo sac --set overlap=true", ["overlap", "True", "engine fused", "false"]),
     ("train --n-envs 2000", ["n_envs", "2000", "less than or equal to 1024", "engine: fused"]),
     ("parity --task poke", ["task", "'poke'", "stage poke", "engine fused"]),

@@ -34,6 +34,7 @@ EXCLUDED = frozenset(
         "env",
         "policy",
         "policy_kwargs",  # part of the config
+        "postponed",  # mygym.runs.run_state
         "replay_buffer",  # mygym.runs.checkpoints.replay_log
         "rollout_buffer",  # empty whenever a state is taken
         "start_time",  # the run's clock continues
@@ -44,6 +45,7 @@ EXCLUDED = frozenset(
         "_logger",
         "_runner_curves",  # derived from the evaluations
         "_total_timesteps",  # belongs to the current call of `learn`
+        "_training_env",  # wraps `env`
         "_vec_normalize_env",
     }
 )

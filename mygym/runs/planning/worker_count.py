@@ -1,4 +1,4 @@
-"""Choice of the number of worker processes (`subprocesses: auto`) by a short measurement of environment steps."""
+"""Choice of the number of worker processes (`subprocesses: auto`): by a measurement, or the free cores (`overlap`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_worker_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
 
     Args:
         plan: The plan.
-        notify: Called with the number and its reason after a measurement.
+        notify: Called with the number and its reason.
     """
     config = plan.config
     if config.subprocesses != "auto":
@@ -54,10 +54,13 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     """Return the number of worker processes and the reason, empty where no measurement is worth its time."""
     config = plan.config
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    processes = min(cores, config.n_envs)
     if config.overlap:
-        count = min(cores - 1, config.n_envs)
-        return count, "the gradient steps have another core" if count else "a single core, so nothing overlaps"
+        count = min(max(cores - config.threads, 0), config.n_envs)
+        return (
+            count,
+            f"{config.threads} of {cores} cores for the gradient steps" if count else "overlap needs two cores",
+        )
+    processes = min(cores, config.n_envs)
     if config.engine == "fused" or config.workers > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
     envs = min(SAMPLE, config.n_envs // processes)

@@ -73,6 +73,10 @@ def worker_vec_env(
             self._settings: dict[tuple[int, str, str], Any] = {}
             """Index of the environment, command and name → request that a new worker repeats."""
             self._reward_env: Any = None
+            self._stepping = False
+            """Whether the workers have a step whose results have not been received."""
+            self._results: list[Any] = []
+            """Results of a step, by worker, until `step_wait` returns them."""
             super().__init__(len(makers), *spaces[0])
 
         @property
@@ -88,10 +92,11 @@ def worker_vec_env(
                     worker.request = request
                 else:
                     worker.send(*request)
+            self._stepping = True
 
         def step_wait(self) -> Any:
-            answers = [self._answer(worker) for worker in self.workers]
-            observations, rewards, dones, infos, reset_infos = zip(*answers, strict=True)
+            self._receive_step()
+            observations, rewards, dones, infos, reset_infos = zip(*self._results, strict=True)
             for worker, new in zip(self.workers, reset_infos, strict=True):
                 for index, info in new.items():
                     self.reset_infos[worker.rows.start + index] = info
@@ -99,7 +104,14 @@ def worker_vec_env(
             self._last_infos = [info for batch in infos for info in batch]
             return self._observations, np.concatenate(rewards), np.concatenate(dones), list(self._last_infos)
 
+        def _receive_step(self) -> None:
+            """Receive the results of a step before another request: the workers answer one after the other."""
+            if self._stepping:
+                self._stepping = False
+                self._results = [self._answer(worker) for worker in self.workers]
+
         def reset(self) -> Any:
+            self._stepping = False
             self._reset_results.clear()
             for index, seed in enumerate(self._seeds):
                 self._first_seeds[index] = self._first_seeds[index] if seed is None else seed
@@ -120,10 +132,11 @@ def worker_vec_env(
         def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
             if method_name == "compute_reward" and reward_maker is not None and list(self._get_indices(indices)) == [0]:
                 if self._reward_env is None:
-                    self._reward_env = reward_maker()
+                    env = reward_maker()
                     for (index, command, _), data in self._settings.items():
                         if index == 0:
-                            answer(self._reward_env, command, data)
+                            answer(env, command, data)
+                    self._reward_env = env
                 return [answer(self._reward_env, "env_method", (method_name, args, kwargs))]
             return self._call(indices, "env_method", (method_name, args, kwargs))
 
@@ -150,6 +163,7 @@ def worker_vec_env(
 
         def _call(self, indices: Any, command: str, data: Any) -> list[Any]:
             """Return the answers of the environments, in the order of `indices`."""
+            self._receive_step()
             chosen = list(self._get_indices(indices))
             asked: list[tuple[WorkerProcess, list[int]]] = []
             for worker in self.workers:

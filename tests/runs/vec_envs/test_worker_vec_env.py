@@ -182,6 +182,17 @@ def test_rewards_of_hindsight_while_the_workers_step(before: bool) -> None:
     env.close()
 
 
+def test_a_call_between_sending_and_receiving_a_step_keeps_its_results(shared: Any) -> None:
+    shared.seed(1)
+    shared.reset()
+    expected = shared.step(STILL)
+    shared.seed(1)
+    shared.reset()
+    shared.step_async(STILL)
+    assert shared.get_attr("elapsed_steps") == [1, 1]
+    assert_equal(shared.step_wait(), expected)
+
+
 # Errors of an environment -------------------------------------------------------------------------------------------
 
 
