@@ -31,7 +31,10 @@ LONG = (
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "reach": ("The end effector to a point in space", ["--task reach", "--algo ppo --task reach"]),
-    "push": ("A cube to a point on the table", ["--task push", "--config configs/push_ppo.yaml"]),
+    "push": (
+        "A cube to a point on the table",
+        ["--task push", "--task push --workers 2", "--config configs/push_ppo.yaml"],
+    ),
     "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place", "--task pick_and_place --workers 2"]),
     "hindsight": (
         "Sparse reward with hindsight replay",
@@ -45,6 +48,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         "Articulated parts: button, switch, valve, door, drawer",
         [
             *(f"--task {task}" for task in ("press", "switch", "turn", "open_door", "open_drawer")),
+            "--task open_drawer --set overlap=true",
             "--algo ppo --task open_drawer",
             *(f"--algo sac --task {task}" for task in ("press", "switch", "turn", "open_door")),
         ],
