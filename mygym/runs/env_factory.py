@@ -180,7 +180,7 @@ def make_vec_env(
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
     makers = env_makers(plan, count)
-    reward_maker = makers[0] if config.overlap else None
+    reward_maker = makers[0] if config.overlap else None  # without a window
     if gui:
         _check_window(plan)
         makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)

@@ -69,7 +69,7 @@ def check_overlap(config: RunConfig, cls: type[Any]) -> None:
         why = "is not available with engine fused, which is one process"
         raise ConfigError(bad_value("overlap", True, ["false"], why))
     freq = config.algo_params.get("train_freq", 1)
-    if freq != 1 and tuple(freq if isinstance(freq, list | tuple) else ()) != (1, "step"):
+    if freq not in (1, [1, "step"], (1, "step")):
         why = "is not available with overlap, which trains during the single step of a rollout"
         raise ConfigError(
             bad_value("algo_params.train_freq", freq, "1 (and fewer gradient_steps), or overlap false", why)

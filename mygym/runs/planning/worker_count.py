@@ -56,10 +56,7 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if config.overlap:
         count = min(max(cores - config.threads, 0), config.n_envs)
-        return (
-            count,
-            f"{config.threads} of {cores} cores for the gradient steps" if count else "overlap needs two cores",
-        )
+        return count, f"{config.threads} of {cores} cores for the gradient steps"
     processes = min(cores, config.n_envs)
     if config.engine == "fused" or config.workers > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""

@@ -73,6 +73,7 @@ def worker_vec_env(
             self._settings: dict[tuple[int, str, str], Any] = {}
             """Index of the environment, command and name → request that a new worker repeats."""
             self._reward_env: Any = None
+            """Environment of `reward_maker`, built for the first reward, with the settings of the first environment."""
             self._stepping = False
             """Whether the workers have a step whose results have not been received."""
             self._results: list[Any] = []
@@ -132,11 +133,7 @@ def worker_vec_env(
         def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
             if method_name == "compute_reward" and reward_maker is not None and list(self._get_indices(indices)) == [0]:
                 if self._reward_env is None:
-                    env = reward_maker()
-                    for (index, command, _), data in self._settings.items():
-                        if index == 0:
-                            answer(env, command, data)
-                    self._reward_env = env
+                    self._reward_env = self._made_like_the_first(reward_maker)
                 return [answer(self._reward_env, "env_method", (method_name, args, kwargs))]
             return self._call(indices, "env_method", (method_name, args, kwargs))
 
@@ -160,6 +157,14 @@ def worker_vec_env(
             self._end()
             if self._reward_env is not None:
                 self._reward_env.close()
+
+        def _made_like_the_first(self, maker: Callable[[], Any]) -> Any:
+            """Return a new environment with the settings of the first environment."""
+            env = maker()
+            for (index, command, _), data in self._settings.items():
+                if index == 0:
+                    answer(env, command, data)
+            return env
 
         def _call(self, indices: Any, command: str, data: Any) -> list[Any]:
             """Return the answers of the environments, in the order of `indices`."""
