@@ -4,6 +4,7 @@
     python benchmarks/fused.py --trainers
     python benchmarks/fused.py --gpu
     python benchmarks/fused.py --gpu --trainers
+    python benchmarks/fused.py --gpu --trainers --algo sac
 
 Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
 and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
@@ -13,7 +14,8 @@ of the engine: rollouts and updates, without evaluations, and without the first 
 Each trainer has a separate process; they train in turns.
 
 `--gpu` adds the engine on a GPU with several numbers of environments; with `--trainers`, it measures `ppo` on a GPU in
-place of the other trainers.
+place of the other trainers. With `--algo`, it measures an algorithm with a replay buffer: eight
+gradient steps on minibatches of 4,096 transitions after each step of all environments.
 """
 
 from __future__ import annotations
@@ -80,6 +82,24 @@ GPU_TRAINERS: dict[str, dict[str, Any]] = {
 }
 """Like `TRAINERS`, on a GPU: large minibatches, which take as long as small minibatches."""
 
+REPLAY_ALGORITHMS = ("sac", "td3", "dqn")
+"""Algorithms with a replay buffer that are measured."""
+
+
+def replay_trainers(algo: str) -> dict[str, dict[str, Any]]:
+    """Return trainers of an algorithm with a replay buffer, like `GPU_TRAINERS`."""
+    params = {"batch_size": 4096, "gradient_steps": 8, "train_freq": 1, "learning_starts": 1}
+    config: dict[str, Any] = {"algo": algo, "her": False, "algo_params": params}
+    if algo == "dqn":
+        config["actions"] = {"discrete": 3, "combined": True}
+    return {
+        "Stable-Baselines3": {**config, **SB3},
+        "Stable-Baselines3, GPU": {**config, **SB3, "device": "cuda"},
+        f"`{algo}`, pytorch, GPU": {**config, "device": "cuda"},
+        f"`{algo}`, pytorch, GPU, 16,384 environments": {**config, "device": "cuda", "n_envs": 16384},
+    }
+
+
 TRAINED_ENVS = 2048
 """Default number of environments with which the trainers are measured."""
 
@@ -97,12 +117,15 @@ def main() -> None:
     parser.add_argument(
         "--gpu", action="store_true", help="measure the engine on a GPU as well; trainers on a GPU instead"
     )
+    parser.add_argument("--algo", choices=REPLAY_ALGORITHMS, help="algorithm with a replay buffer to measure on a GPU")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
     if options.trainers:
         print("| task | trainer | env steps/s | ratio |\n|---|---|---|---|")
         for task in options.tasks:
             trainers = GPU_TRAINERS if options.gpu else TRAINERS
+            if options.algo:
+                trainers = replay_trainers(options.algo)
             print_ratios(task, measure_trainers(task, options.envs or TRAINED_ENVS, options.rollouts, trainers))
         return
     print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
@@ -128,7 +151,15 @@ def measure_trainers(
     pipes, processes = {}, []
     for name, choice in trainers.items():
         pipes[name], other = context.Pipe()
-        config = {"task": task, "engine": "fused", "n_envs": envs, "steps": 10**9, "algo": "ppo", **choice}
+        config = {
+            "task": task,
+            "engine": "fused",
+            "n_envs": envs,
+            "steps": 10**9,
+            "algo": "ppo",
+            "reward": TASKS[task],
+            **choice,
+        }
         processes.append(context.Process(target=train_on_request, args=(config, rollouts, other)))
         processes[-1].start()
         other.close()  # so that a dead process ends its pipe
@@ -155,7 +186,9 @@ def train_on_request(config: dict[str, Any], rollouts: int, pipe: Connection) ->
     of_sb3 = config.pop("of_sb3", False)
     plan, clock = make_plan(config), RolloutClock()
     cls, args, kwargs = plan.algorithm.combo()
-    combo = (stable_baselines3.PPO if of_sb3 else cls, args, kwargs)
+    if of_sb3:
+        cls = stable_baselines3.PPO if plan.config.algo == "ppo" else in_numpy(cls)
+    combo = (cls, args, kwargs)
     with ExitStack() as stack:
         workers = stack.enter_context(training_workers(plan))
         callbacks: list[BaseCallback] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
@@ -164,6 +197,11 @@ def train_on_request(config: dict[str, Any], rollouts: int, pipe: Connection) ->
         while pipe.recv():
             model.learn(model.n_steps * plan.config.n_envs * rollouts, callback=callbacks)
             pipe.send(model.n_steps * plan.config.n_envs / float(np.mean(np.diff(clock.times)[2:])))
+
+
+def in_numpy(cls: type) -> type:
+    """Return an algorithm with a replay buffer whose buffer, steps and gradient steps are those of SB3."""
+    return type(cls.__name__, (cls,), {"_engine_is_on_device": lambda _: False})
 
 
 class RolloutClock(BaseCallback):

@@ -4,9 +4,7 @@ defaults            class, defaults and help of each algorithm
 networks            activations, optimisers and feature extractors
 stable_baselines    algorithms of Stable-Baselines3
 bootstrapping       values of truncated episodes, computed together
-device_rollouts     rollout buffers in tensors on the device of the networks
-device_collection   rollouts of PPO on a GPU
-device_update       updates of PPO on a GPU
+device              rooms of the algorithms that stay on a GPU: steps, buffers, updates
 contrib             algorithms of sb3-contrib
 sbx                 algorithms of SBX, in JAX
 sbx_ppo             PPO of SBX with fewer calls

@@ -22,6 +22,13 @@ Samples = ReplayBufferSamples | DictReplayBufferSamples
 """Minibatch of a replay buffer."""
 
 
+def double_q_values(online: nn.Module, target: nn.Module, observations: Any) -> torch.Tensor:
+    """Return the values `(n, 1)` that `target` has for the actions that `online` selects."""
+    selected = online(observations).argmax(dim=1, keepdim=True)
+    values: torch.Tensor = target(observations).gather(1, selected)
+    return values
+
+
 @torch.no_grad()
 def double_q_targets(online: nn.Module, target: nn.Module, batch: Samples, gamma: float) -> torch.Tensor:
     """Return the targets of double Q-learning (van Hasselt et al., 2016, equation 4), `(n, 1)`.
@@ -34,8 +41,7 @@ def double_q_targets(online: nn.Module, target: nn.Module, batch: Samples, gamma
         batch: Transitions.
         gamma: Discount factor.
     """
-    selected = online(batch.next_observations).argmax(dim=1, keepdim=True)
-    values = target(batch.next_observations).gather(1, selected)
+    values = double_q_values(online, target, batch.next_observations)
     discounts = gamma if batch.discounts is None else batch.discounts  # those of n-step returns
     targets: torch.Tensor = batch.rewards + (1 - batch.dones) * discounts * values
     return targets
@@ -110,8 +116,15 @@ class DDQN(DQN):
             self.exploration_schedule = OfProgress(schedule, total_timesteps)
         return super()._setup_learn(total_timesteps, *args, **kwargs)
 
+    def next_values(self, observations: Any) -> torch.Tensor:
+        """Return the values `(n, 1)` of next observations, with which a GPU trains."""
+        return double_q_values(self.q_net, self.q_net_target, observations)
+
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Update the online network on minibatches of the replay buffer."""
+        if self._device_collection is not None:
+            super().train(gradient_steps, batch_size)
+            return
         assert self.replay_buffer is not None
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)

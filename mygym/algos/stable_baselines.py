@@ -16,9 +16,11 @@ from stable_baselines3.common.type_aliases import GymEnv
 
 from mygym.algos.asymmetric import SACPolicy, TD3Policy
 from mygym.algos.bootstrapping import BootstrapCallback
-from mygym.algos.device_collection import DeviceCollection
-from mygym.algos.device_rollouts import DeviceRollouts, DictDeviceRollouts
-from mygym.algos.device_update import DeviceUpdate
+from mygym.algos.device.off_policy import OnDevice
+from mygym.algos.device.ppo_update import PPOUpdate
+from mygym.algos.device.replay_updates import DQNUpdate, SACUpdate, TD3Update
+from mygym.algos.device.rollout_collection import RolloutCollection
+from mygym.algos.device.rollouts import DeviceRollouts, DictDeviceRollouts
 from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.runs.checkpoints.algorithm_state import Stateful
@@ -70,26 +72,26 @@ class PPO(BatchBootstrap, Stateful, sb3.PPO):
             self.rollout_buffer_class = DictDeviceRollouts if is_dict else DeviceRollouts
         super()._setup_model()
         self.rollout_buffer_class = chosen
-        self._device_collection: DeviceCollection | None = None
-        self._device_update: DeviceUpdate | None = None
+        self._device_collection: RolloutCollection | None = None
+        self._device_update: PPOUpdate | None = None
 
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
         """Collect a rollout; it stays on a GPU if the fused engine runs on it and nothing needs its steps in numpy."""
         is_extended = type(self).collect_rollouts is not PPO.collect_rollouts
-        if is_extended or not DeviceCollection.suits(self, env, callback):
+        if is_extended or not RolloutCollection.suits(self, env, callback):
             self._device_collection = None
             return super().collect_rollouts(env, callback, *args, **kwargs)
         if self._device_collection is None or self._device_collection.env is not env:
-            self._device_collection = DeviceCollection(self, env)
+            self._device_collection = RolloutCollection(self, env)
         return self._device_collection.collect(callback, self.n_steps)
 
     def train(self) -> None:
         """Update the policy with the rollout."""
-        if self._device_collection is None or not DeviceUpdate.suits(self):
+        if self._device_collection is None or not PPOUpdate.suits(self):
             super().train()
             return
         if self._device_update is None:
-            self._device_update = DeviceUpdate(self)
+            self._device_update = PPOUpdate(self)
         self._device_update.train()
 
     def _excluded_save_params(self) -> list[str]:
@@ -100,23 +102,36 @@ class A2C(BatchBootstrap, Stateful, sb3.A2C):
     """Advantage actor-critic, the synchronous form of A3C (Mnih et al., 2016)."""
 
 
-class SAC(ShiftedReplay, Stateful, sb3.SAC):
+class SAC(ShiftedReplay, OnDevice, Stateful, sb3.SAC):
     """Soft actor-critic (Haarnoja et al., 2018)."""
+
+    device_update = SACUpdate
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.SAC.policy_aliases, "MultiInputPolicy": SACPolicy}
 
 
-class TD3(ShiftedReplay, GaussianExploration, Stateful, sb3.TD3):
+class TD3(ShiftedReplay, OnDevice, GaussianExploration, Stateful, sb3.TD3):
     """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
+
+    device_update = TD3Update
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.TD3.policy_aliases, "MultiInputPolicy": TD3Policy}
 
 
-class DQN(Stateful, sb3.DQN):
+class DQN(OnDevice, Stateful, sb3.DQN):
     """Deep Q-learning (Mnih et al., 2015)."""
 
+    device_update = DQNUpdate
 
-class DDPG(ShiftedReplay, GaussianExploration, Stateful, sb3.DDPG):
+    def next_values(self, observations: Any) -> torch.Tensor:
+        """Return the values `(n, 1)` of next observations: the largest of the target network."""
+        values: torch.Tensor = self.q_net_target(observations)
+        return values.amax(dim=1, keepdim=True)
+
+
+class DDPG(ShiftedReplay, OnDevice, GaussianExploration, Stateful, sb3.DDPG):
     """Deep deterministic policy gradient (Lillicrap et al., 2015)."""
+
+    device_update = TD3Update
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.DDPG.policy_aliases, "MultiInputPolicy": TD3Policy}

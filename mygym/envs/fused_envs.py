@@ -188,6 +188,12 @@ class FusedEnvs:
         arrays = list(observations.values())
         return namespace(arrays[0]).concat(arrays, axis=-1)
 
+    def commands(self) -> Array | None:
+        """Return the commands `(n, A)` of the `n` discrete actions; None: actions are commands, or are not combined."""
+        if self._discrete is None or not isinstance(self.action_space, gymnasium.spaces.Discrete):
+            return None
+        return self.arrays.floats(self._discrete.commands(np.arange(self.action_space.n)))
+
     def expert_action(self) -> Array:
         """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
         actions = self.episodes.expert_action().T

@@ -58,6 +58,7 @@ class CapturedStep:
         before = state.variables()
         device = [*before, *inputs][0].device
         self._variables, self._inputs = [[array.clone() for array in arrays] for arrays in (before, inputs)]
+        random_state = torch.cuda.get_rng_state(device)
         try:
             with without_validation():
                 stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -65,6 +66,7 @@ class CapturedStep:
                 with torch.cuda.stream(stream):
                     for _ in range(WARM_UP):
                         step(*self._inputs)
+                    _check_waits(step, self._inputs)
                 torch.cuda.current_stream(device).wait_stream(stream)
                 state.set_variables(self._variables)
                 try:
@@ -75,6 +77,9 @@ class CapturedStep:
                 except RuntimeError as error:
                     raise CaptureError(_explain(error)) from error
                 self._outputs = state.variables()
+            torch.cuda.set_rng_state(
+                random_state, device
+            )  # a run that goes on without a capture draws no other numbers
         finally:
             state.set_variables(before)
 
@@ -88,10 +93,7 @@ class CapturedStep:
 
 
 def captured(state: HasVariables | None, step: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
-    """Return a `CapturedStep`, or, with a warning, the step itself if it cannot be captured.
-
-    The step must draw no random numbers: a capture that failed may leave torch's generator unusable.
-    """
+    """Return a `CapturedStep`, or, with a warning, the step itself if it cannot be captured."""
     try:
         return CapturedStep(state, step, *inputs)
     except CaptureError as error:
@@ -130,6 +132,26 @@ def without_validation() -> Iterator[None]:
         yield
     finally:
         Distribution.set_default_validate_args(validate)
+
+
+def _check_waits(step: Callable[..., Any], inputs: Iterable[torch.Tensor]) -> None:
+    """Make a step; a capture that fails would leave torch's generator of random numbers unusable.
+
+    Raises:
+        CaptureError: An operation waits for the GPU.
+    """
+    mode = torch.cuda.get_sync_debug_mode()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch: the mode does not detect all operations that wait
+            torch.cuda.set_sync_debug_mode("error")
+        step(*inputs)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise CaptureError(_explain(error)) from error
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
 
 
 def _explain(error: BaseException) -> str:

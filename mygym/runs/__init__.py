@@ -32,6 +32,7 @@ device_normalizer      the same in tensors, on a GPU
 multi_task_her         hindsight replay over several tasks
 imitation_buffer       buffer of observations and teacher actions
 frame_replay           replay buffer that stores each image once
+device_replay          replay buffers in tensors on the device of the networks
 
 Callbacks:
 

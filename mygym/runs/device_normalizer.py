@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 
 from mygym.runs.variance_floor import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
 
 Observations = dict[str, torch.Tensor]
+
+STATISTICS = ("mean", "var", "count")
+"""Attributes of SB3's running statistics."""
 
 
 class DeviceNormalizer:
@@ -36,20 +40,31 @@ class DeviceNormalizer:
         return self._normalizer.training, self._normalizer.clip_obs, self._normalizer.epsilon
 
     def load(self) -> None:
-        """Take the statistics of the normaliser."""
+        """Take the statistics of the normaliser, in a single copy."""
+        values = {name: [np.asarray(getattr(each, name)) for each in self._running.values()] for name in STATISTICS}
+        flat = np.concatenate([value.ravel() for row in values.values() for value in row])
+        rest = torch.as_tensor(flat, dtype=torch.float64, device=self._device)
+        tensors = []
+        for value in [value for row in values.values() for value in row]:
+            first, rest = rest[: value.size], rest[value.size :]
+            tensors.append(first.reshape(value.shape))
+        keys = list(self._running)
         self._mean, self._var, self._count = (
-            {
-                key: torch.as_tensor(getattr(each, name), dtype=torch.float64, device=self._device)
-                for key, each in self._running.items()
-            }
-            for name in ("mean", "var", "count")
+            dict(zip(keys, tensors[start:], strict=False)) for start in range(0, len(tensors), len(keys))
         )
 
     def store(self) -> None:
-        """Give the statistics to the normaliser."""
-        for key, each in self._running.items():
-            each.mean, each.var = self._mean[key].cpu().numpy(), self._var[key].cpu().numpy()
-            each.count = self._count[key].item()
+        """Give the statistics to the normaliser, in a single copy."""
+        tensors = self.variables()
+        rest = torch.cat([tensor.reshape(-1) for tensor in tensors]).cpu().numpy()
+        arrays = []
+        for tensor in tensors:
+            first, rest = rest[: tensor.numel()], rest[tensor.numel() :]
+            arrays.append(first.reshape(tensor.shape))
+        number = len(self._mean)
+        for index, each in enumerate(self._running.values()):
+            each.mean, each.var, count = arrays[index::number]
+            each.count = count.item()
 
     def update(self, observations: Observations) -> None:
         """Take the observations `(N, …)` of a step into account, see `FlooredMeanStd`."""

@@ -18,8 +18,8 @@ from stable_baselines3.common.vec_env import unwrap_vec_wrapper
 
 import mygym
 from mygym.algos import stable_baselines
-from mygym.algos.device_rollouts import DictDeviceRollouts
-from mygym.algos.device_update import DeviceUpdate
+from mygym.algos.device.ppo_update import PPOUpdate
+from mygym.algos.device.rollouts import DictDeviceRollouts
 from mygym.algos.stable_baselines import PPO
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.fused.arrays import to_numpy
@@ -156,7 +156,7 @@ def test_an_update_is_that_of_sb3(params: dict[str, Any], device: str, monkeypat
         torch.testing.assert_close(tensor, other, rtol=0.0, atol=0.0)
     logs = []
     for model, train in (
-        (device_model, DeviceUpdate(device_model).train),
+        (device_model, PPOUpdate(device_model).train),
         (plain_model, lambda: sb3.PPO.train(plain_model)),
     ):
         np.random.seed(0)  # noqa: NPY002  (the generator of SB3's buffers)
@@ -225,7 +225,9 @@ def test_other_runs_take_the_steps_in_numpy(config: dict[str, Any], tmp_path: Pa
 def test_a_run_in_tensors_resumes_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
     config = {**RUN, "algo": "ppo", "seed": 4}
-    whole = mygym.train({**config, "steps": 1024, "logdir": str(tmp_path / "whole")})
+    steps = Steps()
+    whole = mygym.train({**config, "steps": 1024, "logdir": str(tmp_path / "whole")}, callbacks=steps)
+    assert steps.model._device_collection is not None
     part = mygym.train({**config, "logdir": str(tmp_path / "part")})
     resumed = mygym.train({"steps": 1024}, resume=part.path)
     first, second = (load_file(run.path / "policy.safetensors") for run in (whole, resumed))

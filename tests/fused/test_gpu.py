@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,15 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import mygym
-from mygym.envs import fused_envs
 from mygym.envs.fused_envs import BatchStep, FusedEnvs
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.errors import ConfigError
-from mygym.fused import arrays, captured_step
+from mygym.fused import captured_step
 from mygym.fused.arrays import to_numpy
 from mygym.fused.captured_step import CapturedStep, CaptureError
-from mygym.tasks import goal_terms
-from tests.fused import needs_gpu
+from tests.fused import WaitingOperations, needs_gpu, pretend_gpu
 
 RANDOM = {"object_friction": True, "joint_gain": [0.8, 1.0], "action_delay": [0, 3], "observation_noise": 0.002}
 TASKS: dict[str, dict[str, Any]] = {
@@ -39,8 +35,6 @@ TASKS: dict[str, dict[str, Any]] = {
         "task_params": {"horizon": 25},
     },
 }
-WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "is_nonzero")
-"""Operations that wait for a GPU, or copy from the host; neither can be part of a CUDA graph."""
 
 
 def envs_of(name: str, count: int, device: str = "cpu") -> FusedEnvs:
@@ -66,27 +60,6 @@ def assert_equal(step: BatchStep, expected: BatchStep, tolerance: float = 0.0) -
         np.testing.assert_allclose(to_numpy(step.observations[key]), to_numpy(value), tolerance, tolerance, err_msg=key)
         last = (to_numpy(each.last[key]) for each in (step, expected))
         np.testing.assert_allclose(*last, tolerance, tolerance, err_msg=key)
-
-
-def pretend_gpu(patch: pytest.MonkeyPatch) -> None:
-    """Make the engine take the branches of a GPU, on the CPU."""
-    for module in (arrays, goal_terms, fused_envs):
-        patch.setattr(module, "on_host", lambda _: False)
-
-
-class WaitingOperations(TorchDispatchMode):
-    """Collects the operations in `WAITING` with the line of the project that calls them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        masks = [each for each in (args[1] if "aten.index" in str(function) else ()) if each is not None]
-        if any(name in str(function) for name in WAITING) or any(mask.dtype == torch.bool for mask in masks):
-            lines = [frame for frame in traceback.extract_stack() if "/mygym/" in frame.filename]
-            self.names.append(f"{function}: {lines[-1].filename}:{lines[-1].lineno}")
-        return function(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -246,10 +219,10 @@ def test_the_vector_environment_of_sb3_is_in_numpy() -> None:
         assert type(observations["observation"]) is type(rewards) is np.ndarray
 
 
-@needs_gpu
-@pytest.mark.parametrize("algo", ["ppo", "ppo_runner", "dagger", "sac"])
-def test_a_run_trains_and_continues(algo: str, tmp_path: Path) -> None:
-    config = {
+def on_gpu(algo: str, logdir: Path) -> dict[str, Any]:
+    """Return the config of a short run."""
+    discrete = {"actions": {"discrete": 3, "combined": True}} if algo == "ddqn" else {}
+    return {
         "engine": "fused",
         "device": "cuda",
         "algo": algo,
@@ -258,11 +231,39 @@ def test_a_run_trains_and_continues(algo: str, tmp_path: Path) -> None:
         "eval": {"every": 1024, "episodes": 1, "final_episodes": 1},
         "video": {"episodes": 0},
         "stop_at_success": None,
-        "logdir": str(tmp_path),
+        "logdir": str(logdir),
+        **discrete,
     }
-    result = mygym.train(config)
+
+
+@needs_gpu
+@pytest.mark.parametrize("algo", ["ppo", "ppo_runner", "dagger", "sac", "td3", "ddqn", "tqc"])
+def test_a_run_trains_and_continues(algo: str, tmp_path: Path) -> None:
+    result = mygym.train(on_gpu(algo, tmp_path))
     assert result.status == "done"
     before = load_file(result.path / "policy.safetensors")
     after = load_file(mygym.train({"steps": 4096}, resume=result.path).path / "policy.safetensors")
     assert any(not torch.equal(tensor, after[name]) for name, tensor in before.items())
     assert all(bool(torch.isfinite(tensor).all()) for tensor in after.values())
+
+
+@needs_gpu
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_a_run_on_a_gpu_repeats_and_resumes_to_the_bit(algo: str, tmp_path: Path) -> None:
+    config = {**on_gpu(algo, tmp_path), "seed": 5}
+    whole, repeated = (mygym.train({**config, "steps": 4096, "logdir": str(tmp_path / name)}) for name in "ab")
+    resumed = mygym.train({"steps": 4096}, resume=mygym.train(config).path)
+    expected = load_file(whole.path / "policy.safetensors")
+    for run in (repeated, resumed):
+        for name, tensor in load_file(run.path / "policy.safetensors").items():
+            torch.testing.assert_close(tensor, expected[name], rtol=0.0, atol=0.0, msg=f"{run.path} {name}")
+
+
+@needs_gpu
+def test_random_numbers_can_be_drawn_after_a_step_that_cannot_be_captured() -> None:
+    def step(values: torch.Tensor) -> torch.Tensor:
+        return values + float(torch.rand(3, device="cuda").sum())
+
+    with pytest.warns(UserWarning, match="no CUDA graph"):
+        captured_step.captured(None, step, torch.zeros(3, device="cuda"))
+    assert bool(torch.isfinite(torch.randn(3, device="cuda")).all())

@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 
+from mygym.fused.arrays import to_numpy
+from mygym.runs.device_replay import IN_TENSORS
 from mygym.runs.files import checksum, write_bytes
 from mygym.runs.frame_replay import FrameReplayBuffer
 from mygym.runs.imitation_buffer import ImitationBuffer
 from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
+from mygym.types import Array
 
 FOLDER = "replay"
 SMALL = 10_000
@@ -27,7 +31,7 @@ MAX_CHUNK_ROWS = 100_000
 
 _APPENDING = (
     *(ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer),
-    *(MultiTaskHerReplayBuffer, ImitationBuffer, FrameReplayBuffer),
+    *(MultiTaskHerReplayBuffer, ImitationBuffer, FrameReplayBuffer, *IN_TENSORS.values()),
 )
 """Classes of buffers that never change a written row of `_ROWS`; other buffers are written completely every time."""
 
@@ -79,7 +83,7 @@ class ReplayLog:
                 last = min(first + rows, total)
                 numbers = np.arange(first, last) % size
                 separate = buffer.separate_rows(first, last) if isinstance(buffer, FrameReplayBuffer) else {}
-                content = save({**{name: array[numbers] for name, array in appended.items()}, **separate})
+                content = save({**{name: to_numpy(array[numbers]) for name, array in appended.items()}, **separate})
                 file = f"rows_{first:012d}_{last:012d}_at_{steps}.safetensors"
                 write_bytes(self.folder / FOLDER / file, content)
                 chunks.append({"file": file, "start": first, "rows": last - first, "sha256": checksum(content)})
@@ -90,9 +94,9 @@ class ReplayLog:
         return {
             "size": size,
             "total": total,
-            "whole": {name: array[:filled].copy() for name, array in _whole(buffer)},
+            "whole": {name: to_numpy(array[:filled]).copy() for name, array in _whole(buffer)},
             "infos": _infos(buffer)[:filled].tolist(),
-            "own": {name: copy.deepcopy(getattr(buffer, name)) for name in _ATTRIBUTES if hasattr(buffer, name)},
+            "own": {name: _copied(getattr(buffer, name)) for name in _ATTRIBUTES if hasattr(buffer, name)},
         }
 
     def load(self, buffer: ReplayBuffer, state: Mapping[str, Any], chunks: list[dict[str, Any]], steps: int) -> None:
@@ -123,7 +127,9 @@ class ReplayLog:
         for index, infos in enumerate(state["infos"]):
             _infos(buffer)[index] = infos
         for name, value in state["own"].items():
-            setattr(buffer, name, copy.deepcopy(value))
+            present = getattr(buffer, name, None)
+            is_tensor = isinstance(present, torch.Tensor)
+            setattr(buffer, name, torch.tensor(value, device=buffer.device) if is_tensor else copy.deepcopy(value))
         buffer.pos, buffer.full = total % size, total >= size
         if isinstance(buffer, HerReplayBuffer) and total:  # in a larger buffer, the next row is not row 0
             buffer._current_ep_start[buffer.dones[buffer.pos - 1] > 0] = buffer.pos
@@ -141,30 +147,30 @@ class ReplayLog:
         return rounds * size + buffer.pos, True
 
 
-def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
+def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, Array]]:
     """Yield attribute, name and array of every array with one row per transition."""
     for attribute, value in vars(buffer).items():
         if attribute in _ATTRIBUTES:
             continue
         for key, array in value.items() if isinstance(value, dict) else [("", value)]:
-            fits = isinstance(array, np.ndarray) and array.shape[:1] == (buffer.buffer_size,)
+            fits = isinstance(array, np.ndarray | torch.Tensor) and array.shape[:1] == (buffer.buffer_size,)
             if fits and array.dtype != object:
                 yield attribute, f"{attribute}.{key}" if key else attribute, array
 
 
-def _rows(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
+def _rows(buffer: ReplayBuffer) -> Iterator[tuple[str, Array]]:
     """Yield the arrays of which a checkpoint writes only new rows."""
     if type(buffer) in _APPENDING and not buffer.optimize_memory_usage:
         yield from ((name, array) for attribute, name, array in _arrays(buffer) if attribute in _ROWS)
 
 
-def _whole(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
+def _whole(buffer: ReplayBuffer) -> Iterator[tuple[str, Array]]:
     """Yield the arrays that are written completely every time, because their old rows may change."""
     appending = dict(_rows(buffer))
     yield from ((name, array) for _, name, array in _arrays(buffer) if name not in appending)
 
 
-def _fill(targets: Mapping[str, NDArray[Any]], name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
+def _fill(targets: Mapping[str, Array], name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
     """Write rows into the target after a check of their shape, because numpy would broadcast a mismatch.
 
     Raises:
@@ -172,7 +178,13 @@ def _fill(targets: Mapping[str, NDArray[Any]], name: str, numbers: NDArray[np.in
     """
     if name not in targets or targets[name].shape[1:] != rows.shape[1:]:
         raise ValueError(f"{name} of the saved replay buffer does not fit into the buffer of this run")
-    targets[name][numbers] = rows
+    target = targets[name]
+    target[numbers] = torch.tensor(rows, device=target.device) if isinstance(target, torch.Tensor) else rows
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of an attribute; a tensor as a numpy array."""
+    return value.cpu().numpy().copy() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
 
 
 def _infos(buffer: ReplayBuffer) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+import torch
 
 from mygym.errors import ConfigError, bad_value
 
@@ -14,22 +15,24 @@ from mygym.errors import ConfigError, bad_value
 def buffer_bytes(model: Any) -> tuple[int, int]:
     """Return the bytes that the full replay buffer or data set of a model takes, and its number of rows.
 
-    The arrays take memory when they are filled. Without a buffer both numbers are 0.
+    Without a buffer both numbers are 0.
     """
     buffer = getattr(model, "replay_buffer", None)
     if buffer is None:
         return 0, 0
-    arrays = {id(array): array.nbytes for array in _arrays(vars(buffer))}
-    return sum(arrays.values()), int(buffer.buffer_size * buffer.n_envs)
+    return _bytes(buffer, np.ndarray | torch.Tensor), int(buffer.buffer_size * buffer.n_envs)
 
 
 def check_memory(model: Any) -> None:
     """Refuse a model whose buffer does not fit into the memory of the machine.
 
+    Arrays of numpy take memory when they are filled. Buffers in tensors check their memory when they are built.
+
     Raises:
         ConfigError: The message has the number of rows that fits.
     """
-    size, rows = buffer_bytes(model)
+    rows = buffer_bytes(model)[1]
+    size = _bytes(model.replay_buffer, np.ndarray) if rows else 0
     free = psutil.virtual_memory().available
     if size > free:
         why = f"needs {size / 1e9:.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
@@ -37,9 +40,14 @@ def check_memory(model: Any) -> None:
         raise ConfigError(bad_value("algo_params.buffer_size", f"{rows:,}", allowed, why))
 
 
-def _arrays(values: Mapping[str, Any]) -> Iterator[np.ndarray[Any, Any]]:
+def _bytes(buffer: Any, kinds: Any) -> int:
+    """Return the bytes of the arrays of some classes."""
+    return sum({id(array): array.nbytes for array in _arrays(vars(buffer), kinds)}.values())
+
+
+def _arrays(values: Mapping[str, Any], kinds: Any) -> Iterator[Any]:
     for value in values.values():
-        if isinstance(value, np.ndarray):
+        if isinstance(value, kinds):
             yield value
         elif isinstance(value, Mapping):
-            yield from _arrays(value)
+            yield from _arrays(value, kinds)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
 from stable_baselines3.common.utils import explained_variance
 from torch.nn import functional
 
-from mygym.fused.captured_step import CapturedStep, capture_or_refuse
+from mygym.algos.device.gradients import Gradient, trained
 
 STATISTICS = ("entropy_loss", "policy_gradient_loss", "value_loss", "approx_kl", "clip_fraction", "loss")
 """Figures of a minibatch, by their names in the log."""
 
 
-class DeviceUpdate:
+class PPOUpdate:
     """Updates the policy of an SB3 `PPO` from its rollout, as `PPO.train` does; the logs are the same.
 
     SB3 reads six figures of each minibatch, for each of which it waits for the GPU; this reads them at the end.
@@ -26,12 +25,7 @@ class DeviceUpdate:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self._gradient: CapturedStep | None = None
-        self._gradients: list[torch.Tensor | None] = []
-        """Gradients to which the graph writes."""
-        self._parameters: list[torch.nn.Parameter] = []
-        self._constants: tuple[Any, ...] = ()
-        """Values that are constants of the graph."""
+        self._gradient = Gradient(self._compute_gradient, model.device)
 
     @staticmethod
     def suits(model: Any) -> bool:
@@ -48,12 +42,12 @@ class DeviceUpdate:
         clip_range_vf = None if model.clip_range_vf is None else model.clip_range_vf(remaining)
         numbers = [1 - clip_range, 1 + clip_range, clip_range, model.ent_coef, model.vf_coef, clip_range_vf or 0.0]
         coefficients = torch.tensor(numbers, device=model.device)
-        self._parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+        constants = model.max_grad_norm, model.normalize_advantage, clip_range_vf is None
         history: list[list[torch.Tensor]] = []
         for _ in range(model.n_epochs):
             history.append([])
             for samples in model.rollout_buffer.get(model.batch_size):
-                history[-1].append(self._compute_gradient(samples, coefficients))
+                history[-1].append(self._gradient(trained(policy), constants, *samples, coefficients))
                 policy.optimizer.step()
             model._n_updates += 1
         figures = torch.stack([torch.stack(epoch) for epoch in history]).cpu().numpy()  # (epochs, minibatches, …)
@@ -72,39 +66,21 @@ class DeviceUpdate:
         if clip_range_vf is not None:
             model.logger.record("train/clip_range_vf", clip_range_vf)
 
-    def _compute_gradient(self, samples: Any, coefficients: torch.Tensor) -> torch.Tensor:
-        """Set the gradients of the parameters; return the `STATISTICS` of a minibatch."""
-        model, (observations, *rest) = self.model, samples
-        is_dict = isinstance(observations, dict)
-        names = list(observations) if is_dict else None
-        inputs = [*(observations.values() if is_dict else [observations]), *rest, coefficients]
-        compute = partial(self._gradient_of, names)
-        if model.device.type != "cuda":
-            return compute(*inputs)
-        places = [parameter.data_ptr() for parameter in self._parameters]
-        clips_values = model.clip_range_vf is not None
-        constants = names, model.max_grad_norm, model.normalize_advantage, clips_values, model.batch_size, places
-        if self._gradient is None or constants != self._constants:
-            self._constants, self._gradient = constants, capture_or_refuse(None, compute, *inputs)
-            self._gradients = [parameter.grad for parameter in self._parameters]
-        statistics: torch.Tensor = self._gradient(*inputs)
-        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
-            parameter.grad = gradient  # another loss, e.g. of a callback, may have removed it
-        return statistics
-
-    def _gradient_of(self, names: list[str] | None, *inputs: torch.Tensor) -> torch.Tensor:
-        """Set the gradients of the parameters; return the `STATISTICS` of a minibatch.
-
-        Args:
-            names: Keys of the observations; None: they are flat.
-            inputs: Arrays of the observations, the other fields of SB3's samples, and the coefficients of `train`.
-        """
+    def _compute_gradient(
+        self,
+        observations: Any,
+        actions: torch.Tensor,
+        old_values: torch.Tensor,
+        old_log_prob: torch.Tensor,
+        advantages: torch.Tensor,
+        returns: torch.Tensor,
+        coefficients: torch.Tensor,
+    ) -> torch.Tensor:
+        """Set the gradients of the parameters; return the `STATISTICS` of a minibatch: a sample of SB3's buffer."""
         model = self.model
-        *arrays, actions, old_values, old_log_prob, advantages, returns, coefficients = inputs
         low, high, clip_range, ent_coef, vf_coef, clip_range_vf = coefficients
         policy = model.policy
         policy.optimizer.zero_grad()
-        observations = arrays[0] if names is None else dict(zip(names, arrays, strict=True))
         values, log_prob, entropy = policy.evaluate_actions(observations, actions)
         values = values.flatten()
         if model.normalize_advantage and len(advantages) > 1:

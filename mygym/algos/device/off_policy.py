@@ -1,0 +1,91 @@
+"""Mixin of algorithms with a replay buffer, which stay on a GPU if the fused engine runs on it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from gymnasium import spaces
+from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+
+from mygym.algos.device.replay_collection import ReplayCollection
+from mygym.algos.device.replay_updates import ReplayUpdate
+from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.runs.device_replay import IN_TENSORS
+
+STEPS = ("collect_rollouts", "predict", "_sample_action", "_store_transition")
+"""Methods that decide the steps: a class that overrides one takes the steps in numpy."""
+
+
+class OnDevice:
+    """Mixin of off-policy algorithms of SB3: buffer, steps and gradient steps in tensors.
+
+    Attributes:
+        device_update: Class of the gradient steps; None: those of SB3, with minibatches of the buffer in tensors.
+    """
+
+    device_update: ClassVar[type[ReplayUpdate] | None] = None
+
+    def _setup_model(self) -> None:
+        """Build networks and buffer; a saved model names SB3's class of the buffer."""
+        model: Any = self
+        chosen = model.replay_buffer_class
+        if chosen is None and model.n_steps == 1:
+            chosen = DictReplayBuffer if isinstance(model.observation_space, spaces.Dict) else ReplayBuffer
+        in_tensors = IN_TENSORS.get(chosen) if self._engine_is_on_device() else None
+        if in_tensors is not None:
+            model.replay_buffer_class = in_tensors
+        super()._setup_model()  # type: ignore[misc]
+        if in_tensors is not None:
+            model.replay_buffer_class = chosen
+        self._device_collection: ReplayCollection | None = None
+        self._device_update: ReplayUpdate | None = None
+
+    def _engine_is_on_device(self) -> bool:
+        """Return whether the environments are those of the fused engine in torch, with a buffer that fits them."""
+        model: Any = self
+        if model.env is None or model.optimize_memory_usage or model.replay_buffer_kwargs.get("copy_info_dict"):
+            return False
+        batch = model.env.unwrapped
+        return isinstance(batch, FusedVecEnv) and batch.fused.arrays.device is not None
+
+    def collect_rollouts(
+        self,
+        env: Any,
+        callback: BaseCallback,
+        train_freq: Any,
+        replay_buffer: Any,
+        action_noise: Any = None,
+        learning_starts: int = 0,
+        log_interval: int | None = None,
+    ) -> Any:
+        """Make the steps of a rollout."""
+        if not self._has_own_steps() and ReplayCollection.suits(self, env, callback):
+            if self._device_collection is None or self._device_collection.env is not env:
+                self._device_collection = ReplayCollection(self, env)
+            return self._device_collection.collect(callback, train_freq, learning_starts, log_interval)
+        self._device_collection = None
+        arguments = (env, callback, train_freq, replay_buffer, action_noise, learning_starts, log_interval)
+        return super().collect_rollouts(*arguments)  # type: ignore[misc]
+
+    def train(self, gradient_steps: int, batch_size: int = 100) -> None:
+        """Make gradient steps on minibatches of the replay buffer."""
+        if self.device_update is None or self._device_collection is None:
+            super().train(gradient_steps, batch_size)  # type: ignore[misc]
+            return
+        if self._device_update is None:
+            self._device_update = self.device_update(self)
+        self._device_update.train(gradient_steps, batch_size)
+
+    def _has_own_steps(self) -> bool:
+        """Return whether a class outside this package, SB3 and sb3-contrib overrides a method of `STEPS`."""
+        for cls in type(self).__mro__:
+            if cls.__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib") or cls is OnDevice:
+                return False
+            if not cls.__module__.startswith("mygym.algos") and any(name in vars(cls) for name in STEPS):
+                return True
+        return False
+
+    def _excluded_save_params(self) -> list[str]:
+        excluded: list[str] = super()._excluded_save_params()  # type: ignore[misc]
+        return [*excluded, "_device_collection", "_device_update"]
