@@ -120,6 +120,8 @@ def main() -> None:
     parser.add_argument("--algo", choices=REPLAY_ALGORITHMS, help="algorithm with a replay buffer to measure on a GPU")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to measure")
     options = parser.parse_args()
+    if options.algo and not (options.trainers and options.gpu):
+        parser.error("--algo: needs --gpu and --trainers")
     if options.trainers:
         print("| task | trainer | env steps/s | ratio |\n|---|---|---|---|")
         for task in options.tasks:
@@ -193,10 +195,11 @@ def train_on_request(config: dict[str, Any], rollouts: int, pipe: Connection) ->
         workers = stack.enter_context(training_workers(plan))
         callbacks: list[BaseCallback] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
         model = build_model(plan, make_vec_env(plan, stack), combo)
+        length = model.train_freq.frequency if hasattr(model, "train_freq") else model.n_steps
         pipe.send(None)
         while pipe.recv():
-            model.learn(model.n_steps * plan.config.n_envs * rollouts, callback=callbacks)
-            pipe.send(model.n_steps * plan.config.n_envs / float(np.mean(np.diff(clock.times)[2:])))
+            model.learn(length * plan.config.n_envs * rollouts, callback=callbacks)
+            pipe.send(length * plan.config.n_envs / float(np.mean(np.diff(clock.times)[2:])))
 
 
 def in_numpy(cls: type) -> type:

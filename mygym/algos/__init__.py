@@ -4,7 +4,7 @@ defaults            class, defaults and help of each algorithm
 networks            activations, optimisers and feature extractors
 stable_baselines    algorithms of Stable-Baselines3
 bootstrapping       values of truncated episodes, computed together
-device              rooms of the algorithms that stay on a GPU: steps, buffers, updates
+device              package: steps and updates of algorithms that stay on a GPU
 contrib             algorithms of sb3-contrib
 sbx                 algorithms of SBX, in JAX
 sbx_ppo             PPO of SBX with fewer calls

@@ -9,12 +9,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import BasePolicy
 
 from mygym.algos.asymmetric import TQCPolicy
-from mygym.algos.device.off_policy import OnDevice
+from mygym.algos.device.off_policy import DeviceOffPolicy
 from mygym.algos.image_augmentation import ShiftedReplay
 from mygym.runs.checkpoints.algorithm_state import Stateful
 
 
-class TQC(ShiftedReplay, OnDevice, Stateful, sb3_contrib.TQC):
+class TQC(ShiftedReplay, DeviceOffPolicy, Stateful, sb3_contrib.TQC):
     """Truncated quantile critics (Kuznetsov et al., 2020)."""
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -27,11 +27,11 @@ class TRPO(Stateful, sb3_contrib.TRPO):
     """Trust region policy optimisation (Schulman et al., 2015)."""
 
 
-class CrossQ(OnDevice, Stateful, sb3_contrib.CrossQ):
+class CrossQ(DeviceOffPolicy, Stateful, sb3_contrib.CrossQ):
     """CrossQ: batch normalisation in place of target networks (Bhatt et al., 2024)."""
 
 
-class QRDQN(OnDevice, Stateful, sb3_contrib.QRDQN):
+class QRDQN(DeviceOffPolicy, Stateful, sb3_contrib.QRDQN):
     """Quantile regression deep Q-learning (Dabney et al., 2018)."""
 
 

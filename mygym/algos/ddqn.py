@@ -116,7 +116,7 @@ class DDQN(DQN):
             self.exploration_schedule = OfProgress(schedule, total_timesteps)
         return super()._setup_learn(total_timesteps, *args, **kwargs)
 
-    def next_values(self, observations: Any) -> torch.Tensor:
+    def next_q_values(self, observations: Any) -> torch.Tensor:
         """Return the values `(n, 1)` of next observations, with which a GPU trains."""
         return double_q_values(self.q_net, self.q_net_target, observations)
 

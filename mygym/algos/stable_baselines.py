@@ -16,7 +16,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 
 from mygym.algos.asymmetric import SACPolicy, TD3Policy
 from mygym.algos.bootstrapping import BootstrapCallback
-from mygym.algos.device.off_policy import OnDevice
+from mygym.algos.device.off_policy import DeviceOffPolicy
 from mygym.algos.device.ppo_update import PPOUpdate
 from mygym.algos.device.replay_updates import DQNUpdate, SACUpdate, TD3Update
 from mygym.algos.device.rollout_collection import RolloutCollection
@@ -102,7 +102,7 @@ class A2C(BatchBootstrap, Stateful, sb3.A2C):
     """Advantage actor-critic, the synchronous form of A3C (Mnih et al., 2016)."""
 
 
-class SAC(ShiftedReplay, OnDevice, Stateful, sb3.SAC):
+class SAC(ShiftedReplay, DeviceOffPolicy, Stateful, sb3.SAC):
     """Soft actor-critic (Haarnoja et al., 2018)."""
 
     device_update = SACUpdate
@@ -110,7 +110,7 @@ class SAC(ShiftedReplay, OnDevice, Stateful, sb3.SAC):
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.SAC.policy_aliases, "MultiInputPolicy": SACPolicy}
 
 
-class TD3(ShiftedReplay, OnDevice, GaussianExploration, Stateful, sb3.TD3):
+class TD3(ShiftedReplay, DeviceOffPolicy, GaussianExploration, Stateful, sb3.TD3):
     """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
 
     device_update = TD3Update
@@ -118,18 +118,18 @@ class TD3(ShiftedReplay, OnDevice, GaussianExploration, Stateful, sb3.TD3):
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.TD3.policy_aliases, "MultiInputPolicy": TD3Policy}
 
 
-class DQN(OnDevice, Stateful, sb3.DQN):
+class DQN(DeviceOffPolicy, Stateful, sb3.DQN):
     """Deep Q-learning (Mnih et al., 2015)."""
 
     device_update = DQNUpdate
 
-    def next_values(self, observations: Any) -> torch.Tensor:
+    def next_q_values(self, observations: Any) -> torch.Tensor:
         """Return the values `(n, 1)` of next observations: the largest of the target network."""
         values: torch.Tensor = self.q_net_target(observations)
         return values.amax(dim=1, keepdim=True)
 
 
-class DDPG(ShiftedReplay, OnDevice, GaussianExploration, Stateful, sb3.DDPG):
+class DDPG(ShiftedReplay, DeviceOffPolicy, GaussianExploration, Stateful, sb3.DDPG):
     """Deep deterministic policy gradient (Lillicrap et al., 2015)."""
 
     device_update = TD3Update

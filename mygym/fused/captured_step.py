@@ -77,9 +77,8 @@ class CapturedStep:
                 except RuntimeError as error:
                     raise CaptureError(_explain(error)) from error
                 self._outputs = state.variables()
-            torch.cuda.set_rng_state(
-                random_state, device
-            )  # a run that goes on without a capture draws no other numbers
+            # The warm-up must not advance the generator, else a resumed run would draw other numbers.
+            torch.cuda.set_rng_state(random_state, device)
         finally:
             state.set_variables(before)
 
@@ -110,7 +109,9 @@ def capture_or_refuse(state: HasVariables | None, step: Callable[..., Any], *inp
     try:
         return CapturedStep(state, step, *inputs)
     except CaptureError as error:
-        raise ConfigError(bad_value("device", "cuda", "cpu, or a task of array code", str(error))) from error
+        raise ConfigError(
+            bad_value("device", "cuda", "cpu, or a task and networks of array code", str(error))
+        ) from error
 
 
 class _Stateless:

@@ -27,6 +27,9 @@ Tensors = Any
 Samples = ReplayBufferSamples | DictReplayBufferSamples
 """A minibatch."""
 
+BLOCK = 2**20
+"""Number of transitions that are drawn together, at most."""
+
 
 class _InTensors:
     """Mixin of SB3's replay buffers whose arrays are tensors."""
@@ -72,7 +75,7 @@ class _InTensors:
         self.store(obs, next_obs, action, reward, done, np.array(timeouts))
 
     def store(
-        self, observations: Tensors, next_observations: Tensors, actions: Any, rewards: Any, ends: Any, timeouts: Any
+        self, observations: Tensors, next_observations: Tensors, actions: Any, rewards: Any, dones: Any, timeouts: Any
     ) -> None:
         """Add a row: a transition of each environment, in arrays `(n_envs, …)`.
 
@@ -81,7 +84,7 @@ class _InTensors:
             next_observations: After the step, before any reset.
             actions: In the bounds of the policy, [-1, 1], or numbers of discrete actions.
             rewards: `(n_envs,)`.
-            ends: `(n_envs,)` bool: the episode has ended.
+            dones: `(n_envs,)` bool: the episode has ended.
             timeouts: `(n_envs,)` bool: it has ended without a terminal state.
         """
         row = self.pos
@@ -89,7 +92,7 @@ class _InTensors:
         _set(self.next_observations, row, next_observations)
         _set(self.actions, row, actions)
         _set(self.rewards, row, rewards)
-        _set(self.dones, row, ends)
+        _set(self.dones, row, dones)
         if self.handle_timeout_termination:
             _set(self.timeouts, row, timeouts)
         self.pos = (self.pos + 1) % self.buffer_size
@@ -100,23 +103,26 @@ class _InTensors:
         return next(self.batches(batch_size, 1, env))
 
     def batches(self, batch_size: int, count: int, env: VecNormalize | None = None) -> Iterator[Samples]:
-        """Yield random minibatches, all of which are drawn and normalised together.
+        """Yield random minibatches; as many as fit into `BLOCK` transitions are drawn and normalised together.
 
         Args:
             batch_size: Transitions in a minibatch.
             count: Number of minibatches.
-            env: Normaliser of the run; None: observations are not normalised.
+            env: Normaliser of the run, a `FlooredNormalize`; None: observations are not normalised.
         """
-        fields = self._drawn(batch_size, count)
-        if env is not None:
-            normalizer: Any = DeviceNormalizer(env, self.device)  # type: ignore[arg-type]
-            for name in ("observations", "next_observations"):
-                keyed = fields[name] if isinstance(fields[name], dict) else {"": fields[name]}
-                normalized = normalizer.normalize(keyed)
-                fields[name] = normalized if isinstance(fields[name], dict) else normalized[""]
-        for number in range(count):
-            rows = slice(number * batch_size, (number + 1) * batch_size)
-            yield self._samples(**{name: _selected(values, rows) for name, values in fields.items()})
+        normalizer: Any = None if env is None else DeviceNormalizer(env, self.device)  # type: ignore[arg-type]
+        while count > 0:
+            drawn = min(count, max(BLOCK // batch_size, 1))
+            fields = self._drawn(batch_size, drawn)
+            if normalizer is not None:
+                for name in ("observations", "next_observations"):
+                    keyed = fields[name] if isinstance(fields[name], dict) else {"": fields[name]}
+                    normalized = normalizer.normalize(keyed)
+                    fields[name] = normalized if isinstance(fields[name], dict) else normalized[""]
+            for number in range(drawn):
+                rows = slice(number * batch_size, (number + 1) * batch_size)
+                yield self._samples(**{name: _selected(values, rows) for name, values in fields.items()})
+            count -= drawn
 
     def _drawn(self, batch_size: int, count: int) -> dict[str, Tensors]:
         """Return the fields of minibatches, `(count · batch_size, …)`."""
@@ -129,29 +135,29 @@ class _InTensors:
         Args:
             numbers: Row · n_envs + environment of each.
         """
-        ends = _selected(_flat(self.dones), numbers) * (1.0 - _selected(_flat(self.timeouts), numbers))
+        dones = _selected(_flat(self.dones), numbers) * (1.0 - _selected(_flat(self.timeouts), numbers))
         return {
             "observations": _selected(_flat(self.observations), numbers),
             "actions": _selected(_flat(self.actions), numbers),
             "next_observations": _selected(_flat(self.next_observations), numbers),
-            "dones": ends[:, None],
+            "dones": dones[:, None],
             "rewards": _selected(_flat(self.rewards), numbers)[:, None],
         }
 
 
-class DeviceReplay(_InTensors, ReplayBuffer):
+class DeviceReplayBuffer(_InTensors, ReplayBuffer):
     """Transitions of flat observations."""
 
     _samples = ReplayBufferSamples
 
 
-class DictDeviceReplay(_InTensors, DictReplayBuffer):
+class DictDeviceReplayBuffer(_InTensors, DictReplayBuffer):
     """Transitions of dictionary observations."""
 
     _samples = DictReplayBufferSamples
 
 
-class DeviceHindsight(_InTensors, HerReplayBuffer):
+class DeviceHerReplayBuffer(_InTensors, HerReplayBuffer):
     """Transitions of complete episodes; most get a goal that a later step of their episode has achieved."""
 
     _samples = DictReplayBufferSamples
@@ -159,20 +165,27 @@ class DeviceHindsight(_InTensors, HerReplayBuffer):
     ep_length: Any
     _current_ep_start: Any
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._has_episode = False
-
     def store(
-        self, observations: Tensors, next_observations: Tensors, actions: Any, rewards: Any, ends: Any, timeouts: Any
+        self, observations: Tensors, next_observations: Tensors, actions: Any, rewards: Any, dones: Any, timeouts: Any
     ) -> None:
         """Add a row: a transition of each environment, in arrays `(n_envs, …)`."""
         row = self.pos
         overwritten = (self.ep_start == self.ep_start[row]) & (self.ep_length[row] > 0)
         self.ep_length *= ~overwritten  # the other transitions of these episodes cannot be sampled any more
         self.ep_start[row] = self._current_ep_start
-        super().store(observations, next_observations, actions, rewards, ends, timeouts)
-        ended, starts = torch.as_tensor(ends, device=self.device), self._current_ep_start
+        super().store(observations, next_observations, actions, rewards, dones, timeouts)
+        self._complete(torch.as_tensor(dones, device=self.device))
+
+    def truncate_last_trajectory(self) -> None:
+        """Let the running episodes end, as SB3's buffer does when it is loaded."""
+        running = self._current_ep_start != self.pos
+        for array in (self.dones, self.timeouts) if self.handle_timeout_termination else (self.dones,):
+            array[self.pos - 1, running] = 1.0
+        self._complete(running)
+
+    def _complete(self, ended: torch.Tensor) -> None:
+        """Set the lengths of the episodes of `ended`, `(n_envs,)` bool, so that they can be sampled."""
+        starts = self._current_ep_start
         length = (self.pos - starts) % self.buffer_size  # 0, as in SB3: an episode that fills the buffer is not sampled
         rows = torch.arange(self.buffer_size, device=self.device)[:, None]
         complete = ended & ((rows - starts) % self.buffer_size < length)
@@ -183,12 +196,12 @@ class DeviceHindsight(_InTensors, HerReplayBuffer):
         """Return the fields of minibatches, `(count · batch_size, …)`; the first of each minibatch have other goals.
 
         Raises:
-            RuntimeError: No episode has ended.
+            RuntimeError: The buffer has no complete episode.
         """
         order = torch.cumsum((self.ep_length > 0).flatten(), 0)
-        self._has_episode = self._has_episode or bool(order[-1] > 0)
-        if not self._has_episode:
-            raise RuntimeError("no episode has ended: learning_starts is too early for hindsight replay")
+        if not bool(order[-1] > 0):
+            why = "learning_starts is too early, or buffer_size too small, for hindsight replay"
+            raise RuntimeError(f"the replay buffer has no complete episode: {why}")
         chosen = (torch.rand(count * batch_size, dtype=torch.float64, device=self.device) * order[-1]).long() + 1
         numbers = torch.searchsorted(order, chosen)
         fields = self._fields(numbers)
@@ -219,9 +232,9 @@ class DeviceHindsight(_InTensors, HerReplayBuffer):
 
 
 IN_TENSORS: dict[type | None, type] = {
-    ReplayBuffer: DeviceReplay,
-    DictReplayBuffer: DictDeviceReplay,
-    HerReplayBuffer: DeviceHindsight,
+    ReplayBuffer: DeviceReplayBuffer,
+    DictReplayBuffer: DictDeviceReplayBuffer,
+    HerReplayBuffer: DeviceHerReplayBuffer,
 }
 """SB3's class → the same buffer in tensors."""
 

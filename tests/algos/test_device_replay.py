@@ -20,17 +20,21 @@ from safetensors.torch import load_file
 from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.noise import VectorizedActionNoise
+from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.sac.policies import MultiInputPolicy as SACPolicy
 
 import mygym
 from mygym.algos.ddqn import DDQN
-from mygym.algos.device.gradients import Gradient
+from mygym.algos.device.gradients import CapturedGradient, clip_gradients
+from mygym.algos.device.replay_collection import ReplayCollection
 from mygym.algos.stable_baselines import SAC
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.errors import ConfigError
 from mygym.fused.captured_step import without_validation
 from mygym.registry import register_algorithm
 from mygym.runs import device_replay, env_factory
-from mygym.runs.device_replay import DeviceHindsight, DeviceReplay, DictDeviceReplay
+from mygym.runs.device_replay import DeviceHerReplayBuffer, DeviceReplayBuffer, DictDeviceReplayBuffer
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
@@ -123,15 +127,47 @@ def test_an_algorithm_trains_in_tensors(name: str, monkeypatch: pytest.MonkeyPat
             assert numpy._n_updates == model._n_updates
 
 
-def test_transitions_are_those_of_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+class FixedMemory:
+    """A step whose variables are in the same memory each time, as those of a CUDA graph."""
+
+    def __init__(self, state: Any, step: Any, *_: torch.Tensor) -> None:
+        self.state, self.step = state, step
+        self.outputs: list[torch.Tensor] = []
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        result = copied(self.step(*inputs))
+        variables = [array.clone() for array in self.state.variables()]
+        self.outputs = self.outputs or variables
+        for output, array in zip(self.outputs, variables, strict=True):
+            output.copy_(array)
+        self.state.set_variables(self.outputs)
+        return result
+
+
+def copied(values: Any) -> Any:
+    return {key: copied(value) for key, value in values.items()} if isinstance(values, dict) else values.clone()
+
+
+@pytest.mark.parametrize("train_freq", [1, 4])
+def test_transitions_are_those_of_the_environments(train_freq: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored actions, in an engine in numpy with the same seed, give the stored transitions."""
+    config = {**config_of("td3"), "task": "push"}
+    config["algo_params"] = {**SMALL, "train_freq": train_freq}
     with ExitStack() as stack:
-        model = build({**config_of("td3"), "task": "push"}, stack, monkeypatch)
+        model = build(config, stack, monkeypatch)
+        step: list[FixedMemory] = []
+
+        def prepared(self: Any, *inputs: torch.Tensor) -> FixedMemory:
+            step.extend([] if step else [FixedMemory(self, self.advance)])
+            return step[0]
+
+        monkeypatch.setattr(ReplayCollection, "_prepared", prepared)
         model.learn(STEPS)
-        buffer, collection = model.replay_buffer, model._device_collection
+        assert len(step) == 1
+        buffer = model.replay_buffer
         arguments = env_factory.env_arguments(make_plan({"engine": "fused", **config_of("td3"), "task": "push"}).config)
         reference = FusedVecEnv(arguments, 24)
-        reference._seeds = list(collection.vec_env.fused.episodes.seeds.tolist())
+        reference._seeds = model.env.unwrapped.fused.episodes.seeds.tolist()
         observations = reference.reset()
         ended = 0
         for row in range(STEPS // 24):
@@ -243,7 +279,7 @@ def test_neither_steps_nor_gradients_wait_for_the_gpu(name: str, monkeypatch: py
         assert operations.names == []
         if model.device_update is None:
             return
-        batch, update, waiting = fixed_batches(model, 1)[0], model.device_update(model), []
+        update, waiting = model.device_update(model), []
 
         def checked(compute: Any) -> Any:
             def call(*arguments: Any) -> Any:
@@ -255,10 +291,10 @@ def test_neither_steps_nor_gradients_wait_for_the_gpu(name: str, monkeypatch: py
             return call
 
         for gradient in vars(update).values():
-            if isinstance(gradient, Gradient):
+            if isinstance(gradient, CapturedGradient):
                 gradient._compute = checked(gradient._compute)
         model._n_updates = 1  # TD3 moves the actor in each second gradient step
-        update.step(0, batch)
+        update.train(1, 32)
         assert waiting == [[]] * (1 if name == "ddqn" else 2)
 
 
@@ -293,7 +329,7 @@ def filled(kind: Any, rows: int, envs: int, ends: Any, **kwargs: Any) -> Iterato
 def test_episodes_of_hindsight_are_those_of_sb3(data: Any) -> None:
     rows, envs = data.draw(st.integers(2, 7)), data.draw(st.integers(1, 3))
     ends = data.draw(st.lists(st.lists(st.booleans(), min_size=envs, max_size=envs), min_size=1, max_size=20))
-    kinds = (filled(kind, rows, envs, ends, env=Goals()) for kind in (DeviceHindsight, HerReplayBuffer))
+    kinds = (filled(kind, rows, envs, ends, env=Goals()) for kind in (DeviceHerReplayBuffer, HerReplayBuffer))
     for ours, theirs in zip(*kinds, strict=True):
         valid = theirs.ep_length > 0
         np.testing.assert_array_equal(ours.ep_length, theirs.ep_length)
@@ -309,7 +345,7 @@ def test_goals_of_hindsight(strategy: str) -> None:
     """They are achieved in the episode of the transition, for `future` not before it; the rewards follow from them."""
     generator = np.random.default_rng(0)
     ends = generator.random((30, 2)) < 0.25
-    *_, buffer = filled(DeviceHindsight, 20, 2, ends, env=Goals(), goal_selection_strategy=strategy)
+    *_, buffer = filled(DeviceHerReplayBuffer, 20, 2, ends, env=Goals(), goal_selection_strategy=strategy)
     torch.manual_seed(0)
     batch = next(buffer.batches(2000, 1))
     virtual = np.arange(2000) < 1600
@@ -340,14 +376,17 @@ def test_goals_of_hindsight(strategy: str) -> None:
 
 
 def test_hindsight_needs_a_complete_episode() -> None:
-    *_, buffer = filled(DeviceHindsight, 5, 2, np.zeros((3, 2), bool), env=Goals())
-    with pytest.raises(RuntimeError, match="learning_starts is too early"):
+    *_, buffer = filled(DeviceHerReplayBuffer, 5, 2, np.zeros((3, 2), bool), env=Goals())
+    with pytest.raises(RuntimeError, match="no complete episode: learning_starts is too early"):
         buffer.sample(4)
 
 
-@pytest.mark.parametrize(("kind", "base"), [(DeviceReplay, ReplayBuffer), (DictDeviceReplay, DictReplayBuffer)])
+BUFFERS = [(DeviceReplayBuffer, ReplayBuffer), (DictDeviceReplayBuffer, DictReplayBuffer)]
+
+
+@pytest.mark.parametrize(("kind", "base"), BUFFERS)
 def test_samples_are_transitions_of_the_buffer(kind: Any, base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    is_dict = kind is DictDeviceReplay
+    is_dict = kind is DictDeviceReplayBuffer
     space: Any = SPACE if is_dict else SPACE["observation"]
     ours, theirs = (each(24, space, ACTIONS, device="cpu", n_envs=3) for each in (kind, base))
     generator = np.random.default_rng(0)
@@ -467,3 +506,115 @@ def test_a_buffer_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) 
         pytest.raises(ConfigError, match=r"algo_params\.buffer_size: '2,400' needs 0\.0 GB on cpu, .*at most \d+"),
     ):
         build(config_of("sac"), stack, monkeypatch)
+
+
+def test_noise_differs_between_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stack:
+        model = build({**config_of("td3"), "algo_params": {**SMALL, "action_noise": 0.2}}, stack, monkeypatch)
+        with torch.no_grad():
+            model.actor.mu[-2].weight.zero_()
+        model.action_noise = VectorizedActionNoise(model.action_noise, 24)
+        for number, noise in enumerate(model.action_noise.noises):
+            noise._sigma = np.full(3, number / 100)
+        model.train = lambda **_: None
+        model.learn(2400)
+        deviations = model.replay_buffer.actions[13:].numpy().std(0).mean(1)
+        np.testing.assert_allclose(deviations, np.arange(24) / 100, rtol=0.2, atol=0.01)
+
+
+def test_a_loss_that_is_not_finite_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`DivergenceCallback` reads the log."""
+    with ExitStack() as stack:
+        model = build(config_of("ddqn"), stack, monkeypatch)
+        model.learn(480)
+        with torch.no_grad():
+            next(iter(model.q_net.parameters())).fill_(torch.nan)
+        model.train(2, 32)
+        assert np.isnan(model.logger.name_to_value["train/loss"])
+
+
+class Base(sb3.SAC):
+    """An algorithm whose actions are its own."""
+
+    def _sample_action(self, *args: Any, **kwargs: Any) -> Any:
+        return super()._sample_action(*args, **kwargs)
+
+
+class Mixed(SAC, Base):
+    """Its method comes from the second class."""
+
+
+class OwnPolicy(SACPolicy):
+    """A policy that predicts in another way."""
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        return super().predict(*args, **kwargs)
+
+
+@pytest.mark.parametrize("part", ["class", "second class", "instance", "policy", "none"])
+def test_overridden_methods_are_called(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stack:
+        monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
+        env = make_vec_env(make_plan({"engine": "fused", "n_envs": 24, "algo": "sac", "task": "reach"}), stack)
+        cls: Any = {"class": OwnActions, "second class": Mixed}.get(part, SAC)
+        model = cls(OwnPolicy if part == "policy" else "MultiInputPolicy", env, learning_starts=48, batch_size=8)
+        if part == "instance":
+            model._sample_action = model._sample_action
+        model.learn(96)
+        assert (model._device_collection is None) == (part != "none")
+
+
+def test_a_buffer_with_a_sample_of_its_own_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mix` of the strategy `demos` replaces it so."""
+    with ExitStack() as stack:
+        model, calls = build(config_of("sac"), stack, monkeypatch), []
+        sample = model.replay_buffer.sample
+        model.replay_buffer.sample = lambda *args, **kwargs: calls.append(1) or sample(*args, **kwargs)
+        model.learn(480)
+        assert len(calls) == model._n_updates > 0
+
+
+def test_another_normaliser_takes_the_steps_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = VecNormalize(FusedVecEnv({"task": "reach"}, 8, "cpu:0"))
+    model = SAC("MultiInputPolicy", env, learning_starts=16, batch_size=8)
+    assert type(model.replay_buffer) is DictReplayBuffer
+    model.learn(64)
+
+
+@pytest.mark.parametrize("limit", [0.5, 5.0])
+def test_clipped_gradients_are_those_of_torch(limit: float) -> None:
+    layers = [torch.nn.Linear(3, 2) for _ in range(2)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    for layer in layers:
+        layer(torch.ones(4, 3)).pow(2).sum().backward()
+    torch.nn.utils.clip_grad_norm_(layers[0].parameters(), limit)
+    clip_gradients(layers[1].parameters(), torch.tensor(limit))
+    for first, second in zip(*(layer.parameters() for layer in layers), strict=True):
+        torch.testing.assert_close(second.grad, first.grad)
+
+
+def test_minibatches_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_replay, "BLOCK", 20)
+    *_, buffer = filled(DictDeviceReplayBuffer, 6, 2, np.zeros((4, 2), bool))
+    drawn: list[int] = []
+    fields = buffer._fields
+    monkeypatch.setattr(buffer, "_fields", lambda numbers: drawn.append(len(numbers)) or fields(numbers))
+    assert [len(batch.actions) for batch in buffer.batches(8, 5)] == [8] * 5
+    assert drawn == [16, 16, 8]
+
+
+def test_running_episodes_are_truncated_as_in_sb3() -> None:
+    ends = np.random.default_rng(0).random((5, 3)) < 0.3
+    ours, theirs = (
+        list(filled(kind, 8, 3, ends, env=Goals()))[-1] for kind in (DeviceHerReplayBuffer, HerReplayBuffer)
+    )
+    ours.truncate_last_trajectory()
+    with pytest.warns(UserWarning, match="truncated"):
+        theirs.truncate_last_trajectory()
+    for name in ("ep_length", "dones", "timeouts", "_current_ep_start"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+def test_the_buffer_of_many_environments_holds_complete_episodes() -> None:
+    plan = make_plan({"engine": "fused", "task": "reach", "algo": "sac", "her": True, "n_envs": 30_000, "steps": 10**7})
+    assert plan.config.algo_params["buffer_size"] >= 2 * 25 * 30_000

@@ -12,12 +12,13 @@ from mygym.algos.device.replay_collection import ReplayCollection
 from mygym.algos.device.replay_updates import ReplayUpdate
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.runs.device_replay import IN_TENSORS
+from mygym.runs.variance_floor import FlooredNormalize
 
 STEPS = ("collect_rollouts", "predict", "_sample_action", "_store_transition")
 """Methods that decide the steps: a class that overrides one takes the steps in numpy."""
 
 
-class OnDevice:
+class DeviceOffPolicy:
     """Mixin of off-policy algorithms of SB3: buffer, steps and gradient steps in tensors.
 
     Attributes:
@@ -46,8 +47,12 @@ class OnDevice:
         model: Any = self
         if model.env is None or model.optimize_memory_usage or model.replay_buffer_kwargs.get("copy_info_dict"):
             return False
-        batch = model.env.unwrapped
-        return isinstance(batch, FusedVecEnv) and batch.fused.arrays.device is not None
+        batch, normalizer = model.env.unwrapped, model._vec_normalize_env
+        return (
+            isinstance(batch, FusedVecEnv)
+            and batch.fused.arrays.device is not None
+            and (normalizer is None or (isinstance(normalizer, FlooredNormalize) and not normalizer.norm_reward))
+        )
 
     def collect_rollouts(
         self,
@@ -70,7 +75,9 @@ class OnDevice:
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make gradient steps on minibatches of the replay buffer."""
-        if self.device_update is None or self._device_collection is None:
+        buffer = self.replay_buffer  # type: ignore[attr-defined]
+        is_own = not isinstance(buffer, tuple(IN_TENSORS.values())) or "sample" in vars(buffer)
+        if self.device_update is None or self._device_collection is None or is_own:
             super().train(gradient_steps, batch_size)  # type: ignore[misc]
             return
         if self._device_update is None:
@@ -78,14 +85,19 @@ class OnDevice:
         self._device_update.train(gradient_steps, batch_size)
 
     def _has_own_steps(self) -> bool:
-        """Return whether a class outside this package, SB3 and sb3-contrib overrides a method of `STEPS`."""
-        for cls in type(self).__mro__:
-            if cls.__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib") or cls is OnDevice:
-                return False
-            if not cls.__module__.startswith("mygym.algos") and any(name in vars(cls) for name in STEPS):
-                return True
-        return False
+        """Return whether code outside this package, SB3 and sb3-contrib decides the steps."""
+        policy = self.policy  # type: ignore[attr-defined]
+        return any(is_overridden(self, name) for name in STEPS) or any(
+            is_overridden(policy, name) for name in ("predict", "scale_action", "unscale_action")
+        )
 
     def _excluded_save_params(self) -> list[str]:
         excluded: list[str] = super()._excluded_save_params()  # type: ignore[misc]
         return [*excluded, "_device_collection", "_device_update"]
+
+
+def is_overridden(value: Any, name: str) -> bool:
+    """Return whether a method is set on an object, or comes from a class outside SB3, sb3-contrib and this package."""
+    defining = next(cls for cls in type(value).__mro__ if name in vars(cls))
+    packages = ("stable_baselines3.", "sb3_contrib.", "mygym.algos.")
+    return name in vars(value) or not defining.__module__.startswith(packages)

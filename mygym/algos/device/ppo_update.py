@@ -8,7 +8,7 @@ import torch
 from stable_baselines3.common.utils import explained_variance
 from torch.nn import functional
 
-from mygym.algos.device.gradients import Gradient, trained
+from mygym.algos.device.gradients import CapturedGradient, clip_gradients, memory_of, trainable
 
 STATISTICS = ("entropy_loss", "policy_gradient_loss", "value_loss", "approx_kl", "clip_fraction", "loss")
 """Figures of a minibatch, by their names in the log."""
@@ -25,7 +25,7 @@ class PPOUpdate:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self._gradient = Gradient(self._compute_gradient, model.device)
+        self._gradient = CapturedGradient(self._compute_gradient, model)
 
     @staticmethod
     def suits(model: Any) -> bool:
@@ -40,14 +40,15 @@ class PPOUpdate:
         remaining = model._current_progress_remaining
         clip_range = model.clip_range(remaining)
         clip_range_vf = None if model.clip_range_vf is None else model.clip_range_vf(remaining)
-        numbers = [1 - clip_range, 1 + clip_range, clip_range, model.ent_coef, model.vf_coef, clip_range_vf or 0.0]
+        clips = [1 - clip_range, 1 + clip_range, clip_range, clip_range_vf or 0.0]
+        numbers = [*clips, model.ent_coef, model.vf_coef, model.max_grad_norm]
         coefficients = torch.tensor(numbers, device=model.device)
-        constants = model.max_grad_norm, model.normalize_advantage, clip_range_vf is None
+        constants = model.normalize_advantage, clip_range_vf is None, memory_of(model)
         history: list[list[torch.Tensor]] = []
         for _ in range(model.n_epochs):
             history.append([])
             for samples in model.rollout_buffer.get(model.batch_size):
-                history[-1].append(self._gradient(trained(policy), constants, *samples, coefficients))
+                history[-1].append(self._gradient(trainable(policy), constants, *samples, coefficients))
                 policy.optimizer.step()
             model._n_updates += 1
         figures = torch.stack([torch.stack(epoch) for epoch in history]).cpu().numpy()  # (epochs, minibatches, …)
@@ -78,7 +79,7 @@ class PPOUpdate:
     ) -> torch.Tensor:
         """Set the gradients of the parameters; return the `STATISTICS` of a minibatch: a sample of SB3's buffer."""
         model = self.model
-        low, high, clip_range, ent_coef, vf_coef, clip_range_vf = coefficients
+        low, high, clip_range, clip_range_vf, ent_coef, vf_coef, max_grad_norm = coefficients
         policy = model.policy
         policy.optimizer.zero_grad()
         values, log_prob, entropy = policy.evaluate_actions(observations, actions)
@@ -95,7 +96,7 @@ class PPOUpdate:
         entropy_loss = -(-log_prob if entropy is None else entropy).mean()
         loss = policy_loss + ent_coef * entropy_loss + vf_coef * value_loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(policy.parameters(), model.max_grad_norm)
+        clip_gradients(policy.parameters(), max_grad_norm)
         with torch.no_grad():
             log_ratio = log_prob - old_log_prob
             kl = ((log_ratio.exp() - 1) - log_ratio).mean()

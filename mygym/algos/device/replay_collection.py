@@ -38,13 +38,12 @@ class ReplayCollection(DeviceSteps):
     def suits(model: Any, env: VecEnv, callback: BaseCallback) -> bool:
         """Return whether the steps can stay on the device."""
         space, noise = model.action_space, model.action_noise
-        noises = noise.noises if isinstance(noise, VectorizedActionNoise) else [] if noise is None else [noise]
         return (
             DeviceSteps.suits(model, env, callback)
             and isinstance(model.replay_buffer, tuple(IN_TENSORS.values()))
             and model.train_freq.unit is TrainFrequencyUnit.STEP
             and (isinstance(space, spaces.Discrete) or is_unit_box(space))
-            and all(type(each) is NormalActionNoise for each in noises)
+            and all(type(each) is NormalActionNoise for each in noises_of(noise))
         )
 
     def collect(
@@ -56,7 +55,7 @@ class ReplayCollection(DeviceSteps):
         callback.on_rollout_start()
         self._load()
         for number in range(1, train_freq.frequency + 1):
-            before, inputs = self.observations, self._exploration(learning_starts)
+            inputs = self._exploration(learning_starts)
             with torch.no_grad():
                 outcome = self._prepared(*inputs)(*inputs)
             step = in_numpy(BatchStep({}, {}, **outcome["figures"]))
@@ -67,7 +66,7 @@ class ReplayCollection(DeviceSteps):
                 return RolloutReturn(number * count, episodes, continue_training=False)
             ends = outcome["figures"]["terminated"] | outcome["figures"]["truncated"]
             model.replay_buffer.store(
-                self._arranged(before),
+                self._arranged(outcome["observations"]),
                 self._arranged(outcome["last"]),
                 outcome["actions"],
                 outcome["figures"]["reward"],
@@ -89,12 +88,12 @@ class ReplayCollection(DeviceSteps):
         Args:
             inputs: See `_exploration`.
         """
-        model = self.model
-        share, mean, deviation = inputs
-        chosen = model.policy._predict(self._arranged(self._normalized(self.observations)), deterministic=False)
+        model, observations = self.model, self.observations
+        exploration_rate, mean, deviation = inputs
+        chosen = model.policy._predict(self._arranged(self._normalized(observations)), deterministic=False)
         random = torch.rand(chosen.shape, device=model.device)
         random = 2.0 * random - 1.0 if self._commands is None else (random * len(self._commands)).long()
-        is_random = torch.rand(len(chosen), device=model.device) < share
+        is_random = torch.rand(len(chosen), device=model.device) < exploration_rate
         actions = torch.where(is_random.reshape(-1, *[1] * (chosen.ndim - 1)), random, chosen)
         if self._commands is None:
             actions = commands = (actions + mean + deviation * torch.randn_like(actions)).clamp(-1.0, 1.0)
@@ -105,6 +104,7 @@ class ReplayCollection(DeviceSteps):
         if self.normalizer is not None:
             self.normalizer.update(self.observations)
         return {
+            "observations": observations,
             "actions": actions,
             "is_finite": torch.isfinite(actions.float()).all(),
             "last": self._keyed(step.last),
@@ -112,13 +112,20 @@ class ReplayCollection(DeviceSteps):
         }
 
     def _exploration(self, learning_starts: int) -> list[torch.Tensor]:
-        """Return the probability of a random action, and mean and standard deviation `(A,)` of the action noise."""
+        """Return what an exploring step needs.
+
+        Returns:
+            Probability of a random action, `(1,)`; mean and standard deviation of the action noise, `(N, A)`.
+        """
         model, noise = self.model, self.model.action_noise
-        share = 1.0 if model.num_timesteps < learning_starts else getattr(model, "exploration_rate", 0.0)
-        if isinstance(noise, VectorizedActionNoise):
-            noise = noise.noises[0]
-        values = [[share], [0.0] if noise is None else noise._mu, [0.0] if noise is None else noise._sigma]
-        return [torch.as_tensor(value, dtype=torch.float32, device=model.device) for value in values]
+        rate = 1.0 if model.num_timesteps < learning_starts else getattr(model, "exploration_rate", 0.0)
+        mean = deviation = np.zeros((self.vec_env.num_envs, *(model.action_space.shape or (1,))))
+        if noise is not None:
+            noises = noises_of(noise)
+            mean = np.broadcast_to([each._mu for each in noises], mean.shape)
+            deviation = np.broadcast_to([each._sigma for each in noises], mean.shape)
+        values = ([rate], mean, deviation)
+        return [torch.tensor(value, dtype=torch.float32, device=model.device) for value in values]
 
     def _load(self) -> None:
         """Take last observations and statistics from the algorithm and the normaliser."""
@@ -141,3 +148,8 @@ class ReplayCollection(DeviceSteps):
 def is_unit_box(space: spaces.Space[Any]) -> bool:
     """Return whether all actions have the bounds [-1, 1], which are those of the policies."""
     return isinstance(space, spaces.Box) and bool(np.all(space.low == -1.0) and np.all(space.high == 1.0))
+
+
+def noises_of(noise: Any) -> list[Any]:
+    """Return the action noise of each environment, or of all; empty without noise."""
+    return noise.noises if isinstance(noise, VectorizedActionNoise) else [] if noise is None else [noise]

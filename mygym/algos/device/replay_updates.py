@@ -14,9 +14,8 @@ import torch
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.utils import polyak_update
 from torch.nn import functional
-from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from mygym.algos.device.gradients import Gradient, set_gradients, trained
+from mygym.algos.device.gradients import CapturedGradient, clip_gradients, memory_of, set_gradients, trainable
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples
 
@@ -28,36 +27,39 @@ class ReplayUpdate(ABC):
         model: The algorithm.
     """
 
-    figures: tuple[str, ...]
-    """Names in the log of the figures of a gradient step."""
+    scheduled: tuple[str, ...]
+    """Attributes of the algorithm whose values are `coefficients`."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.constants: tuple[Any, ...] = ()
+        """Values on which the graphs depend."""
+        self.coefficients = torch.zeros(0)
+        """Numbers that may change between calls of `train`."""
 
     def train(self, gradient_steps: int, batch_size: int) -> None:
         """Make gradient steps on random minibatches."""
         model = self.model
         model.policy.set_training_mode(True)
         model._update_learning_rate(self.optimizers())
-        history = [
-            self.step(number, batch)
-            for number, batch in enumerate(
-                model.replay_buffer.batches(batch_size, gradient_steps, model._vec_normalize_env)
-            )
-        ]
+        self.constants = (memory_of(model),)
+        numbers = [getattr(model, name) for name in self.scheduled]
+        self.coefficients = torch.tensor(numbers, dtype=torch.float32, device=model.device)
+        batches = model.replay_buffer.batches(batch_size, gradient_steps, model._vec_normalize_env)
+        history = [self.step(number, batch) for number, batch in enumerate(batches)]
+        names = list(dict.fromkeys(name for metrics in history for name in metrics))
+        means = [torch.stack([metrics[name] for metrics in history if name in metrics]).mean() for name in names]
         model.logger.record("train/n_updates", model._n_updates, exclude="tensorboard")
-        figures = torch.stack(history).nanmean(0).cpu().tolist()
-        for name, value in zip(self.figures, figures, strict=True):
-            if value == value:  # no gradient step has this figure, e.g. of the delayed actor
-                model.logger.record(f"train/{name}", value)
+        for name, value in zip(names, torch.stack(means).cpu().tolist(), strict=True):
+            model.logger.record(f"train/{name}", value)
 
     @abstractmethod
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Return the optimisers."""
 
     @abstractmethod
-    def step(self, number: int, batch: Samples) -> torch.Tensor:
-        """Make a gradient step; return its `figures`, NaN for those that it does not have.
+    def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
+        """Make a gradient step; return its metrics, by their names in the log.
 
         Args:
             number: Gradient steps before it in this call.
@@ -68,12 +70,12 @@ class ReplayUpdate(ABC):
 class SACUpdate(ReplayUpdate):
     """Gradient steps of soft actor-critic (Haarnoja et al., 2018)."""
 
-    figures = ("ent_coef", "critic_loss", "ent_coef_loss", "actor_loss")
+    scheduled = ("gamma", "target_entropy")
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        self._critic = Gradient(self._critic_gradient, model.device)
-        self._actor = Gradient(self._actor_gradient, model.device)
+        self._critic = CapturedGradient(self._critic_gradient, model)
+        self._actor = CapturedGradient(self._actor_gradient, model)
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Return the optimisers."""
@@ -81,24 +83,26 @@ class SACUpdate(ReplayUpdate):
         automatic = [] if model.ent_coef_optimizer is None else [model.ent_coef_optimizer]
         return [model.actor.optimizer, model.critic.optimizer, *automatic]
 
-    def step(self, number: int, batch: Samples) -> torch.Tensor:
+    def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step; the actor's actions are drawn again after the step of the critic."""
         model = self.model
-        automatic, parameters = model.ent_coef_optimizer is not None, trained(model.critic)
-        if automatic:
+        parameters = trainable(model.critic)
+        if model.ent_coef_optimizer is not None:
             parameters = [*parameters, model.log_ent_coef]
-        constants = model.gamma, model.target_entropy
-        figures = self._critic(parameters, constants, *batch[:5])
-        if automatic:
+        losses = self._critic(parameters, self.constants, *batch[:5], self.coefficients)
+        metrics = dict(zip(("ent_coef", "critic_loss", "ent_coef_loss"), losses, strict=False))
+        if model.ent_coef_optimizer is not None:
             model.ent_coef_optimizer.step()
         model.critic.optimizer.step()
-        loss = self._actor(trained(model.actor), (), batch.observations, figures[0])
+        metrics["actor_loss"] = self._actor(
+            trainable(model.actor), self.constants, batch.observations, metrics["ent_coef"]
+        )
         model.actor.optimizer.step()
         if number % model.target_update_interval == 0:
-            move_targets(model.critic, model.critic_target, model.tau)
+            update_target(model.critic, model.critic_target, model.tau)
             polyak_update(model.batch_norm_stats, model.batch_norm_stats_target, 1.0)
         model._n_updates += 1
-        return torch.cat([figures, loss])
+        return metrics
 
     def _critic_gradient(
         self,
@@ -107,64 +111,69 @@ class SACUpdate(ReplayUpdate):
         next_observations: Any,
         dones: torch.Tensor,
         rewards: torch.Tensor,
+        coefficients: torch.Tensor,
     ) -> torch.Tensor:
-        """Set the gradients of critic and entropy coefficient; return the coefficient and both losses."""
-        model = self.model
+        """Set the gradients of critic and entropy coefficient.
+
+        Returns:
+            Entropy coefficient, loss of the critic and, if the coefficient is learned, its loss.
+        """
+        model, (gamma, target_entropy) = self.model, coefficients
+        losses = []
         if model.ent_coef_optimizer is None:
-            ent_coef, ent_coef_loss = model.ent_coef_tensor, torch.full((1,), torch.nan, device=model.device)
+            ent_coef = model.ent_coef_tensor
         else:
-            ent_coef = model.log_ent_coef.detach().exp()
+            ent_coef = model.log_ent_coef.detach().exp().reshape(())
             with torch.no_grad():
                 _, log_prob = model.actor.action_log_prob(observations)
-            ent_coef_loss = -(model.log_ent_coef * (log_prob + model.target_entropy)).mean()
-            set_gradients(ent_coef_loss, [model.log_ent_coef])
+            losses = [-(model.log_ent_coef * (log_prob + target_entropy)).mean()]
+            set_gradients(losses[0], [model.log_ent_coef])
         with torch.no_grad():
             next_actions, next_log_prob = model.actor.action_log_prob(next_observations)
-            values = least(model.critic_target(next_observations, next_actions)) - ent_coef * next_log_prob[:, None]
-            targets = rewards + (1 - dones) * model.gamma * values
-        loss = 0.5 * sum_of_squares(model.critic(observations, actions), targets)
-        set_gradients(loss, trained(model.critic))
-        return torch.stack([each.detach().reshape(()) for each in (ent_coef, loss, ent_coef_loss)])
+            values = min_q(model.critic_target(next_observations, next_actions)) - ent_coef * next_log_prob[:, None]
+            targets = rewards + (1 - dones) * gamma * values
+        critic_loss = 0.5 * sum_of_mse(model.critic(observations, actions), targets)
+        set_gradients(critic_loss, trainable(model.critic))
+        return torch.stack([ent_coef, critic_loss, *losses]).detach()
 
     def _actor_gradient(self, observations: Any, ent_coef: torch.Tensor) -> torch.Tensor:
-        """Set the gradients of the actor; return its loss `(1,)`."""
+        """Set the gradients of the actor; return its loss."""
         model = self.model
         actions, log_prob = model.actor.action_log_prob(observations)
-        loss: torch.Tensor = (ent_coef * log_prob[:, None] - least(model.critic(observations, actions))).mean()
-        set_gradients(loss, trained(model.actor))
-        return loss.detach()[None]
+        loss: torch.Tensor = (ent_coef * log_prob[:, None] - min_q(model.critic(observations, actions))).mean()
+        set_gradients(loss, trainable(model.actor))
+        return loss.detach()
 
 
 class TD3Update(ReplayUpdate):
     """Gradient steps of TD3 (Fujimoto et al., 2018), and of DDPG, which is a special case."""
 
-    figures = ("critic_loss", "actor_loss")
+    scheduled = ("gamma", "target_policy_noise", "target_noise_clip")
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        self._critic = Gradient(self._critic_gradient, model.device)
-        self._actor = Gradient(self._actor_gradient, model.device)
+        self._critic = CapturedGradient(self._critic_gradient, model)
+        self._actor = CapturedGradient(self._actor_gradient, model)
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Return the optimisers."""
         return [self.model.actor.optimizer, self.model.critic.optimizer]
 
-    def step(self, number: int, batch: Samples) -> torch.Tensor:
+    def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step of the critic, and after each `policy_delay` of them one of the actor."""
         model = self.model
         model._n_updates += 1
-        constants = model.gamma, model.target_policy_noise, model.target_noise_clip
-        loss = self._critic(trained(model.critic), constants, *batch[:5])
+        loss = self._critic(trainable(model.critic), self.constants, *batch[:5], self.coefficients)
         model.critic.optimizer.step()
         if model._n_updates % model.policy_delay:
-            return torch.cat([loss, torch.full_like(loss, torch.nan)])
-        actor_loss = self._actor(trained(model.actor), (), batch.observations)
+            return {"critic_loss": loss}
+        actor_loss = self._actor(trainable(model.actor), self.constants, batch.observations)
         model.actor.optimizer.step()
-        move_targets(model.critic, model.critic_target, model.tau)
-        move_targets(model.actor, model.actor_target, model.tau)
+        update_target(model.critic, model.critic_target, model.tau)
+        update_target(model.actor, model.actor_target, model.tau)
         polyak_update(model.critic_batch_norm_stats, model.critic_batch_norm_stats_target, 1.0)
         polyak_update(model.actor_batch_norm_stats, model.actor_batch_norm_stats_target, 1.0)
-        return torch.cat([loss, actor_loss])
+        return {"critic_loss": loss, "actor_loss": actor_loss}
 
     def _critic_gradient(
         self,
@@ -173,47 +182,47 @@ class TD3Update(ReplayUpdate):
         next_observations: Any,
         dones: torch.Tensor,
         rewards: torch.Tensor,
+        coefficients: torch.Tensor,
     ) -> torch.Tensor:
-        """Set the gradients of the critic; return its loss `(1,)`."""
-        model = self.model
+        """Set the gradients of the critic; return its loss."""
+        model, (gamma, deviation, clip) = self.model, coefficients
         with torch.no_grad():
-            noise = torch.randn_like(actions) * model.target_policy_noise
-            noise = noise.clamp(-model.target_noise_clip, model.target_noise_clip)
+            noise = torch.clamp(torch.randn_like(actions) * deviation, -clip, clip)
             next_actions = (model.actor_target(next_observations) + noise).clamp(-1, 1)
-            values = least(model.critic_target(next_observations, next_actions))
-            targets = rewards + (1 - dones) * model.gamma * values
-        loss = sum_of_squares(model.critic(observations, actions), targets)
-        set_gradients(loss, trained(model.critic))
-        return loss.detach()[None]
+            values = min_q(model.critic_target(next_observations, next_actions))
+            targets = rewards + (1 - dones) * gamma * values
+        loss = sum_of_mse(model.critic(observations, actions), targets)
+        set_gradients(loss, trainable(model.critic))
+        return loss.detach()
 
     def _actor_gradient(self, observations: Any) -> torch.Tensor:
-        """Set the gradients of the actor; return its loss `(1,)`."""
+        """Set the gradients of the actor; return its loss."""
         model = self.model
         loss: torch.Tensor = -model.critic.q1_forward(observations, model.actor(observations)).mean()
-        set_gradients(loss, trained(model.actor))
-        return loss.detach()[None]
+        set_gradients(loss, trainable(model.actor))
+        return loss.detach()
 
 
 class DQNUpdate(ReplayUpdate):
     """Gradient steps of deep Q-learning (Mnih et al., 2015), with the targets of the algorithm."""
 
-    figures = ("loss",)
+    scheduled = ("gamma", "max_grad_norm")
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        self._gradient = Gradient(self._q_gradient, model.device)
+        self._gradient = CapturedGradient(self._q_gradient, model)
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Return the optimiser."""
         return [self.model.policy.optimizer]
 
-    def step(self, number: int, batch: Samples) -> torch.Tensor:
+    def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step."""
         model = self.model
-        loss = self._gradient(trained(model.q_net), (model.gamma, model.max_grad_norm), *batch[:5])
+        loss = self._gradient(trainable(model.q_net), self.constants, *batch[:5], self.coefficients)
         model.policy.optimizer.step()
         model._n_updates += 1
-        return loss
+        return {"loss": loss}
 
     def _q_gradient(
         self,
@@ -222,29 +231,30 @@ class DQNUpdate(ReplayUpdate):
         next_observations: Any,
         dones: torch.Tensor,
         rewards: torch.Tensor,
+        coefficients: torch.Tensor,
     ) -> torch.Tensor:
-        """Set the gradients of the Q-network; return its loss `(1,)`."""
-        model = self.model
+        """Set the gradients of the Q-network; return its loss."""
+        model, (gamma, max_grad_norm) = self.model, coefficients
         with torch.no_grad():
-            targets = rewards + (1 - dones) * model.gamma * model.next_values(next_observations)
+            targets = rewards + (1 - dones) * gamma * model.next_q_values(next_observations)
         values = model.q_net(observations).gather(1, actions.long())
         loss = functional.smooth_l1_loss(values, targets)
-        set_gradients(loss, trained(model.q_net))
-        torch.nn.utils.clip_grad_norm_(model.q_net.parameters(), model.max_grad_norm)
-        return loss.detach()[None]
+        set_gradients(loss, trainable(model.q_net))
+        clip_gradients(model.q_net.parameters(), max_grad_norm)
+        return loss.detach()
 
 
-def least(values: Iterable[torch.Tensor]) -> torch.Tensor:
+def min_q(values: Iterable[torch.Tensor]) -> torch.Tensor:
     """Return the least value `(n, 1)` of several critics."""
     return torch.cat(list(values), dim=1).amin(dim=1, keepdim=True)
 
 
-def sum_of_squares(values: Sequence[torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
+def sum_of_mse(values: Sequence[torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
     """Return the sum of the mean squared errors of several critics."""
     return torch.stack([functional.mse_loss(value, targets) for value in values]).sum()
 
 
-def move_targets(network: torch.nn.Module, target: torch.nn.Module, tau: float) -> None:
-    """Move the parameters of a target network towards those of a network by the share `tau`."""
-    move: Any = get_ema_multi_avg_fn(1.0 - tau)  # type: ignore[no-untyped-call]
-    move(list(target.parameters()), list(network.parameters()), 0)
+@torch.no_grad()
+def update_target(network: torch.nn.Module, target: torch.nn.Module, tau: float) -> None:
+    """Move a target network by the share `tau`, as SB3's `polyak_update` does, in a single operation."""
+    torch._foreach_lerp_(list(target.parameters()), list(network.parameters()), tau)

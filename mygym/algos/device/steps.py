@@ -12,6 +12,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_wrapper
 
+from mygym.algos.device.gradients import memory_of
 from mygym.envs.fused_envs import BatchStep
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.fused.captured_step import capture_or_refuse
@@ -71,7 +72,7 @@ class DeviceSteps(ABC):
 
     def _prepared(self, *inputs: torch.Tensor) -> Callable[..., dict[str, Any]]:
         """Return `advance`; on a GPU captured, again if a value has changed that is a constant of the graph."""
-        constants = self.model.policy, None if self.normalizer is None else self.normalizer.constants
+        constants = memory_of(self.model), None if self.normalizer is None else self.normalizer.constants
         if self._step is None or constants != self._constants:
             self._constants, self._step = constants, self.advance
             if self.model.device.type == "cuda":

@@ -46,7 +46,8 @@ def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Varia
     if "buffer_size" in chosen.algo_params and "buffer_size" not in asked.algo_params:
         # Rows beyond the run's steps would be allocated and never filled; SB3 divides the size among the environments.
         size = max(-(-chosen.steps // chosen.n_envs) * chosen.n_envs, two_episodes)
-        algo_params["buffer_size"] = min(chosen.algo_params["buffer_size"], size)
+        least = two_episodes if her else 0  # hindsight replay samples complete episodes
+        algo_params["buffer_size"] = max(min(chosen.algo_params["buffer_size"], size), least)
     return derived | ({"algo_params": algo_params} if algo_params else {})
 
 
