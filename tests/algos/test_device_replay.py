@@ -89,7 +89,7 @@ def build(config: dict[str, Any], stack: ExitStack, patch: pytest.MonkeyPatch, d
 
 
 class Keep(BaseCallback):
-    """Keeps the algorithm, and what it passes to callbacks."""
+    """Keeps the algorithm, and its messages to callbacks."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         super().__init__()
@@ -123,9 +123,9 @@ def test_an_algorithm_trains_in_tensors(name: str, monkeypatch: pytest.MonkeyPat
             assert type(model.replay_buffer) is not model.replay_buffer_class
             numpy.learn(STEPS)
             assert numpy._device_collection is None
-            ours, theirs = (each.logger.name_to_value for each in (model, numpy))
-            assert {key for key in ours if key.startswith("train/")} == {
-                key for key in theirs if key.startswith("train/")
+            tested, of_sb3 = (each.logger.name_to_value for each in (model, numpy))
+            assert {key for key in tested if key.startswith("train/")} == {
+                key for key in of_sb3 if key.startswith("train/")
             }
             assert numpy._n_updates == model._n_updates
 
@@ -239,29 +239,29 @@ def test_gradient_steps_are_those_of_sb3(name: str, device: str, monkeypatch: py
         torch.distributions.Normal, "rsample", lambda self, sample_shape=(): self.loc + 0.3 * self.scale
     )
     with ExitStack() as stack:
-        ours, theirs = (build(config, stack, monkeypatch, device) for _ in range(2))
-        ours.learn(480)
-        theirs.learn(480)
-        theirs.set_parameters(copy.deepcopy(ours.get_parameters()))
-        theirs._n_updates = ours._n_updates
-        batches = fixed_batches(ours, 6)
+        tested, of_sb3 = (build(config, stack, monkeypatch, device) for _ in range(2))
+        tested.learn(480)
+        of_sb3.learn(480)
+        of_sb3.set_parameters(copy.deepcopy(tested.get_parameters()))
+        of_sb3._n_updates = tested._n_updates
+        batches = fixed_batches(tested, 6)
         if name == "td3":  # SB3 draws with `normal_`
-            ours.target_policy_noise = theirs.target_policy_noise = 0.0
+            tested.target_policy_noise = of_sb3.target_policy_noise = 0.0
         rest: Iterator[Any] = iter(batches)
-        theirs.replay_buffer = SimpleNamespace(sample=lambda *_, **__: next(rest))
-        ours.replay_buffer = SimpleNamespace(batches=lambda *_: batches)
-        update = ours.device_update(ours)
+        of_sb3.replay_buffer = SimpleNamespace(sample=lambda *_, **__: next(rest))
+        tested.replay_buffer = SimpleNamespace(batches=lambda *_: batches)
+        update = tested.device_update(tested)
         base = DDQN if name == "ddqn" else getattr(sb3, config["algo"].upper())
-        theirs._device_collection = None
+        of_sb3._device_collection = None
         for _ in range(2):
             rest = iter(batches)
-            base.train(theirs, 6, 32)
+            base.train(of_sb3, 6, 32)
             update.train(6, 32)
-        for key, tensor in weights(ours).items():
-            torch.testing.assert_close(tensor, weights(theirs)[key], rtol=1e-3, atol=1e-5, msg=key)
+        for key, tensor in weights(tested).items():
+            torch.testing.assert_close(tensor, weights(of_sb3)[key], rtol=1e-3, atol=1e-5, msg=key)
         logs = [
             {key: value for key, value in each.logger.name_to_value.items() if key.startswith("train/")}
-            for each in (ours, theirs)
+            for each in (tested, of_sb3)
         ]
         assert logs[0].keys() == logs[1].keys()
         assert logs[0] == pytest.approx(logs[1], rel=1e-3, abs=1e-5)
@@ -332,14 +332,14 @@ def test_episodes_of_hindsight_are_those_of_sb3(data: Any) -> None:
     rows, envs = data.draw(st.integers(2, 7)), data.draw(st.integers(1, 3))
     ends = data.draw(st.lists(st.lists(st.booleans(), min_size=envs, max_size=envs), min_size=1, max_size=20))
     kinds = (filled(kind, rows, envs, ends, env=Goals()) for kind in (DeviceHerReplayBuffer, HerReplayBuffer))
-    for ours, theirs in zip(*kinds, strict=True):
-        valid = theirs.ep_length > 0
-        np.testing.assert_array_equal(ours.ep_length, theirs.ep_length)
-        np.testing.assert_array_equal(ours.ep_start.numpy()[valid], theirs.ep_start[valid])
-        np.testing.assert_array_equal(ours._current_ep_start, theirs._current_ep_start)
+    for tested, of_sb3 in zip(*kinds, strict=True):
+        valid = of_sb3.ep_length > 0
+        np.testing.assert_array_equal(tested.ep_length, of_sb3.ep_length)
+        np.testing.assert_array_equal(tested.ep_start.numpy()[valid], of_sb3.ep_start[valid])
+        np.testing.assert_array_equal(tested._current_ep_start, of_sb3._current_ep_start)
         for name in ("actions", "rewards", "dones", "timeouts"):
-            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
-        assert (ours.pos, ours.full) == (theirs.pos, theirs.full)
+            np.testing.assert_array_equal(getattr(tested, name), getattr(of_sb3, name))
+        assert (tested.pos, tested.full) == (of_sb3.pos, of_sb3.full)
 
 
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
@@ -390,7 +390,7 @@ BUFFERS = [(DeviceReplayBuffer, ReplayBuffer), (DictDeviceReplayBuffer, DictRepl
 def test_samples_are_transitions_of_the_buffer(kind: Any, base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     is_dict = kind is DictDeviceReplayBuffer
     space: Any = SPACE if is_dict else SPACE["observation"]
-    ours, theirs = (each(24, space, ACTIONS, device="cpu", n_envs=3) for each in (kind, base))
+    tested, of_sb3 = (each(24, space, ACTIONS, device="cpu", n_envs=3) for each in (kind, base))
     generator = np.random.default_rng(0)
     for _ in range(11):  # 8 rows fit
         before, after = (
@@ -400,20 +400,20 @@ def test_samples_are_transitions_of_the_buffer(kind: Any, base: Any, monkeypatch
         arguments = [before, after] if is_dict else [before["observation"], after["observation"]]
         actions, rewards, ends = generator.normal(size=(3, 2)), generator.normal(size=3), generator.random(3) < 0.4
         infos = [{"TimeLimit.truncated": bool(flag)} for flag in generator.random(3) < 0.5]
-        for buffer in (ours, theirs):
+        for buffer in (tested, of_sb3):
             buffer.add(*arguments, actions, rewards, ends, infos)
     monkeypatch.setattr(np.random, "randint", lambda *_, **__: np.tile(np.arange(3), 8))  # environments of the rows
     numbers = torch.arange(24)
-    expected = theirs._get_samples(np.repeat(np.arange(8), 3))
-    got = ours._fields(numbers)
+    expected = of_sb3._get_samples(np.repeat(np.arange(8), 3))
+    got = tested._fields(numbers)
     for field, values in expected._asdict().items():
         for key in values if isinstance(values, dict) else [None]:
             want, have = (each if key is None else each[key] for each in (values, got.get(field)))
             if want is not None:
                 torch.testing.assert_close(have, want, rtol=0.0, atol=0.0, msg=f"{field} {key}")
-    drawn = {round(float(reward), 5) for reward in next(ours.batches(500, 1)).rewards}
-    assert drawn == {round(float(reward), 5) for reward in ours.rewards.flatten()}
-    assert [len(batch.actions) for batch in ours.batches(7, 3)] == [7, 7, 7]
+    drawn = {round(float(reward), 5) for reward in next(tested.batches(500, 1)).rewards}
+    assert drawn == {round(float(reward), 5) for reward in tested.rewards.flatten()}
+    assert [len(batch.actions) for batch in tested.batches(7, 3)] == [7, 7, 7]
 
 
 def test_samples_are_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,7 +470,7 @@ def test_a_run_in_tensors_resumes(
             torch.testing.assert_close(second[key], tensor, rtol=0.0, atol=0.0)
 
 
-class OwnActions(SAC):
+class ExtendedActions(SAC):
     """An algorithm that explores in another way."""
 
     def _sample_action(self, *args: Any, **kwargs: Any) -> Any:
@@ -482,7 +482,7 @@ class OwnActions(SAC):
     "config",
     [
         {"algo_params": {**SMALL, "use_sde": True}},
-        {"algo": "own_actions", "algo_params": SMALL},
+        {"algo": "extended_actions", "algo_params": SMALL},
         {
             "strategy": "lora",
             "strategy_params": {"rank": 2},
@@ -493,7 +493,7 @@ class OwnActions(SAC):
 )
 def test_other_runs_take_the_steps_in_numpy(config: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
     """They add the steps to the buffer in tensors."""
-    register_algorithm("own_actions", defaults=SMALL)(OwnActions)
+    register_algorithm("extended_actions", defaults=SMALL)(ExtendedActions)
     monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
     keep = Keep()
     mygym.train({**RUN, "algo": "sac", "task": "reach", **config, "logdir": str(tmp_path)}, callbacks=keep)
@@ -536,7 +536,7 @@ def test_a_loss_that_is_not_finite_is_logged(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Base(sb3.SAC):
-    """An algorithm whose actions are its own."""
+    """An algorithm that selects actions in another way."""
 
     def _sample_action(self, *args: Any, **kwargs: Any) -> Any:
         return super()._sample_action(*args, **kwargs)
@@ -546,7 +546,7 @@ class Mixed(SAC, Base):
     """Its method comes from the second class."""
 
 
-class OwnPolicy(SACPolicy):
+class ExtendedPolicy(SACPolicy):
     """A policy that predicts in another way."""
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
@@ -558,15 +558,15 @@ def test_overridden_methods_are_called(part: str, monkeypatch: pytest.MonkeyPatc
     with ExitStack() as stack:
         monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
         env = make_vec_env(make_plan({"engine": "fused", "n_envs": 24, "algo": "sac", "task": "reach"}), stack)
-        cls: Any = {"class": OwnActions, "second class": Mixed}.get(part, SAC)
-        model = cls(OwnPolicy if part == "policy" else "MultiInputPolicy", env, learning_starts=48, batch_size=8)
+        cls: Any = {"class": ExtendedActions, "second class": Mixed}.get(part, SAC)
+        model = cls(ExtendedPolicy if part == "policy" else "MultiInputPolicy", env, learning_starts=48, batch_size=8)
         if part == "instance":
             model._sample_action = model._sample_action
         model.learn(96)
         assert (model._device_collection is None) == (part != "none")
 
 
-def test_a_buffer_with_a_sample_of_its_own_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replaced_sample_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """`mix` of the strategy `demos` replaces it so."""
     with ExitStack() as stack:
         model, calls = build(config_of("sac"), stack, monkeypatch), []
@@ -607,14 +607,14 @@ def test_minibatches_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_running_episodes_are_truncated_as_in_sb3() -> None:
     ends = np.random.default_rng(0).random((5, 3)) < 0.3
-    ours, theirs = (
+    tested, of_sb3 = (
         list(filled(kind, 8, 3, ends, env=Goals()))[-1] for kind in (DeviceHerReplayBuffer, HerReplayBuffer)
     )
-    ours.truncate_last_trajectory()
+    tested.truncate_last_trajectory()
     with pytest.warns(UserWarning, match="truncated"):
-        theirs.truncate_last_trajectory()
+        of_sb3.truncate_last_trajectory()
     for name in ("ep_length", "dones", "timeouts", "_current_ep_start"):
-        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+        np.testing.assert_array_equal(getattr(tested, name), getattr(of_sb3, name))
 
 
 def test_the_buffer_of_many_environments_holds_complete_episodes() -> None:

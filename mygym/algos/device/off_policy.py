@@ -19,13 +19,10 @@ STEPS = ("collect_rollouts", "predict", "_sample_action", "_store_transition")
 
 
 class DeviceOffPolicy:
-    """Mixin of off-policy algorithms of SB3: buffer, steps and gradient steps in tensors.
-
-    Attributes:
-        device_update: Class of the gradient steps; None: those of SB3, with minibatches of the buffer in tensors.
-    """
+    """Mixin of off-policy algorithms of SB3: buffer, steps and gradient steps in tensors."""
 
     device_update: ClassVar[type[ReplayUpdate] | None] = None
+    """Class of the gradient steps; None: those of SB3, with minibatches of the buffer in tensors."""
 
     def _setup_model(self) -> None:
         """Build networks and buffer; a saved model names SB3's class of the buffer."""
@@ -65,7 +62,7 @@ class DeviceOffPolicy:
         log_interval: int | None = None,
     ) -> Any:
         """Make the steps of a rollout."""
-        if not self._has_own_steps() and ReplayCollection.suits(self, env, callback):
+        if not self._extends_steps() and ReplayCollection.suits(self, env, callback):
             if self._device_collection is None or self._device_collection.env is not env:
                 self._device_collection = ReplayCollection(self, env)
             return self._device_collection.collect(callback, train_freq, learning_starts, log_interval)
@@ -76,15 +73,15 @@ class DeviceOffPolicy:
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make gradient steps on minibatches of the replay buffer."""
         buffer = self.replay_buffer  # type: ignore[attr-defined]
-        is_own = not isinstance(buffer, tuple(IN_TENSORS.values())) or "sample" in vars(buffer)
-        if self.device_update is None or self._device_collection is None or is_own:
+        is_replaced = not isinstance(buffer, tuple(IN_TENSORS.values())) or "sample" in vars(buffer)
+        if self.device_update is None or self._device_collection is None or is_replaced:
             super().train(gradient_steps, batch_size)  # type: ignore[misc]
             return
         if self._device_update is None:
             self._device_update = self.device_update(self)
         self._device_update.train(gradient_steps, batch_size)
 
-    def _has_own_steps(self) -> bool:
+    def _extends_steps(self) -> bool:
         """Return whether code outside this package, SB3 and sb3-contrib decides the steps."""
         policy = self.policy  # type: ignore[attr-defined]
         return any(is_overridden(self, name) for name in STEPS) or any(

@@ -112,7 +112,7 @@ class ReplayCollection(DeviceSteps):
         }
 
     def _exploration(self, learning_starts: int) -> list[torch.Tensor]:
-        """Return what an exploring step needs.
+        """Return the inputs of a step.
 
         Returns:
             Probability of a random action, `(1,)`; mean and standard deviation of the action noise, `(N, A)`.
