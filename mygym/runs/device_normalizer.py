@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,6 @@ import torch
 from mygym.runs.variance_floor import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
 
 Observations = dict[str, torch.Tensor]
-
-STATISTICS = ("mean", "var", "count")
-"""Attributes of SB3's running statistics."""
 
 
 class DeviceNormalizer:
@@ -41,30 +38,24 @@ class DeviceNormalizer:
 
     def load(self) -> None:
         """Take the statistics of the normaliser, in a single copy."""
-        values = {name: [np.asarray(getattr(each, name)) for each in self._running.values()] for name in STATISTICS}
-        flat = np.concatenate([value.ravel() for row in values.values() for value in row])
-        rest = torch.as_tensor(flat, dtype=torch.float64, device=self._device)
-        tensors = []
-        for value in [value for row in values.values() for value in row]:
-            first, rest = rest[: value.size], rest[value.size :]
-            tensors.append(first.reshape(value.shape))
-        keys = list(self._running)
-        self._mean, self._var, self._count = (
-            dict(zip(keys, tensors[start:], strict=False)) for start in range(0, len(tensors), len(keys))
-        )
+        arrays = [np.asarray(getattr(each, name)) for each, name in self._statistics()]
+        flat = np.concatenate([array.ravel() for array in arrays])
+        values = torch.tensor(flat, dtype=torch.float64, device=self._device)
+        parts = torch.split(values, [array.size for array in arrays])
+        self.set_variables(part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True))
 
     def store(self) -> None:
         """Give the statistics to the normaliser, in a single copy."""
         tensors = self.variables()
-        rest = torch.cat([tensor.reshape(-1) for tensor in tensors]).cpu().numpy()
-        arrays = []
-        for tensor in tensors:
-            first, rest = rest[: tensor.numel()], rest[tensor.numel() :]
-            arrays.append(first.reshape(tensor.shape))
-        number = len(self._mean)
-        for index, each in enumerate(self._running.values()):
-            each.mean, each.var, count = arrays[index::number]
-            each.count = count.item()
+        values = torch.cat([tensor.ravel() for tensor in tensors]).cpu()
+        parts = torch.split(values, [tensor.numel() for tensor in tensors])
+        for (each, name), tensor, part in zip(self._statistics(), tensors, parts, strict=True):
+            setattr(each, name, part.reshape(tensor.shape).numpy() if tensor.ndim else part.item())
+
+    def _statistics(self) -> Iterator[tuple[Any, str]]:
+        """Yield SB3's running statistics and the attributes with their values, in the order of the variables."""
+        for name in ("mean", "var", "count"):
+            yield from ((each, name) for each in self._running.values())
 
     def update(self, observations: Observations) -> None:
         """Take the observations `(N, …)` of a step into account, see `FlooredMeanStd`."""
@@ -95,4 +86,4 @@ class DeviceNormalizer:
     def set_variables(self, arrays: Iterable[torch.Tensor]) -> None:
         """Replace the statistics by the next of `arrays`."""
         rest = iter(arrays)
-        self._mean, self._var, self._count = ({key: next(rest) for key in self._mean} for _ in range(3))
+        self._mean, self._var, self._count = ({key: next(rest) for key in self._running} for _ in range(3))
