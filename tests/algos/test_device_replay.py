@@ -21,6 +21,7 @@ from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import VectorizedActionNoise
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.sac.policies import MultiInputPolicy as SACPolicy
 
@@ -32,7 +33,7 @@ from mygym.algos.stable_baselines import SAC
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.errors import ConfigError
 from mygym.fused.captured_step import without_validation
-from mygym.registry import register_algorithm
+from mygym.registry import algorithm, register_algorithm
 from mygym.runs import device_replay, env_factory
 from mygym.runs.device_replay import DeviceHerReplayBuffer, DeviceReplayBuffer, DictDeviceReplayBuffer
 from mygym.runs.env_factory import make_vec_env
@@ -40,6 +41,7 @@ from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
 from mygym.runs.variance_floor import FlooredNormalize
 from mygym.runs.weights import weights
+from tests.components import COMBOS
 from tests.fused import WaitingOperations, needs_gpu, pretend_gpu
 
 SPACE = spaces.Dict(
@@ -64,7 +66,13 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "qrdqn": DISCRETE,
     "crossq": {},
 }
-"""Name → config of an algorithm with a replay buffer."""
+"""Algorithm with a replay buffer, or a variant of it → config."""
+
+OFF_POLICY = [
+    algo
+    for algo, framework in COMBOS
+    if framework == "pytorch" and issubclass(algorithm(algo, framework).combo()[0], OffPolicyAlgorithm)
+]
 
 TASK = {"horizon": 12, "tolerance": 0.2}
 """Of the episodes of random actions, some succeed, and the others end at the time limit."""
@@ -74,7 +82,7 @@ STEPS = 720
 
 
 def config_of(name: str) -> dict[str, Any]:
-    config = {"algo": name, "task": "reach", "task_params": TASK, **ALGORITHMS[name]}
+    config = {"algo": name, "task": "reach", "task_params": TASK, **ALGORITHMS.get(name, {})}
     target = {"target_update_interval": 240} if "actions" in config else {}
     return {**config, "algo_params": {**SMALL, **target, **config.get("algo_params", {})}}
 
@@ -102,7 +110,7 @@ class Keep(BaseCallback):
         return self.n_calls != self.stop_at
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [*OFF_POLICY, "sac, hindsight"])
 def test_an_algorithm_trains_in_tensors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
         model = build(config_of(name), stack, monkeypatch)
