@@ -122,7 +122,7 @@ class DDQN(DQN):
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Update the online network on minibatches of the replay buffer."""
-        if self._device_collection is not None:
+        if self.trains_on_device():
             super().train(gradient_steps, batch_size)
             return
         assert self.replay_buffer is not None

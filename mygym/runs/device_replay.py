@@ -31,7 +31,7 @@ BLOCK = 2**20
 """Number of transitions that are drawn together, at most."""
 
 
-class _InTensors:
+class InTensors:
     """Mixin of SB3's replay buffers whose arrays are tensors."""
 
     device: torch.device
@@ -145,19 +145,19 @@ class _InTensors:
         }
 
 
-class DeviceReplayBuffer(_InTensors, ReplayBuffer):
+class DeviceReplayBuffer(InTensors, ReplayBuffer):
     """Transitions of flat observations."""
 
     _samples = ReplayBufferSamples
 
 
-class DictDeviceReplayBuffer(_InTensors, DictReplayBuffer):
+class DictDeviceReplayBuffer(InTensors, DictReplayBuffer):
     """Transitions of dictionary observations."""
 
     _samples = DictReplayBufferSamples
 
 
-class DeviceHerReplayBuffer(_InTensors, HerReplayBuffer):
+class DeviceHerReplayBuffer(InTensors, HerReplayBuffer):
     """Transitions of complete episodes; most get a goal that a later step of their episode has achieved."""
 
     _samples = DictReplayBufferSamples

@@ -26,6 +26,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.sac.policies import MultiInputPolicy as SACPolicy
 
 import mygym
+from mygym.algos import ddqn
 from mygym.algos.ddqn import DDQN
 from mygym.algos.device.gradients import CapturedGradient, clip_gradients
 from mygym.algos.device.replay_collection import ReplayCollection
@@ -97,7 +98,7 @@ def build(config: dict[str, Any], stack: ExitStack, patch: pytest.MonkeyPatch, d
 
 
 class Keep(BaseCallback):
-    """Keeps the algorithm, and its messages to callbacks."""
+    """Keeps rewards, ends and infos of each step."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         super().__init__()
@@ -574,14 +575,18 @@ def test_overridden_methods_are_called(part: str, monkeypatch: pytest.MonkeyPatc
         assert (model._device_collection is None) == (part != "none")
 
 
-def test_a_replaced_sample_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`mix` of the strategy `demos` replaces it so."""
+@pytest.mark.parametrize("name", ["sac", "ddqn"])
+def test_a_replaced_sample_is_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mix` of the strategy `demos` replaces it so; the gradient steps are still those of the algorithm."""
+    targets, counted = ddqn.double_q_targets, []
+    monkeypatch.setattr(ddqn, "double_q_targets", lambda *args: counted.append(1) or targets(*args))
     with ExitStack() as stack:
-        model, calls = build(config_of("sac"), stack, monkeypatch), []
+        model, calls = build(config_of(name), stack, monkeypatch), []
         sample = model.replay_buffer.sample
         model.replay_buffer.sample = lambda *args, **kwargs: calls.append(1) or sample(*args, **kwargs)
         model.learn(480)
         assert len(calls) == model._n_updates > 0
+        assert len(counted) == (model._n_updates if name == "ddqn" else 0)
 
 
 def test_another_normaliser_takes_the_steps_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Training on a GPU: environments of the fused engine, networks and buffers in tensors, without a wait in a step.
+"""Training on a GPU: environments of the fused engine, networks and buffers in tensors.
 
 steps               steps of policy and environments
 rollout_collection  rollouts of PPO

@@ -17,7 +17,7 @@ class CapturedGradient:
 
     Args:
         compute: Function that sets the gradients and returns a tensor; it waits for nothing. Its arguments are tensors
-            and dictionaries of tensors, also for numbers that change in training: others are constants of the graph.
+            and dictionaries of tensors. A number that changes in training must be in one: the graph keeps others.
         model: The algorithm.
     """
 

@@ -11,7 +11,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from mygym.algos.device.replay_collection import ReplayCollection
 from mygym.algos.device.replay_updates import ReplayUpdate
 from mygym.envs.fused_vec_env import FusedVecEnv
-from mygym.runs.device_replay import IN_TENSORS
+from mygym.runs.device_replay import IN_TENSORS, InTensors
 from mygym.runs.variance_floor import FlooredNormalize
 
 STEPS = ("collect_rollouts", "predict", "_sample_action", "_store_transition")
@@ -62,7 +62,8 @@ class DeviceOffPolicy:
         log_interval: int | None = None,
     ) -> Any:
         """Make the steps of a rollout."""
-        if not self._extends_steps() and ReplayCollection.suits(self, env, callback):
+        in_tensors = isinstance(replay_buffer, InTensors)  # elsewhere, the other checks would cost time in each step
+        if in_tensors and not self._extends_steps() and ReplayCollection.suits(self, env, callback):
             if self._device_collection is None or self._device_collection.env is not env:
                 self._device_collection = ReplayCollection(self, env)
             return self._device_collection.collect(callback, train_freq, learning_starts, log_interval)
@@ -72,14 +73,19 @@ class DeviceOffPolicy:
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make gradient steps on minibatches of the replay buffer."""
-        buffer = self.replay_buffer  # type: ignore[attr-defined]
-        is_replaced = not isinstance(buffer, tuple(IN_TENSORS.values())) or "sample" in vars(buffer)
-        if self.device_update is None or self._device_collection is None or is_replaced:
+        if not self.trains_on_device():
             super().train(gradient_steps, batch_size)  # type: ignore[misc]
             return
         if self._device_update is None:
+            assert self.device_update is not None
             self._device_update = self.device_update(self)
         self._device_update.train(gradient_steps, batch_size)
+
+    def trains_on_device(self) -> bool:
+        """Return whether the gradient steps are those of `device_update`."""
+        buffer = self.replay_buffer  # type: ignore[attr-defined]
+        replaces_sample = not isinstance(buffer, InTensors) or "sample" in vars(buffer)
+        return self.device_update is not None and self._device_collection is not None and not replaces_sample
 
     def _extends_steps(self) -> bool:
         """Return whether code outside this package, SB3 and sb3-contrib decides the steps."""

@@ -16,7 +16,6 @@ from mygym.algos.device.steps import FIGURES, DeviceSteps
 from mygym.envs.fused_envs import BatchStep
 from mygym.envs.fused_vec_env import in_numpy
 from mygym.errors import DivergedError
-from mygym.runs.device_replay import IN_TENSORS
 
 
 class ReplayCollection(DeviceSteps):
@@ -36,11 +35,10 @@ class ReplayCollection(DeviceSteps):
 
     @staticmethod
     def suits(model: Any, env: VecEnv, callback: BaseCallback) -> bool:
-        """Return whether the steps can stay on the device."""
+        """Return whether the steps of an algorithm whose buffer is in tensors can stay on the device."""
         space, noise = model.action_space, model.action_noise
         return (
             DeviceSteps.suits(model, env, callback)
-            and isinstance(model.replay_buffer, tuple(IN_TENSORS.values()))
             and model.train_freq.unit is TrainFrequencyUnit.STEP
             and (isinstance(space, spaces.Discrete) or is_unit_box(space))
             and all(type(each) is NormalActionNoise for each in noises_of(noise))

@@ -1,4 +1,4 @@
-"""Gradient steps of algorithms with a replay buffer on a GPU: gradients as CUDA graphs, no wait within a call.
+"""Gradient steps of algorithms with a replay buffer on a GPU: gradients as CUDA graphs, no wait between them.
 
 SB3 reads the figures of each gradient step, and waits for the GPU each time; these read them at the end of a call. The
 losses and the logs are those of SB3.
@@ -53,6 +53,10 @@ class ReplayUpdate(ABC):
         for name, value in zip(names, torch.stack(means).cpu().tolist(), strict=True):
             model.logger.record(f"train/{name}", value)
 
+    def inputs_of(self, batch: Samples) -> list[Any]:
+        """Return observations, actions, next observations, dones and rewards of a minibatch, and the coefficients."""
+        return [*batch[:5], self.coefficients]
+
     @abstractmethod
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Return the optimisers."""
@@ -89,7 +93,7 @@ class SACUpdate(ReplayUpdate):
         parameters = trainable(model.critic)
         if model.ent_coef_optimizer is not None:
             parameters = [*parameters, model.log_ent_coef]
-        losses = self._critic(parameters, self.constants, *batch[:5], self.coefficients)
+        losses = self._critic(parameters, self.constants, *self.inputs_of(batch))
         metrics = dict(zip(("ent_coef", "critic_loss", "ent_coef_loss"), losses, strict=False))
         if model.ent_coef_optimizer is not None:
             model.ent_coef_optimizer.step()
@@ -104,21 +108,17 @@ class SACUpdate(ReplayUpdate):
         model._n_updates += 1
         return metrics
 
-    def _critic_gradient(
-        self,
-        observations: Any,
-        actions: torch.Tensor,
-        next_observations: Any,
-        dones: torch.Tensor,
-        rewards: torch.Tensor,
-        coefficients: torch.Tensor,
-    ) -> torch.Tensor:
+    def _critic_gradient(self, *inputs: Any) -> torch.Tensor:
         """Set the gradients of critic and entropy coefficient.
+
+        Args:
+            inputs: See `inputs_of`.
 
         Returns:
             Entropy coefficient, loss of the critic and, if the coefficient is learned, its loss.
         """
-        model, (gamma, target_entropy) = self.model, coefficients
+        observations, actions, next_observations, dones, rewards, (gamma, target_entropy) = inputs
+        model = self.model
         losses = []
         if model.ent_coef_optimizer is None:
             ent_coef = model.ent_coef_tensor
@@ -163,7 +163,7 @@ class TD3Update(ReplayUpdate):
         """Make a gradient step of the critic, and after each `policy_delay` of them one of the actor."""
         model = self.model
         model._n_updates += 1
-        loss = self._critic(trainable(model.critic), self.constants, *batch[:5], self.coefficients)
+        loss = self._critic(trainable(model.critic), self.constants, *self.inputs_of(batch))
         model.critic.optimizer.step()
         if model._n_updates % model.policy_delay:
             return {"critic_loss": loss}
@@ -175,17 +175,10 @@ class TD3Update(ReplayUpdate):
         polyak_update(model.actor_batch_norm_stats, model.actor_batch_norm_stats_target, 1.0)
         return {"critic_loss": loss, "actor_loss": actor_loss}
 
-    def _critic_gradient(
-        self,
-        observations: Any,
-        actions: torch.Tensor,
-        next_observations: Any,
-        dones: torch.Tensor,
-        rewards: torch.Tensor,
-        coefficients: torch.Tensor,
-    ) -> torch.Tensor:
-        """Set the gradients of the critic; return its loss."""
-        model, (gamma, deviation, clip) = self.model, coefficients
+    def _critic_gradient(self, *inputs: Any) -> torch.Tensor:
+        """Set the gradients of the critic; return its loss; for the inputs, see `inputs_of`."""
+        observations, actions, next_observations, dones, rewards, (gamma, deviation, clip) = inputs
+        model = self.model
         with torch.no_grad():
             noise = torch.clamp(torch.randn_like(actions) * deviation, -clip, clip)
             next_actions = (model.actor_target(next_observations) + noise).clamp(-1, 1)
@@ -219,22 +212,15 @@ class DQNUpdate(ReplayUpdate):
     def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step."""
         model = self.model
-        loss = self._gradient(trainable(model.q_net), self.constants, *batch[:5], self.coefficients)
+        loss = self._gradient(trainable(model.q_net), self.constants, *self.inputs_of(batch))
         model.policy.optimizer.step()
         model._n_updates += 1
         return {"loss": loss}
 
-    def _q_gradient(
-        self,
-        observations: Any,
-        actions: torch.Tensor,
-        next_observations: Any,
-        dones: torch.Tensor,
-        rewards: torch.Tensor,
-        coefficients: torch.Tensor,
-    ) -> torch.Tensor:
-        """Set the gradients of the Q-network; return its loss."""
-        model, (gamma, max_grad_norm) = self.model, coefficients
+    def _q_gradient(self, *inputs: Any) -> torch.Tensor:
+        """Set the gradients of the Q-network; return its loss; for the inputs, see `inputs_of`."""
+        observations, actions, next_observations, dones, rewards, (gamma, max_grad_norm) = inputs
+        model = self.model
         with torch.no_grad():
             targets = rewards + (1 - dones) * gamma * model.next_q_values(next_observations)
         values = model.q_net(observations).gather(1, actions.long())
