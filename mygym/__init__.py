@@ -12,7 +12,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from mygym.cli.start import interruptible_import
+from mygym.python_version import check_python
+
+check_python()  # before modules that other versions cannot import
+
+from mygym.cli.start import interruptible_import  # noqa: E402
 
 with interruptible_import():
     from mygym.envs.ids import register_ids

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
+from mygym.python_version import is_program
 from mygym.runs.stop_request import StopRequest  # little else, because a signal meanwhile causes a traceback
 
 INTERRUPTED = ("interrupted", 130)
 """Message and exit code after Ctrl-C, SIGTERM or SIGHUP."""
 
-PROGRAMS = frozenset({"mygym", "train", "evaluate", "-m"})
-"""Names of the programs, without suffix; `-m` while `python -m mygym` imports the package."""
-
 
 @contextmanager
 def interruptible_import() -> Iterator[None]:
     """End the process with one line at a signal during imports; do nothing if the program is not mygym's."""
-    if Path(sys.argv[0]).stem not in PROGRAMS:
+    if not is_program():
         yield
         return
     with StopRequest(immediate=True) as stop:
