@@ -22,11 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mygym.runs.result import package_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -145,7 +146,9 @@ def main() -> None:
         f"\nFrom `python train.py --resume RUN` to the end of the first episodes after it, default run: median "
         f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}, {len(seconds)} runs).\n"
     )
-    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
+    packages = ", ".join(
+        " ".join(item) for item in package_versions(("torch", "stable-baselines3", "pybullet")).items()
+    )
     print(f"Made by `python benchmarks/checkpoints.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
 

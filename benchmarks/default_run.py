@@ -22,9 +22,10 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from mygym.runs.result import package_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -51,7 +52,7 @@ def launch(*command: str) -> Launch:
         SystemExit: The command failed; the message has the end of its error output.
     """
     load = os.getloadavg()[0]
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
         start = time.perf_counter()
         process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=out, stderr=err)
         _, status, usage = os.wait4(process.pid, 0)  # usage of this child only; getrusage would add all children
@@ -108,7 +109,9 @@ def main() -> None:
         rows.append(numbers(seed))
         print(f"| {seed} | {cells(rows[-1])}", file=sys.stderr)
     median = [statistics.median(column) for column in zip(*rows, strict=True)]
-    versions = ", ".join(f"{name} {version(name)}" for name in ("stable-baselines3", "torch", "panda-gym", "pybullet"))
+    versions = ", ".join(
+        " ".join(item) for item in package_versions(("stable-baselines3", "torch", "panda-gym", "pybullet")).items()
+    )
     lines = [
         "# The default run, beside panda-gym with Stable-Baselines3",
         "",

@@ -18,8 +18,9 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+
+from mygym.runs.result import package_versions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +156,9 @@ def main() -> None:
         notes = [f"{rate:.0f} Hz" for _, rate in clocks]
         for env in envs:
             env.close()
-    versions = ", ".join(f"{name} {version(name)}" for name in ("panda-gym", "pybullet", "gymnasium", "numpy"))
+    versions = ", ".join(
+        " ".join(item) for item in package_versions(("panda-gym", "pybullet", "gymnasium", "numpy")).items()
+    )
     lines = [
         "# Environment steps per second, beside panda-gym",
         "",

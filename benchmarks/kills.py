@@ -29,11 +29,12 @@ import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mygym.runs.result import package_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -341,7 +342,7 @@ def _print(rows: Mapping[Case, Sequence[int]], phases: Mapping[str, int], option
     for phase, count in sorted(phases.items()):
         print(f"| {phase} | {count} |")
     packages = ", ".join(
-        f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "jax", "sbx-rl", "pybullet")
+        " ".join(item) for item in package_versions(("torch", "stable-baselines3", "jax", "sbx-rl", "pybullet")).items()
     )
     print(f"\nMade by `python benchmarks/kills.py --kills {options.kills} --seed {options.seed}`; ", end="")
     print(f"Python {platform.python_version()}, {packages}, {os.cpu_count()} cores.")

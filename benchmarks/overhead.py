@@ -20,11 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mygym.runs.result import package_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -122,7 +123,9 @@ def main() -> None:
             )
         )
         print(f"| `{algo}` | {steps:,} | {hand} s | {run} s | {ratio} |", flush=True)
-    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
+    packages = ", ".join(
+        " ".join(item) for item in package_versions(("torch", "stable-baselines3", "pybullet")).items()
+    )
     print(f"\nMade by `python benchmarks/overhead.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
 

@@ -18,11 +18,12 @@ import os
 import platform
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mygym.runs.result import package_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -154,7 +155,7 @@ def main() -> None:
         f"\nTPE is better in {better[0]} of {options.repetitions} repetitions by the best score, "
         f"in {better[1]} by fresh seeds."
     )
-    packages = ", ".join(f"{name} {version(name)}" for name in ("optuna", "torch", "pybullet"))
+    packages = ", ".join(" ".join(item) for item in package_versions(("optuna", "torch", "pybullet")).items())
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine"
     print(f"\nMade by `python benchmarks/samplers.py`; Python {platform.python_version()}, {packages}, {machine}.")
 

@@ -13,9 +13,10 @@ import os
 import platform
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from mygym.runs.result import package_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -87,7 +88,7 @@ def main() -> None:
         rows = search(name, folder, options.workers)
         print(f"\n## configs/sweeps/{name}.yaml\n\nScore: {objective.name}; {better} is better.\n")
         print(as_markdown(rows), flush=True)
-    packages = ", ".join(f"{name} {version(name)}" for name in ("optuna", "torch", "pybullet"))
+    packages = ", ".join(" ".join(item) for item in package_versions(("optuna", "torch", "pybullet")).items())
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine"
     words = "" if tuple(options.files) == FILES else f" --files {' '.join(options.files)}"
     print(

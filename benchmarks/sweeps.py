@@ -24,9 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from mygym.runs.result import package_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -224,7 +225,7 @@ def main() -> None:
     if "sabotage" in options.parts:
         print_sabotage(options, folder)
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine, load {os.getloadavg()[0]:.1f}"
-    packages = ", ".join(f"{name} {version(name)}" for name in ("optuna", "cmaes", "torch", "pybullet"))
+    packages = ", ".join(" ".join(item) for item in package_versions(("optuna", "cmaes", "torch", "pybullet")).items())
     words = "" if set(options.parts) == set(PARTS) else f" --parts {' '.join(options.parts)}"
     print(f"\nMade by `python benchmarks/sweeps.py{words}`; Python {platform.python_version()}, {packages}, {machine}.")
 

@@ -24,8 +24,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+
+from mygym.runs.result import package_versions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -286,7 +287,7 @@ def main() -> None:
         "# End-effector tracking, beside panda-gym",
         "",
         f"`python benchmarks/tracking.py`; Python {platform.python_version()}, "
-        + ", ".join(f"{name} {version(name)}" for name in ("panda-gym", "pybullet"))
+        + ", ".join(" ".join(item) for item in package_versions(("panda-gym", "pybullet")).items())
         + ".",
         "The docstring of the program explains the columns.",
         f"Physics: mygym {mygym_arm.env.world.solver.substeps * 25} Hz, "

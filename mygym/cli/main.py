@@ -52,8 +52,11 @@ COMMANDS = {
 }
 """Command → help; the command `NAME` is `mygym.cli.NAME.main`."""
 
-STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)
-"""Errors of `print`: the disk of the output is full, or its terminal is closed; errors of files have a file name."""
+STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF, *((errno.EINVAL,) if sys.platform == "win32" else ()))
+"""Errors of `print`: the disk of the output is full, or its terminal is closed (its pipe, on Windows).
+
+Errors of files have a file name.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -19,6 +19,7 @@ from mygym.errors import ConfigError, InterruptedRunError, RunError, bad_value
 from mygym.reporting.comparison import summary_in_words
 from mygym.reporting.records import find_runs
 from mygym.runs import directory
+from mygym.runs.stop_request import OWN_GROUP, SIGNALS, request_stop
 
 RESUMED = ("interrupted", "stopped", "failed")
 """Statuses of runs that `--resume SETTING` continues."""
@@ -93,14 +94,14 @@ class SeedRuns:
             stderr=subprocess.PIPE,
             text=True,
             env={**threads, **os.environ},
-            start_new_session=True,  # Ctrl-C reaches the processes once, through `_stopping`
+            **OWN_GROUP,  # Ctrl-C reaches the processes once, through `_stopping`
         ) as process:
             if self.jobs > 1 and cores:
                 os.sched_setaffinity(process.pid, cores)
             with self._lock:
                 self._processes.add(process)
                 if self.stopped:
-                    process.terminate()
+                    request_stop(process)
             for line in process.stderr or ():
                 print_note(f"seed {seed}: {line.rstrip()}")
             for line in process.stdout or ():
@@ -112,16 +113,15 @@ class SeedRuns:
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        """Pass SIGINT, SIGTERM and SIGHUP on to the processes as SIGTERM, and start no further process."""
+        """Request that the processes stop at a signal, and start no further process."""
 
         def stop(*_: object) -> None:
             with self._lock:
                 self.stopped = True
                 for process in self._processes:
-                    process.terminate()
+                    request_stop(process)
 
-        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        previous = {kind: signal.signal(kind, stop) for kind in kinds}
+        previous = {kind: signal.signal(kind, stop) for kind in SIGNALS}
         try:
             yield
         finally:

@@ -18,6 +18,7 @@ from mygym.dashboard.queue import CANCELLED, ENDED, QUEUED, STARTED, Queue, Queu
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import is_locked
 from mygym.runs import directory, files
+from mygym.runs.stop_request import request_stop
 from mygym.sweeps.executors import Job, LocalExecutor, cores
 
 FOLDER = ".dashboard"
@@ -100,7 +101,7 @@ class Jobs:
             if job.state == QUEUED:
                 self.queue.change(job.id, state=CANCELLED)
             elif job.state == STARTED and (process := _process(job)):
-                process.terminate()
+                request_stop(process)
 
     def stop_run(self, run: Path) -> None:
         """Request that the process that writes a run stops with a checkpoint, also of a run of a terminal.
@@ -112,7 +113,7 @@ class Jobs:
         if process is None:
             raise ConfigError(bad_value("stop", run.name, "a run that is running", "is not running"))
         with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate()
+            request_stop(process)
 
     def log(self, job: QueuedJob) -> str:
         """Return the end of the output of a job."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from mygym.dashboard.helper import Helper
 
 MIN_TOKEN_LENGTH = 12
+NO_ADDRESS = (errno.EADDRNOTAVAIL, 10049)
+"""Errors of an address that no interface of this machine has; the second is Windows'."""
+
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -115,12 +120,13 @@ def _bind(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform != "win32":  # there, two servers could have the same port
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
     except OSError as error:
         bound.close()
-        flag = "--host" if isinstance(error, socket.gaierror) or error.errno == 99 else "--port"
+        flag = "--host" if isinstance(error, socket.gaierror) or error.errno in NO_ADDRESS else "--port"
         value = host if flag == "--host" else port
         allowed = "an address of this machine" if flag == "--host" else "a free port, e.g. --port 0 for any"
         raise ConfigError(bad_value(flag, value, allowed, f"cannot be used ({error.strerror or error})")) from None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs import directory, files
@@ -27,15 +28,17 @@ def new_folder(path: Path) -> Iterator[Path]:
         RunError: The folder cannot be written.
     """
     temporary = path.absolute().with_name(f".{path.name}.part")  # Minari cannot measure files under a relative path
-    with _exclusive(temporary):
+    with _exclusive(temporary) as lock:
         yield temporary
         with writing(path):
+            if sys.platform == "win32":  # it removes no open file
+                lock.release()
             (temporary / directory.LOCK).unlink(missing_ok=True)
             temporary.rename(path)
 
 
 @contextlib.contextmanager
-def _exclusive(temporary: Path) -> Iterator[None]:
+def _exclusive(temporary: Path) -> Iterator[BaseFileLock]:
     """Create an empty folder, locked against other processes; remove it when the block ends."""
     with writing(temporary):
         temporary.mkdir(parents=True, exist_ok=True)
@@ -54,8 +57,10 @@ def _exclusive(temporary: Path) -> Iterator[None]:
             for remains in temporary.iterdir():
                 if remains.name != directory.LOCK:
                     files.remove(remains)
-        yield
+        yield lock
     finally:
+        if sys.platform == "win32":
+            lock.release()
         shutil.rmtree(temporary, ignore_errors=True)
         lock.release()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from mygym.models.kinematics import Chain
 from mygym.models.robot_spec import ArmSpec
 from mygym.runs import env_factory
 from mygym.runs.planning.plan import RunPlan
-from mygym.runs.result import Result, versions
+from mygym.runs.result import Result, package_versions, versions
 from mygym.tasks.observations import camera_of, find_component
 
 GOALS = ("achieved_goal", "desired_goal")
@@ -61,16 +59,8 @@ def describe(plan: RunPlan, result: Result | None, env: AnyEnv, weights: Path) -
         "action": describe_action(playing),
         "env": env_factory.env_description(plan),
         "weights": {"file": weights.name, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()},
-        "versions": {**versions(), **_package_versions()},
+        "versions": {**versions(), **package_versions(("onnx", "onnxruntime"))},  # torch.export needs neither
     }
-
-
-def _package_versions() -> dict[str, str]:
-    packages = {}
-    for name in ("onnx", "onnxruntime"):  # a file of torch.export needs neither
-        with contextlib.suppress(PackageNotFoundError):
-            packages[name] = version(name)
-    return packages
 
 
 def _robot(env: RobotEnv) -> dict[str, Any]:

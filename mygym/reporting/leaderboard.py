@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
+
+from filelock import FileLock
 
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
@@ -122,6 +124,12 @@ def merge(file: Path, row: Row) -> None:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, so that no other process merges at the same time."""
+    if sys.platform == "win32":  # it locks no folders; FileLock removes its file
+        with files.writing(folder), FileLock(folder / ".leaderboard.lock"):
+            yield
+        return
+    import fcntl
+
     with files.writing(folder):
         descriptor = os.open(folder, os.O_RDONLY)
     try:

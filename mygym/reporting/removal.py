@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,8 @@ def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> li
                 kept.append(str(error))
         if archive is not None and locked:
             files.write(archive, lambda temporary: _pack(locked, temporary))
+        if sys.platform == "win32":  # it removes no open file
+            locks.close()
         for run in locked:
             _remove(run)
     return kept

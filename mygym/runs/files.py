@@ -7,7 +7,9 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from filelock import FileLock, Timeout
 
 from mygym.config.loading import Dumper
 from mygym.errors import ConfigError, RunError, bad_value
+
+PATIENCE = 5.0
+"""Time limit for other processes that read a file, s, on Windows."""
 
 
 @contextlib.contextmanager
@@ -69,11 +74,24 @@ def write(path: Path, save: Callable[[Path], None]) -> None:
     try:
         with writing(path):
             save(temporary)
-            temporary.replace(path)
+            _replace(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             os.truncate(temporary, 0)  # after a failed save SB3 leaves the file open, so the disk would stay full
             temporary.unlink()
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    """Rename a file; Windows refuses it while another process reads the file at `path`, e.g. the dashboard."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            temporary.replace(path)
+            return
+        except PermissionError:
+            if sys.platform != "win32" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -271,7 +271,7 @@ class _EventWriter(_TensorBoardWriter):  # type: ignore[misc]
     def __init__(self, folder: str) -> None:
         path = Path(folder) / f"{EVENTS}.{int(time.time())}.{socket.gethostname()}.mygym"
         with writing(path), contextlib.suppress(FileNotFoundError):
-            events_file(path.parent).rename(path)
+            events_file(path.parent).replace(path)
         self.file = _AppendOnlyFile(path)
         self.records = RecordWriter(self.file)
         if not self.file.length():

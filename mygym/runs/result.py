@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +23,9 @@ THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 0.98)
 
 PACKAGES = ("mygym", "pybullet", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "torch", "jax", "numpy")
 """Packages whose versions are reported."""
+
+PYBULLET = ("pybullet", "pybullet-arm64")
+"""Packages with the module `pybullet`, of which an environment has one (pyproject.toml)."""
 
 
 @dataclass
@@ -117,10 +121,14 @@ _version = cache(version)  # `version` parses the package's metadata at every ca
 
 def versions() -> Mapping[str, str]:
     """Return the versions of Python and of the packages that shape a result."""
-    result = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            result[package] = _version(package)
-        except PackageNotFoundError:
-            continue
+    return {"python": platform.python_version(), **package_versions(PACKAGES)}
+
+
+def package_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed; `pybullet` stands for any package with this module."""
+    result = {}
+    for package in packages:
+        for name in PYBULLET if package == "pybullet" else (package,):
+            with contextlib.suppress(PackageNotFoundError):
+                result[name] = _version(name)
     return result

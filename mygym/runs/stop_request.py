@@ -1,4 +1,7 @@
-"""Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal requests a stop, the second stops immediately."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal requests a stop, the second stops immediately.
+
+A process of Windows gets SIGBREAK in place of SIGTERM, which would end it at once.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+
+OWN_GROUP: Mapping[str, Any] = {"start_new_session": True} if hasattr(os, "setsid") else {"creationflags": 0x200}
+"""Arguments of `Popen` for a process that Ctrl-C does not reach; `subprocess.CREATE_NEW_PROCESS_GROUP` on Windows."""
+
+
+def request_stop(process: Any) -> None:
+    """Request that a run stops with a checkpoint.
+
+    Args:
+        process: Its process, of `subprocess` or `psutil`, with the arguments `OWN_GROUP`.
+    """
+    process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
 
 
 class StopRequest:

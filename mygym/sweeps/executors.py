@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import psutil
 
 from mygym.errors import ConfigError, bad_value
+from mygym.runs.stop_request import OWN_GROUP, request_stop
 
 TRAIN = (sys.executable, "-m", "mygym", "train")
 """Words that start the program of a run."""
@@ -101,15 +102,15 @@ class LocalExecutor:
 
     def submit(self, job: Job) -> subprocess.Popen[bytes]:
         """Start the process of a run; it does not end with this process, but `stop_left_over` stops it later."""
-        return start(self.program, job, start_new_session=True)  # Ctrl-C reaches the runs once, through `stop`
+        return start(self.program, job, **OWN_GROUP)  # Ctrl-C reaches the runs once, through `stop`
 
     def poll(self, handle: subprocess.Popen[bytes]) -> int | None:
         """Return the exit code of a run; None while it is executing."""
         return handle.poll()
 
     def stop(self, handle: subprocess.Popen[bytes]) -> None:
-        """Send SIGTERM, which a run answers with a checkpoint."""
-        handle.terminate()
+        """Request that a run stops with a checkpoint."""
+        request_stop(handle)
 
 
 def start(program: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
@@ -142,19 +143,27 @@ def stop_left_over(folder: Path) -> None:
     Args:
         folder: Absolute path of the sweep.
     """
-    processes = [process for process in psutil.process_iter() if _belongs_to(process, folder)]
+    started = {process.pid: process for process in psutil.process_iter() if _belongs_to(process, folder)}
+    processes = [process for process in started.values() if _parent(process) not in started]
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate()
+            request_stop(process)
     for process in psutil.wait_procs(processes, timeout=STOPPING)[1]:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
 
 
 def _belongs_to(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a sweep has started a process; worker processes of a run end with the run."""
+    """Return whether a process is a run of a sweep, or a worker process of a run."""
     try:
-        log = process.environ().get(OWNER, "")
-        return log.startswith(f"{folder}{os.sep}") and process.pid == os.getsid(process.pid)
+        return process.environ().get(OWNER, "").startswith(f"{folder}{os.sep}")
     except (psutil.Error, OSError):  # ended, or of another user
         return False
+
+
+def _parent(process: psutil.Process) -> int | None:
+    """Return the number of the process that has started a process; worker processes of a run end with the run."""
+    try:
+        return process.ppid()
+    except psutil.Error:
+        return None

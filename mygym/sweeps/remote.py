@@ -45,7 +45,12 @@ class Execution:
         """
         if not self.job.log.parent.is_dir():
             raise FileNotFoundError(f"{socket.gethostname()} has no folder {self.job.log.parent}")
-        process = start(self.program or TRAIN, self.job, cwd=self.folder, preexec_fn=_prepare)
+        process = start(
+            self.program or TRAIN,
+            self.job,
+            cwd=self.folder,
+            preexec_fn=_prepare if hasattr(signal, "SIGUSR2") else None,
+        )
         try:
             while (code := process.poll()) is None:
                 time.sleep(POLL)

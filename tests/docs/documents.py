@@ -236,8 +236,8 @@ def follow(command: str, folder: Path, build_only: bool = False) -> str:
             _check_targets(words[1:])
         elif program == "pip":
             _check_install(words[1:])
-        elif words[:3] == ["python3.11", "-m", "venv"] or program == ".":
-            assert ">=3.11" in _project()["requires-python"]
+        elif words[:3] == ["python3", "-m", "venv"] or program == ".":
+            continue
         elif program == "tensorboard":
             assert (BIN / program).exists()
             assert (folder / words[-1]).is_dir()

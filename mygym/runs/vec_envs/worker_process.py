@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
 from typing import Any
 
 from mygym.errors import ConfigError, MygymError, RunError, bad_value
@@ -52,8 +53,7 @@ class WorkerProcess:
         """Start the process, which builds the environments."""
         context = multiprocessing.get_context("spawn")
         self.pipe, worker_end = context.Pipe()
-        self.readable = select.poll()  # Connection.poll creates a new selector at every call, which takes longer
-        self.readable.register(self.pipe, select.POLLIN)
+        self.readable = _readable(self.pipe)
         arguments = (worker_end, self.names, user_modules.excluded)
         process = context.Process(target=answer_requests, args=arguments, daemon=True)
         process.start()
@@ -79,9 +79,9 @@ class WorkerProcess:
         answered = None
         while answered != self.requests:
             # ten short waits, because a suspension of the whole run (Ctrl-Z) uses up a single wait
-            if not any(self.readable.poll(100 * patience) for _ in range(10)):
-                raise RunError(f"the process of {self.name} has not answered for {patience:g} s")
             try:
+                if not any(self.readable(patience / 10) for _ in range(10)):
+                    raise RunError(f"the process of {self.name} has not answered for {patience:g} s")
                 answered, is_error, answer = self.pipe.recv()
             except OSError as error:
                 raise EOFError from error
@@ -101,6 +101,15 @@ class WorkerProcess:
         with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
             self.process.close()
         self.process = None
+
+
+def _readable(pipe: Connection) -> Callable[[float], Any]:
+    """Return a function that waits until a pipe has a message or its end, for a time in s."""
+    if not hasattr(select, "poll"):  # on Windows
+        return pipe.poll
+    poll = select.poll()  # Connection.poll creates a new selector at every call, which takes longer
+    poll.register(pipe, select.POLLIN)
+    return lambda seconds: poll.poll(1000 * seconds)
 
 
 def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> MygymError:
@@ -142,6 +151,9 @@ def end_workers(workers: list[WorkerProcess]) -> None:
 @contextlib.contextmanager
 def signals_blocked() -> Iterator[None]:
     """Block signals in processes that start within the block; their code ignores the signals after the imports."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
     resource_tracker.ensure_running()  # else it starts with the first worker and unblocks the signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
