@@ -190,7 +190,7 @@ def _run_ffmpeg(
         **OWN_GROUP,  # the main process handles Ctrl-C
     ) as encoder:
         try:
-            _, stderr = encoder.communicate(frames)  # type: ignore[arg-type]  # any buffer is accepted
+            _, stderr = encoder.communicate(frames)
         finally:
             encoder.kill()  # if a signal has ended the line above
             encoder.wait()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import multiprocessing
 import re
+import sys
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,7 +17,7 @@ from nicegui import app, events, ui
 
 from mygym.config.schema import RunConfig
 from mygym.dashboard.pages.frame import empty, frame
-from mygym.dashboard.player import play
+from mygym.dashboard.player import STEP, play
 from mygym.dashboard.service import Service
 from mygym.errors import MygymError
 from mygym.registry import refresh, registry
@@ -100,13 +101,17 @@ class WorldView:
         self._poses: dict[str, list[float]] = {}
         self._build()
         ui.timer(1.0, self._pose)  # the browser loads the meshes after the first poses have arrived
-        asyncio.get_running_loop().add_reader(self.pipe.fileno(), self._receive, self.pipe)
+        if sys.platform == "win32":  # its event loop waits for sockets alone
+            ui.timer(STEP, self._poll)
+        else:
+            asyncio.get_running_loop().add_reader(self.pipe.fileno(), self._receive, self.pipe)
 
     def close(self) -> None:
         """End the process."""
         if self in _views:
             _views.remove(self)
-            asyncio.get_running_loop().remove_reader(self.pipe.fileno())
+            if sys.platform != "win32":
+                asyncio.get_running_loop().remove_reader(self.pipe.fileno())
             self.pipe.close()
             self.process.terminate()
 
@@ -149,6 +154,15 @@ class WorldView:
             self.pipe.send(message)
         except OSError:
             self.text.text = "The process of this world has ended; open the page again."
+
+    def _poll(self) -> None:
+        """Receive messages that have arrived, unless the page is closed."""
+        try:
+            arrived = not self.pipe.closed and self.pipe.poll()
+        except OSError:  # the process has ended
+            arrived = True
+        if arrived:
+            self._receive(self.pipe)
 
     def _receive(self, pipe: Connection) -> None:
         """Show the newest of the messages that have arrived."""
