@@ -109,21 +109,21 @@ def test_the_check_comes_before_other_modules_of_mygym() -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Path:
-    """A checkout without `.venv`, and a folder `bin` whose programs are the only ones."""
+    """A checkout without `.venv`, and a folder `bin` that has all programs."""
     (tmp_path / "mygym").mkdir()
     for file in ("Makefile", "pyproject.toml", "constraints.txt", "mygym/python_version.py"):
         shutil.copy(ROOT / file, tmp_path / file)
     (tmp_path / "bin").mkdir()
     for program in ("make", "sh"):
-        found = shutil.which(program)
-        if found is None:
+        path = shutil.which(program)
+        if path is None:
             pytest.skip(f"no {program}")
-        (tmp_path / "bin" / program).symlink_to(found)
+        (tmp_path / "bin" / program).symlink_to(path)
     return tmp_path
 
 
 def add_python(folder: Path, name: str, supported: bool) -> None:
-    """Add a Python: this one, or a program that ends as an unsupported version does."""
+    """Add a Python: that of the tests, or a program that ends as an unsupported version does."""
     if supported:
         (folder / "bin" / name).symlink_to(sys.executable)
     else:
@@ -154,7 +154,7 @@ def test_make_takes_a_python_that_is_supported(make: Path, pythons: Mapping[str,
 
 
 @pytest.mark.parametrize("python", [False, None])
-def test_make_without_a_supported_python_says_which_it_needs(make: Path, python: bool | None) -> None:
+def test_make_without_a_supported_python_names_those_it_needs(make: Path, python: bool | None) -> None:
     if python is not None:
         add_python(make, "python3", python)
     done = run_make(make, "train")

@@ -19,7 +19,7 @@ from mygym.errors import ConfigError, InterruptedRunError, RunError, bad_value
 from mygym.reporting.comparison import summary_in_words
 from mygym.reporting.records import find_runs
 from mygym.runs import directory
-from mygym.runs.stop_request import OWN_GROUP, SIGNALS, request_stop
+from mygym.runs.stop_request import SEPARATE, SIGNALS, request_stop
 
 RESUMED = ("interrupted", "stopped", "failed")
 """Statuses of runs that `--resume SETTING` continues."""
@@ -94,7 +94,7 @@ class SeedRuns:
             stderr=subprocess.PIPE,
             text=True,
             env={**threads, **os.environ},
-            **OWN_GROUP,  # Ctrl-C reaches the processes once, through `_stopping`
+            **SEPARATE,  # Ctrl-C reaches the processes once, through `_stopping`
         ) as process:
             if self.jobs > 1 and cores:
                 os.sched_setaffinity(process.pid, cores)

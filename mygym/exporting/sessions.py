@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,7 +67,9 @@ class TorchSession:
 
         torch.set_num_threads(threads)
         contents = {METADATA: ""}
-        program = torch.export.load(path, extra_files=contents)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given buffer is not writable")  # torch 2.10, of its reader
+            program = torch.export.load(path, extra_files=contents)
         (example,), _ = program.example_inputs
         self._module, self._torch = program.module(), torch
         self.shapes = {name: tuple(tensor.shape) for name, tensor in example.items()}

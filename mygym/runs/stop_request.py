@@ -15,7 +15,7 @@ from typing import Any, Self
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 
-OWN_GROUP: Mapping[str, Any] = {"start_new_session": True} if hasattr(os, "setsid") else {"creationflags": 0x200}
+SEPARATE: Mapping[str, Any] = {"start_new_session": True} if hasattr(os, "setsid") else {"creationflags": 0x200}
 """Arguments of `Popen` for a process that Ctrl-C does not reach; `subprocess.CREATE_NEW_PROCESS_GROUP` on Windows."""
 
 
@@ -23,7 +23,7 @@ def request_stop(process: Any) -> None:
     """Request that a run stops with a checkpoint.
 
     Args:
-        process: Its process, of `subprocess` or `psutil`, with the arguments `OWN_GROUP`.
+        process: Its process, of `subprocess` or `psutil`, with the arguments `SEPARATE`.
     """
     process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
 

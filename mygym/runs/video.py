@@ -14,7 +14,7 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.evaluation import Evaluation, Predicts, evaluate_policy
 from mygym.runs.files import write
-from mygym.runs.stop_request import OWN_GROUP
+from mygym.runs.stop_request import SEPARATE
 from mygym.types import FloatArray
 
 PAUSE_FRAMES = 10
@@ -187,7 +187,7 @@ def _run_ffmpeg(
         ],
         stdin=subprocess.DEVNULL if frames is None else subprocess.PIPE,
         stderr=subprocess.PIPE,
-        **OWN_GROUP,  # the main process handles Ctrl-C
+        **SEPARATE,  # the main process handles Ctrl-C
     ) as encoder:
         try:
             _, stderr = encoder.communicate(frames)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import psutil
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.stop_request import OWN_GROUP, request_stop
+from mygym.runs.stop_request import SEPARATE, request_stop
 
 TRAIN = (sys.executable, "-m", "mygym", "train")
 """Words that start the program of a run."""
@@ -102,7 +102,7 @@ class LocalExecutor:
 
     def submit(self, job: Job) -> subprocess.Popen[bytes]:
         """Start the process of a run; it does not end with this process, but `stop_left_over` stops it later."""
-        return start(self.program, job, **OWN_GROUP)  # Ctrl-C reaches the runs once, through `stop`
+        return start(self.program, job, **SEPARATE)  # Ctrl-C reaches the runs once, through `stop`
 
     def poll(self, handle: subprocess.Popen[bytes]) -> int | None:
         """Return the exit code of a run; None while it is executing."""

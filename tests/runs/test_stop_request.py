@@ -50,7 +50,7 @@ def test_worker_processes_need_no_call_of_posix(without_posix: pytest.MonkeyPatc
 def test_signals_are_those_of_the_system(without_posix: pytest.MonkeyPatch) -> None:
     module = runpy.run_path(stop_request.__file__)
     assert module["SIGNALS"] == (signal.SIGINT, signal.SIGTERM)
-    assert module["OWN_GROUP"] == {"creationflags": 0x200}
+    assert module["SEPARATE"] == {"creationflags": 0x200}
     without_posix.undo()
     assert stop_request.SIGNALS == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -59,7 +59,7 @@ def test_a_request_is_a_signal_that_a_run_answers() -> None:
     code = (
         "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print(flush=True); signal.pause()"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, **stop_request.OWN_GROUP) as process:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, **stop_request.SEPARATE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         assert os.getsid(process.pid) == process.pid
