@@ -106,7 +106,7 @@ def train(
         combo = implemented_combos[start.plan.config.algo][start.plan.config.framework]
         model = model_factory.build_model(start.plan, env, combo)
         load_pretrained(start.plan, model, env, resumed=start.checkpoint is not None)
-        print_notes(start.plan, eval_envs[0])
+        print_notes(start.plan, model)
         plan = prepare_run(start.plan, env, model)
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
         session = Session(
@@ -181,7 +181,7 @@ def evaluate(
 
     with contextlib.ExitStack() as stack:
         envs = [env_factory.make_window_env(plan, stack)] if gui else env_factory.make_eval_envs(plan, stack, episodes)
-        print_notes(plan, envs[0], algorithm=False)
+        print_notes(plan)
         evaluated: Predicts
         if policy == SLIDERS:
             evaluated = Sliders(envs[0], acting=None)
@@ -211,18 +211,23 @@ def _with_detector(plan: RunPlan, detector: str) -> RunPlan:
     return plan_of(plan.config.model_copy(update={"image_params": images, "observations": observations}))
 
 
-def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
-    """Print notes on a run: long rollouts, flattened observations, values inferred from a URDF, and warnings."""
-    if algorithm and plan.algorithm.parent:
+def print_notes(plan: RunPlan, model: Any = None) -> None:
+    """Print notes on a run: long rollouts, flattened observations, values inferred from a URDF, and warnings.
+
+    Args:
+        plan: The run.
+        model: The model that is trained; None: no notes on the algorithm.
+    """
+    if model and plan.algorithm.parent:
         print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
-    if algorithm and (steps := rollout_steps(plan)) > plan.config.steps:
+    if model and (steps := rollout_steps(model, plan.config)) > plan.config.steps:
         more = f"more than steps, {plan.config.steps:,}"
         print_note(f"{plan.algorithm.name} trains in whole rollouts of up to {steps:,} env steps, {more}")
-    if algorithm and not plan.algorithm.dict_observations:
+    if model and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
         print_note(f"{name} takes no dictionary observations: it gets flat vectors")
     for line in inferred_of(plan.config.robot):
-        print_note(f"{env.robot.name}: {line}")
+        print_note(f"{Path(plan.config.robot).stem}: {line}")
     if warning := support_warning(plan.config):
         print_note(warning)
 

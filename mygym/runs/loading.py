@@ -81,7 +81,7 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
 
     folder, file = directory.find_policy(run)
     plan = plan_of_run(folder)
-    config, acting = plan.config, plan_of(model_factory.for_acting(plan.config))
+    config, acting = plan.config, plan_of(model_factory.for_acting(plan))
     if file.suffix == ".zip":
         devices.use(config.framework, acting.config.device, config.threads)
         policy = open_model(file, model_factory.loadable(plan), trust, acting.config.device)

@@ -150,14 +150,15 @@ def schedules_of(run: Plannable) -> dict[str, Schedule]:
     return schedules(plan.schema.cls, plan.config.algo_params, plan.config.steps)
 
 
-def for_acting(config: RunConfig) -> RunConfig:
-    """Return `config` for a policy that only acts: a single environment, a tiny replay buffer, an available device."""
+def for_acting(plan: RunPlan) -> RunConfig:
+    """Return the config for a policy that only acts: one environment, a tiny replay buffer, an available device."""
+    config = plan.config
     params = dict(config.algo_params)
-    if "buffer_size" in params:
+    if plan.schema.has_replay:
         params |= {
             key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
         }
-    elif "n_steps" in params:
+    elif isinstance(params.get("n_steps"), int):
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
     device = devices.or_cpu(config.framework, config.device, config.threads)
     alone = {"n_envs": 1, "workers": 1, "subprocesses": False, "overlap": False}

@@ -128,7 +128,7 @@ def resolve_with_strategies(
     layers, schema = _all_layers(decided, her)
     chosen = resolve(layers)
     check_hyperparameters(schema, layers, asked, chosen.config)
-    derived = derived_values(asked, chosen.config, variants, her)
+    derived = derived_values(asked, chosen.config, variants, her, schema)
     control = find_controller(chosen.config.control).config.model_dump()
     derived |= {"workspace": absolute(workspace), "control": control, "her": her}
     if params := _complete_params(strategies.of(chosen.config)):

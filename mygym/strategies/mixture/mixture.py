@@ -339,7 +339,7 @@ def _construct_sampler(name: str | None, params: Mapping[str, Any] | None) -> Sa
             raise ConfigError(bad_value(section, params, "null", "needs a sampler: strategy_params.sampler"))
         return None
     cls: type[Sampler] = registry("sampler").get(name, "strategy_params.sampler").load()
-    check_parameters(section, name, parameters(cls), params or {}, bounded=False)
+    check_parameters(section, name, parameters(cls), params or {})
     return cls(**(params or {}))
 
 
