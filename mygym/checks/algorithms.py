@@ -284,7 +284,10 @@ class Subject:
             buffer = getattr(model_factory.build_model(hindsight, env), "replay_buffer", None)
         finally:
             env.close()
-        message = f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}"
+        message = (
+            f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}; "
+            "register it with goal_relabelling=False"
+        )
         demand(isinstance(buffer, HerReplayBuffer), message)
         if not config.her:
             steps = 3 * (hindsight.task_params.horizon or 1) * hindsight.n_envs

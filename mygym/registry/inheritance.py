@@ -35,6 +35,9 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     whole = replace(entry, **{**inherited, **stated})
     if "policy" in stated and "dict_observations" not in stated:
         whole = replace(whole, dict_observations=takes_dictionaries(whole))
+    buffer = entry.defaults.get("replay_buffer_class")
+    if buffer is not None and "goal_relabelling" not in stated and not _relabels(buffer):
+        whole = replace(whole, goal_relabelling=False)
     whole = replace(whole, goal_relabelling=whole.goal_relabelling and whole.dict_observations)
     if parent is None:
         return whole
@@ -138,6 +141,11 @@ def _training_defaults(cls: type, parent: Algorithm) -> dict[str, Any]:
     training = getattr(cls, "training", None)
     known = parameters(training) if training is not None else {}
     return {key: value for key, value in parent.training_defaults.items() if key in known}
+
+
+def _relabels(buffer: Any) -> bool:
+    """Return whether a class of replay buffers is SB3's for hindsight replay, or a subclass of it."""
+    return any(base.__name__ == "HerReplayBuffer" for base in getattr(buffer, "__mro__", ()))
 
 
 def takes_dictionaries(entry: Algorithm) -> bool:

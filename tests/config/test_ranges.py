@@ -1,4 +1,4 @@
-"""Ranges hold for the parameters that the libraries and mygym declare; a class of the user's has only its own bounds."""
+"""Ranges hold for parameters that the libraries and mygym declare; a user's class has only its own bounds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ import mygym
 from mygym.algos.imitation import DAgger
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError
-from mygym.registry import implemented_combos, register_algorithm, register_strategy
+from mygym.registry import algorithm, implemented_combos, register_algorithm
 from mygym.registry.signatures import parameters
 from mygym.runs.planning.parameter_tables import hyperparameters
 from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.runner import Curves, Loop, Runner
-from mygym.strategies.strategy import Strategy
-from mygym.sweeps import load_sweep, new_sweep
+from mygym.strategies import Strategy, register_strategy
+from mygym.sweeps.checking import check_space
+from mygym.sweeps.settings import make_sweep
 
 QUICK = {
     "steps": 32,
@@ -47,7 +48,7 @@ class OddPPO(PPO):
         buffer_size: str = "large",
         n_delta: int = -3,
         train_freq: str = "episode",
-        eps: float = None,  # type: ignore[assignment]  # as users write it
+        eps: float = None,  # type: ignore[assignment]  # noqa: RUF013  (as users write it)
         positive: Annotated[float, Gt(0)] = -1.0,
         activation_fn: str = "soft",
         net_arch: dict[str, Any] = {"encoder": [0]},  # noqa: B006
@@ -82,7 +83,7 @@ class OddRunner(Runner):
 class OddStrategy(Strategy):
     """Strategy with a name of other classes."""
 
-    def __init__(self, *, beta: float = 2.0, rate: float = None) -> None:  # type: ignore[assignment]
+    def __init__(self, *, beta: float = 2.0, rate: float = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
         self.beta = beta
 
 
@@ -96,6 +97,8 @@ def registered() -> None:
     implemented_combos["odd_dictionary"] = {"pytorch": [OddPPO, ("MultiInputPolicy", "env"), {"beta": 2.5}]}
 
 
+TEXTS = {"activation_fn": "hard", "buffer_size": "small"}
+
 PLACES: dict[str, dict[str, Any]] = {
     "a subclass of PPO": {"algo": "odd_ppo", "algo_params": {"beta": 2.5, "population": -1, "eps": -1.0}},
     "an off-policy subclass": {"algo": "odd_sac", "algo_params": {"beta": 2.5}},
@@ -106,7 +109,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "a strategy": {"strategy": "odd_strategy", "strategy_params": {"beta": 2.5}},
     "the name of a network as text": {
         "algo": "odd_ppo",
-        "algo_params": {"activation_fn": "hard", "buffer_size": "small", "net_arch": {"decoder": [0]}},
+        "algo_params": {**TEXTS, "net_arch": {"encoder": [-1]}},
     },
 }
 
@@ -120,11 +123,8 @@ def test_a_class_of_the_user_has_no_range_of_another_class(place: str) -> None:
     assert resolve_config(values).values() == values  # as `--config RUN/config.yaml` does
 
 
-def test_a_sweep_searches_beyond_the_range_of_another_class(tmp_path: Path) -> None:
-    path = tmp_path / "sweep.yaml"
-    search = {"algo_params.beta": {"loguniform": [0.1, 10]}}
-    path.write_text(yaml.safe_dump({"base": {"algo": "odd_ppo"}, "search": search, "trials": 2}))
-    new_sweep(load_sweep(path), tmp_path / "sweep")
+def test_a_sweep_searches_beyond_the_range_of_another_class() -> None:
+    check_space(make_sweep({"algo": "odd_ppo", "algo_params": {"beta": {"loguniform": [0.1, 10]}}}))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,8 @@ def test_inherited_and_own_bounds_hold(algo: str, values: dict[str, Any], words:
 
 
 def test_a_default_is_never_refused_but_a_boolean_is_no_number() -> None:
-    def function(*, count: int = None, share: Annotated[float, Le(1)] = 2, on: bool = True) -> None: ...  # type: ignore[assignment]
+    def function(*, count: int = None, share: Annotated[float, Le(1)] = 2, on: bool = True) -> None:  # type: ignore[assignment]  # noqa: RUF013
+        """Do nothing."""
 
     known = parameters(function)
     check_parameters("section", "function", known, {"count": None, "share": 2, "on": True})
@@ -156,20 +157,18 @@ def test_a_default_is_never_refused_but_a_boolean_is_no_number() -> None:
 
 
 def test_the_table_of_hyperparameters_has_ranges_of_their_classes_alone() -> None:
-    from mygym.registry import algorithm
-
     types = {row["name"]: row["type"] for row in hyperparameters(algorithm("odd_ppo"))}
     assert types["beta"] == "a number"
     assert types["gamma"] == "a number, at least 0 and at most 1"
 
 
 def test_a_run_that_trained_is_evaluated_resumed_loaded_and_repeated(tmp_path: Path) -> None:
-    params = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [8]}}
+    params = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [8]}, **TEXTS}
     result = mygym.train({"algo": "odd_ppo", "algo_params": params, "logdir": str(tmp_path / "first"), **QUICK})
     assert result.status == "done"
     stored = yaml.safe_load((result.path / "config.yaml").read_text())
-    assert stored["algo_params"] == {**stored["algo_params"], "beta": 2.0, "population": 0, "eps": None}
-    assert mygym.evaluate(result.path, episodes=1).episodes == 1
+    assert stored["algo_params"] == {**stored["algo_params"], **TEXTS, "beta": 2.0, "population": 0, "eps": None}
+    assert len(mygym.evaluate(result.path, episodes=1).episodes) == 1
     mygym.load(result.path)
     assert mygym.train({"steps": 48}, resume=result.path).steps == 48
     again = mygym.train({**stored, "logdir": str(tmp_path / "again")})
@@ -231,8 +230,8 @@ def test_a_registration_in_jax_may_say_mlp_policy() -> None:
     sbx = pytest.importorskip("sbx")
     for name in ("SAC", "PPO"):
         implemented_combos["flat"] = {"jax": [getattr(sbx, name), ("MlpPolicy", "env"), {}]}
-        assert not mygym.registry.algorithm("flat", "jax").dict_observations
-    with pytest.raises(ConfigError, match="policy: 'MlpPolicy'.*did you mean 'MultiInputPolicy'"):
+        assert not algorithm("flat", "jax").dict_observations
+    with pytest.raises(ConfigError, match=r"policy: 'MlpPolicy'.*did you mean 'MultiInputPolicy'"):
         resolve_config(overrides={"algo": "sac", "framework": "jax", "algo_params": {"policy": "MlpPolicy"}})
 
 
