@@ -228,15 +228,15 @@ class Schema:
 
     def _sections(self) -> dict[str, Mapping[str, Parameter]]:
         """Return the parameters of the algorithm by section of the config."""
-        found: dict[str, Mapping[str, Parameter]] = {}
+        sections: dict[str, Mapping[str, Parameter]] = {}
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
             path = waiting.pop(0)
             if known := self.inside(path):
-                found[key_of(path)] = known
+                sections[key_of(path)] = known
                 waiting += [(*path, name) for name in known if name in INNER]
         runs_itself = hasattr(self.cls, "training")
-        return {**found, **({"training_params": training_parameters(self.cls)} if runs_itself else {})}
+        return {**sections, **({"training_params": training_parameters(self.cls)} if runs_itself else {})}
 
     def _allowed(self, path: tuple[str, ...], value: Any, parameter: Parameter) -> str:
         """Return the allowed values in place of a class, or of a text for other programs; empty for the usual words."""

@@ -79,12 +79,11 @@ def in_other_section(name: str, sections: Mapping[str, Collection[str]]) -> str:
         name: The parameter, or a name of it in another library.
         sections: Further names by section; those of `RunConfig` are known.
     """
-    of_schema = {"": RunConfig.model_fields} | {
-        key: field.annotation.model_fields
-        for key, field in RunConfig.model_fields.items()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-    }
-    for section, names in (sections | of_schema).items():
+    known: dict[str, Collection[str]] = {**sections, "": RunConfig.model_fields}
+    for key, field in RunConfig.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            known[key] = field.annotation.model_fields
+    for section, names in known.items():
         for meant in (name, ALIASES.get(name.lower())):
             if meant in names:
                 return f"; did you mean {f'{section}.{meant}'!r}?" if section else f"; did you mean the key {meant!r}?"

@@ -103,8 +103,8 @@ def test_every_range_belongs_to_a_parameter_of_an_algorithm() -> None:
     sections = [schema.inside(path[:-1]) or {} for schema in schemas for path in nested(schema)]
     classes = [algorithm(name).combo()[0] for name in ALGORITHMS]
     sections += [training_parameters(cls) for cls in classes if issubclass(cls, Runner)]
-    found = {name for section in sections for name, parameter in section.items() if range_of(parameter)}
-    assert RANGES.keys() == found
+    bounded = {name for section in sections for name, parameter in section.items() if range_of(parameter)}
+    assert RANGES.keys() == bounded
 
 
 SECTIONS = [

@@ -1,4 +1,4 @@
-"""Ranges hold for parameters that the libraries and mygym declare; a user's class has only its own bounds."""
+"""Ranges hold for parameters of the libraries and of mygym; other classes have only the bounds of type hints."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_sweep_searches_beyond_the_range_of_another_class() -> None:
         ("heir_of_dagger", {"beta": 2.5}, ["algo_params.beta: 2.5", "at most 1"]),
     ],
 )
-def test_inherited_and_own_bounds_hold(algo: str, values: dict[str, Any], words: list[str]) -> None:
+def test_inherited_bounds_and_those_of_type_hints_hold(algo: str, values: dict[str, Any], words: list[str]) -> None:
     register_algorithm("heir_of_dagger")(type("Heir", (DAgger,), {"__doc__": "Heir."}))
     with pytest.raises(ConfigError) as error:
         resolve_config(overrides={"algo": algo, "algo_params": values})
@@ -226,7 +226,7 @@ def test_a_network_for_other_observations_is_refused(config: dict[str, Any], wor
     assert all(word in str(error.value) for word in words), error.value
 
 
-def test_a_registration_in_jax_may_say_mlp_policy() -> None:
+def test_a_registration_in_jax_may_name_mlp_policy() -> None:
     sbx = pytest.importorskip("sbx")
     for name in ("SAC", "PPO"):
         implemented_combos["flat"] = {"jax": [getattr(sbx, name), ("MlpPolicy", "env"), {}]}

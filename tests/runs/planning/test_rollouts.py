@@ -20,7 +20,7 @@ SHORT = {
 }
 
 
-class AllItsOwn(PPO):
+class Fixed(PPO):
     """PPO whose constructor takes no hyperparameter of PPO, so that no config has the length of its rollouts."""
 
     def __init__(
@@ -42,14 +42,14 @@ class AllItsOwn(PPO):
     [
         ("sac", {"train_freq": 7, "policy_kwargs": {"net_arch": [8]}}, 14),
         ("ppo", {"n_steps": 9, "batch_size": 18, "policy_kwargs": {"net_arch": [8]}}, 18),
-        ("all_its_own", {}, 16),
+        ("fixed_ppo", {}, 16),
         ("ars", {"n_delta": 2, "n_top": 1}, 200),
     ],
 )
 def test_a_run_ends_after_a_whole_rollout_with_a_note(
     algo: str, params: dict[str, Any], steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    register_algorithm("all_its_own")(AllItsOwn)
+    register_algorithm("fixed_ppo")(Fixed)
     config = {"algo": algo, "algo_params": params, "logdir": str(tmp_path), **SHORT}
     trained = mygym.train(config).steps
     assert 1 < trained <= steps
