@@ -48,6 +48,7 @@ class OddPPO(PPO):
         buffer_size: str = "large",
         n_delta: int = -3,
         train_freq: str = "episode",
+        infinite: float = float("inf"),
         eps: float = None,  # type: ignore[assignment]  # noqa: RUF013  (as users write it)
         positive: Annotated[float, Gt(0)] = -1.0,
         activation_fn: str = "soft",
@@ -157,7 +158,9 @@ def test_a_default_is_never_refused_but_a_boolean_is_no_number() -> None:
 
 
 def test_the_table_of_hyperparameters_has_ranges_of_their_classes_alone() -> None:
-    types = {row["name"]: row["type"] for row in hyperparameters(algorithm("odd_ppo"))}
+    rows = hyperparameters(algorithm("odd_ppo"))
+    assert {row["name"]: row["default"] for row in rows}["infinite"] == "inf"  # which a config cannot hold
+    types = {row["name"]: row["type"] for row in rows}
     assert types["beta"] == "a number"
     assert types["gamma"] == "a number, at least 0 and at most 1"
 

@@ -31,7 +31,8 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
             if name in INNER and schema.inside(path):
                 add_rows(path)
                 continue
-            default = at(values, path) if name in (at(values, parent) or {}) else "required"
+            unset = "required" if parameter.required else str(parameter.default)
+            default = at(values, path) if name in (at(values, parent) or {}) else unset
             rows.append(_row(".".join(path), parameter, default))
 
     add_rows(())
