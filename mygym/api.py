@@ -34,6 +34,7 @@ from mygym.runs.result import Result
 from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.robot_lookup import inferred_of
+from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.run_search import search
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def _with_detector(plan: RunPlan, detector: str) -> RunPlan:
 
 
 def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
-    """Print notes on a run: long rollouts, flattened observations, values inferred from a URDF, and warnings."""
+    """Print notes on a run: rollouts, observations, random weights of fine-tuning, values of a URDF, and warnings."""
     if algorithm and plan.algorithm.parent:
         print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
     if algorithm and (steps := rollout_steps(plan)) > plan.config.steps:
@@ -221,6 +222,10 @@ def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
     if algorithm and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
         print_note(f"{name} takes no dictionary observations: it gets flat vectors")
+    for strategy in plan.strategies if algorithm and plan.config.pretrained.path is None else ():
+        if isinstance(strategy, FineTuning):
+            why = "few parameters change a network of random weights; --pretrained RUN names a trained one"
+            print_note(f"strategy {strategy.name} without pretrained: {why}")
     for line in inferred_of(plan.config.robot):
         print_note(f"{env.robot.name}: {line}")
     if warning := support_warning(plan.config):

@@ -22,7 +22,7 @@ from mygym.runs.weights import load_weights, weights
 CRITICS = ("critic", "critic_target", "qf_state", "vf_state", "value_net", "vf_features_extractor")
 """Names of the modules of policies that estimate values."""
 
-ADDED = (".lora_a", ".lora_b")
+ADDED = (".lora_a", ".lora_b", ".ia3", ".bottleneck_down", ".bottleneck_up", "_down_bias", "_up_bias")
 """Ends of the names of parameters that a strategy adds to networks, so that earlier runs do not have them."""
 
 KEY = "pretrained"

@@ -16,8 +16,8 @@ teachers              teachers of a student
 teacher_config        teachers of a config
 losses                losses in addition to an algorithm's loss
 gaussians             divergence of Gaussian policies
-fine_tuning           `bitfit` and `lora`
-low_rank              low-rank changes of linear layers
+fine_tuning           `bitfit`, `lora`, `ia3` and `bottleneck`
+adapters              linear layers with few trained parameters
 """
 
 from mygym.strategies.strategy import Requirement, Strategy, register_strategy

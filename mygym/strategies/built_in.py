@@ -20,6 +20,14 @@ BUILT_IN = {
         "mygym.strategies.fine_tuning:LoRA",
         "fine-tuning: trains low-rank changes of a pretrained policy's layers",
     ),
+    "ia3": (
+        "mygym.strategies.fine_tuning:IA3",
+        "fine-tuning: trains factors of the inputs of its layers",
+    ),
+    "bottleneck": (
+        "mygym.strategies.fine_tuning:Bottleneck",
+        "fine-tuning: trains small networks after a pretrained policy's layers",
+    ),
     "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert or from trained runs"),
 }
 

@@ -10,7 +10,6 @@ from mygym.tasks.observations import register_observation
 from mygym.tasks.state import CONTROL_HZ, namespace
 from mygym.types import Array
 
-
 STAGE_COLUMNS = (
     *("approach", "bring", "drop", "follow", "grasp", "guide", "hand_over", "insert", "move", "offer", "open", "poke"),
     *("press", "push", "rotate", "settle", "slide", "strike", "switch", "throw", "toss", "transform", "turn"),
