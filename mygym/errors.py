@@ -74,5 +74,19 @@ def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: flo
 
 
 def nearest(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Return up to `most` names whose similarity to `value` is at least `cutoff`, in [0, 1], the nearest first."""
-    return difflib.get_close_matches(str(value), list(names), n=most, cutoff=cutoff)
+    """Return up to `most` names whose similarity to `value` is at least `cutoff`, in [0, 1], the nearest first.
+
+    The name of a class is nearest to the same name in lower case, with or without its last words: `PickAndPlaceTask` to
+    `pick_and_place`, `FairSampler` to `fair`.
+    """
+    text, known = str(value), list(names)
+    of_class = sorted((name for name in known if _names_class(text, name)), key=len, reverse=True)
+    close = difflib.get_close_matches(text, known, n=most, cutoff=cutoff)
+    return list(dict.fromkeys([*of_class, *close]))[:most]
+
+
+def _names_class(text: str, name: str) -> bool:
+    """Return whether `text` is the name of a class that a person would register as `name`."""
+    words = name.replace("_", "").lower()
+    rest = text[len(words) :]
+    return text[:1].isupper() and text[: len(words)].lower() == words and (not rest or rest[0].isupper())

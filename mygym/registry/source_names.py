@@ -20,6 +20,8 @@ class SourceName:
     override: bool = False
     frameworks: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    class_name: str = ""
+    """Name of the class or function; empty if the source does not say it in the same statement."""
 
 
 def source_names(path: Path) -> Iterator[SourceName]:
@@ -34,8 +36,8 @@ def source_names(path: Path) -> Iterator[SourceName]:
     if not path.is_file() and path.exists():  # reading a pipe would block, and a device may be endless
         raise OSError("it is not a regular file")
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    docs = {
-        id(decorator): (ast.get_docstring(node) or "").partition("\n")[0]
+    decorated = {
+        id(decorator): node
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
         for decorator in node.decorator_list
@@ -48,12 +50,15 @@ def source_names(path: Path) -> Iterator[SourceName]:
             kind = called.removeprefix("register_")
             if kind != called and kind in KINDS:
                 keywords = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
-                help = str(keywords.get("help") or docs.get(id(node)) or file_doc)
+                component = decorated.get(id(node))
+                doc = (ast.get_docstring(component) or "").partition("\n")[0] if component else ""
+                help = str(keywords.get("help") or doc or file_doc)
                 framework = str(keywords.get("framework") or _text(node.args[1:2]) or "pytorch")
                 frameworks = (framework,) if kind in FRAMEWORK_KINDS else ()
                 listed = next((k.value for k in node.keywords if k.arg == "aliases"), None)
                 aliases = tuple(_text([item]) for item in getattr(listed, "elts", ()))
-                yield SourceName(kind, name, help, keywords.get("override") is True, frameworks, aliases)
+                class_name = component.name if component else ""
+                yield SourceName(kind, name, help, keywords.get("override") is True, frameworks, aliases, class_name)
         elif isinstance(node, ast.Assign):
             keys = node.value.keys if isinstance(node.value, ast.Dict) else []
             for target in node.targets:

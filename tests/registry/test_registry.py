@@ -15,6 +15,7 @@ import stable_baselines3
 import torch
 from gymnasium.wrappers import FlattenObservation
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from stable_baselines3.common.utils import ConstantSchedule
@@ -44,6 +45,7 @@ from mygym.registry import (
     registry,
     with_env,
 )
+from mygym.runs.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
 from mygym.tasks.observations import register_observation
 from mygym.tasks.rewards import register_reward
@@ -82,6 +84,24 @@ def test_unknown_name_is_refused_with_the_nearest_name(kind: str) -> None:
     assert f"{name}z" in str(error.value)
     few = len(registry(kind).names()) < 60
     assert all(known in str(error.value) for known in (registry(kind).names() if few else [f"`mygym list {kind}`"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "nearest"),
+    [
+        ("sampler", "FairSampler", "fair"),
+        ("strategy", "MultiTaskStrategy", "multitask"),
+        ("strategy", "IA3", "ia3"),
+        ("stage", "HandOver", "hand_over"),
+        ("task", "ReachEnv", "reach"),
+        ("algorithm", "PPORunner", "ppo_runner"),
+        ("callback", "EarlyStop", "patience"),  # the class of the callback
+    ],
+)
+def test_the_name_of_a_class_has_the_registered_name_as_the_nearest(kind: str, name: str, nearest: str) -> None:
+    register_callback("patience")(type("EarlyStop", (BaseCallback,), {}))
+    with pytest.raises(RegistryError, match=rf"'{name}' .*did you mean '{nearest}'\?"):
+        registry(kind).get(name)
 
 
 def test_unknown_kind_is_refused_with_the_nearest_kind() -> None:

@@ -70,6 +70,13 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def test_a_class_in_a_file_is_near_to_its_registered_name(folder: Path) -> None:
+    write(folder / "algos" / "plugged_in.py", ALGORITHM.replace("class Plugged(", "class Counting("))
+    with pytest.raises(RegistryError, match="did you mean 'plugged'"):
+        registry("algorithm").get("Counting")
+    assert not list(folder.rglob("executed.txt"))
+
+
 def test_scanning_does_not_execute_files(folder: Path) -> None:
     path = write(folder / "algos" / "plugged_in.py", ALGORITHM)
     entry = registry("algorithm").get("plugged")

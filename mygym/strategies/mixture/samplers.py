@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import decorator
+from mygym.registry import check_hooks, decorator
 from mygym.strategies.gradient_bandit import bandit_step, probabilities
 from mygym.strategies.mixture.protocols import Protocol
 from mygym.types import FloatArray
@@ -160,13 +160,15 @@ def register_sampler(name: str, *, help: str = "", override: bool = False) -> Ca
         override: Replace a sampler of the same name.
 
     Raises:
-        RegistryError: The class is not a subclass of `Sampler`, or the name is taken.
+        RegistryError: The name is taken, the class is not a subclass of `Sampler`, or a method of it would never be
+            called or gets other parameters.
     """
     return decorator(
         "sampler",
         name,
         check=lambda cls: inspect.isclass(cls) and issubclass(cls, Sampler),
         allowed="a subclass of Sampler",
+        build=check_hooks("sampler", Sampler, {"step": "begin_iteration or propose"}),
         help=help,
         override=override,
     )

@@ -222,6 +222,16 @@ def test_bad_input_is_refused(params: dict[str, Any], message: str, tmp_path: Pa
         plan_from_python(config("ppo", tmp_path, **params))
 
 
+def test_step_is_refused_with_the_methods_to_write() -> None:
+    class BarSampler(Sampler):
+        def step(self) -> None: ...
+
+    with pytest.raises(RegistryError, match=r"'step' is a method of BarSampler that is never called .*begin_iteration"):
+        register_sampler("bar")(BarSampler)
+    BarSampler.propose = lambda self, count: self.step()  # type: ignore[method-assign]
+    register_sampler("bar")(BarSampler)
+
+
 def test_only_samplers_are_registered() -> None:
     with pytest.raises(RegistryError, match="allowed: a subclass of Sampler"):
         register_sampler("even")(dict)
