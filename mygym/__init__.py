@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     *("demonstrate", "evaluate", "export", "load", "load_demonstrations", "make_env", "measure_detector"),
-    *("record_images", "replay", "results", "search", "train", "train_detector", "train_encoder"),
+    *("network_of", "record_images", "replay", "results", "search", "train", "train_detector", "train_encoder"),
 ]
 
 

@@ -35,7 +35,7 @@ from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.robot_lookup import inferred_of
 from mygym.strategies.fine_tuning import FineTuning
-from mygym.strategies.mixture.run_search import search
+from mygym.strategies.mixture.run_search import network_of, search
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -51,6 +51,7 @@ __all__ = [
     "load_demonstrations",
     "make_env",
     "measure_detector",
+    "network_of",
     "record_images",
     "replay",
     "results",

@@ -25,6 +25,7 @@ PARSER = command(
     "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
+    argument("--network-of", metavar="RUN", help="train the network that a mixture run has selected, from scratch"),
     argument(
         "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
     ),
@@ -49,6 +50,7 @@ python train.py --algo tqc --explain                   every value of the config
 python train.py --algo tqc --help                      hyperparameters of TQC: type, default, help
 python train.py --algo my_algo --import my.module      an algorithm of your module
 python train.py --task push --pretrained runs/reach/panda/sac/1a2b3c4d/seed_0 --set spaces=shared
+python train.py --network-of runs/reach/panda/a2c/1a2b3c4d/seed_0 --steps 40000
 python train.py --engine fused --task reach --finetune-steps 10000
 python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 python train.py --algo ppo --seeds 5 --jobs 2          five seeds, two at a time; prints their mean with an interval
@@ -93,6 +95,15 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         resume_seeds(program, Path(options.resume), numbers, _jobs(options))
         return
     file, flags = config_layers(options)
+    file_origin = "file"
+    if options.network_of:
+        for flag in ("config", "resume"):
+            if getattr(options, flag):
+                allowed = "--network-of alone: the config is that of RUN"
+                raise ConfigError(bad_value(f"--{flag}", getattr(options, flag), allowed, "excludes --network-of"))
+        from mygym.api import network_of
+
+        file, file_origin = network_of(options.network_of), f"network of {options.network_of}"
     if options.resume and (options.explain or options.dry_run):
         flag = "--explain" if options.explain else "--dry-run"
         allowed = "--config RUN/config.yaml in place of --resume RUN"
@@ -100,7 +111,9 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
 
     from mygym.runs.planning.plan import make_plan
 
-    plan = None if options.resume else make_plan(file, flags)
+    plan = None if options.resume else make_plan(file, flags, file_origin=file_origin)
+    if plan and options.network_of:
+        print_note(f"{file_origin}: net_arch {plan.config.algo_params['policy_kwargs']['net_arch']}")
     finetuning = _finetuning(options, plan, file, flags)
     if plan and options.explain:
         from mygym.cli.explain import explain

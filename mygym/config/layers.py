@@ -95,7 +95,8 @@ def refuse_defaults(resolved: Resolved) -> None:
     Raises:
         ConfigError: Values are missing; the message names them.
     """
-    missing = [key for key, origin in resolved.origins.items() if not origin.startswith(("file", "flag", "argument"))]
+    given = ("file", "flag", "argument", "network of")
+    missing = [key for key, origin in resolved.origins.items() if not origin.startswith(given)]
     if missing:
         raise ConfigError(
             bad_value("strict", True, f"every value written out; missing: {', '.join(missing)}", "allows no default")

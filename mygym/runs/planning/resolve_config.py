@@ -88,14 +88,17 @@ def resolve_config(
 
 
 def resolve_with_strategies(
-    file: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None, origin: str = "flag"
+    file: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    origin: str = "flag",
+    file_origin: str = "file",
 ) -> tuple[Resolved, list[Any]]:
     """Decide every value as `resolve_config` does; also return the strategies of the result.
 
     Raises:
         ConfigError: An invalid key, type, value or combination, in any layer.
     """
-    user = without_aliases([Layer("file", file or {}), Layer(origin, overrides or {})])
+    user = without_aliases([Layer(file_origin, file or {}), Layer(origin, overrides or {})])
     asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
     recommended = recommended_layer(asked)
