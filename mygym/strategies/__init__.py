@@ -8,6 +8,7 @@ curriculum_levels     built-in levels of a curriculum
 multitask             several tasks in one run
 gradient_bandit       sampling weights learned from rewards
 ewc                   one task after the other
+reptile               weights from which tasks are learned in few steps
 mixture               several networks in one policy
 demos                 demonstrations in reinforcement learning
 demonstration_replay  replay minibatches with demonstrations

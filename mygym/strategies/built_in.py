@@ -10,6 +10,10 @@ BUILT_IN = {
         "mygym.strategies.ewc:EWC",
         "several tasks one after the other; elastic weight consolidation against forgetting",
     ),
+    "reptile": (
+        "mygym.strategies.reptile:Reptile",
+        "meta-learning: weights from which each of several tasks is learned in few steps",
+    ),
     "mixture": (
         "mygym.strategies.mixture.mixture:Mixture",
         "several networks in one policy, chosen by stage, task, sampler or gate",

@@ -119,6 +119,12 @@ class MultiTask(Strategy):
         for label, weight in zip(self.labels, weights, strict=True):
             self.logger.record(f"strategy/weight_{label}", weight)
 
+    def play_only(self, index: int) -> None:
+        """Play a single task from the next episodes on."""
+        self.index = index
+        """Index of the task in training."""
+        self.training_env.env_method("set_weights", [float(task == index) for task in range(len(self.tasks))])
+
     def weights(self) -> FloatArray:
         """Return the share of episodes of each task, `(tasks,)`."""
         count = len(self.tasks)

@@ -117,14 +117,15 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("demos", "sac", {"episodes": 2, "warm_start": 3, "weight": {"schedule": "linear", "from": 1, "to": 0}}),
     ("distill", "ppo", {}),
     ("ewc", "ppo", {"tasks": ["reach", "AG", "push"], "weight": 100.0}),
+    ("reptile", "ppo", {"tasks": ["reach", "AG"], "inner": 2}),
     ("ewc", "td3", {"tasks": ["reach", {"task": "reach", "task_params": {"tolerance": 0.1}}]}),
 ]
 
 
 ATTRIBUTES = [case for case in CHANGING if case[0] not in ("demos", "distill")]
-SEVERAL = [CHANGING[number] for number in (0, 2, 3, 4, 5, 6, 10)]
+SEVERAL = [CHANGING[number] for number in (0, 2, 3, 4, 5, 6, 10, 11)]
 """A case for each strategy, sampler and protocol."""
-QUICK = [CHANGING[number] for number in (0, 2, 4, 10)]
+QUICK = [CHANGING[number] for number in (0, 2, 4, 10, 11)]
 """A case for each strategy with a state. For `demos` and `distill` see their tests, for joined strategies
 test_joined.py."""
 
