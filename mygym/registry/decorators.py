@@ -59,13 +59,13 @@ def decorator(
     return register
 
 
-def check_hooks(kind: str, base: type, others: Mapping[str, str]) -> Callable[[C], C]:
+def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[[C], C]:
     """Return a `build` for `decorator` that checks the methods of a subclass of `base`, and returns the subclass.
 
     Args:
         kind: Kind of component.
         base: Class whose public methods mygym calls.
-        others: Method of other libraries, which mygym never calls → methods of `base` that replace it, joined by
+        replaced: Method of other libraries, which mygym never calls → methods of `base` that replace it, joined by
             ` or `, or words. A class that also defines a replacement may use the method as a helper.
 
     Raises:
@@ -73,7 +73,7 @@ def check_hooks(kind: str, base: type, others: Mapping[str, str]) -> Callable[[C
     """
 
     def check(cls: C) -> C:
-        for name, replacement in others.items():
+        for name, replacement in replaced.items():
             method, known = inspect.getattr_static(cls, name, None), replacement.split(" or ")
             if method is not None and all(getattr(cls, hook, None) is getattr(base, hook, None) for hook in known):
                 signatures = [_call(getattr(base, hook)) for hook in known if hasattr(base, hook)]

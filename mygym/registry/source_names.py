@@ -21,7 +21,7 @@ class SourceName:
     frameworks: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     class_name: str = ""
-    """Name of the class or function; empty if the source does not say it in the same statement."""
+    """Name of the class or function that the call decorates; empty if it decorates none."""
 
 
 def source_names(path: Path) -> Iterator[SourceName]:

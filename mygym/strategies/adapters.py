@@ -52,7 +52,7 @@ class LoRALinear(AdaptedLinear):
 
 
 class IA3Linear(AdaptedLinear):
-    """Scaled inputs (Liu et al., 2022, equation 1): `W (l ⊙ x) + b`, where `l` begins with ones.
+    """Scaled inputs (Liu et al., 2022, equation 1): `W (l ⊙ x) + b`, where `l` begins as 1.
 
     Args:
         layer: The layer.

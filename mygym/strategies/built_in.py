@@ -26,7 +26,7 @@ BUILT_IN = {
     ),
     "ia3": (
         "mygym.strategies.fine_tuning:IA3",
-        "fine-tuning: trains factors of the inputs of its layers",
+        "fine-tuning: trains factors of the activations of a pretrained policy",
     ),
     "bottleneck": (
         "mygym.strategies.fine_tuning:Bottleneck",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class MultiTask(Strategy):
             task's stages, which also encodes tasks that were not trained.
     """
 
-    checkpointed = ("fast", "slow", "logits", "baseline", "has_sent_weights")
+    checkpointed: ClassVar[tuple[str, ...]] = ("fast", "slow", "logits", "baseline", "has_sent_weights")
 
     def __init__(
         self,

@@ -123,9 +123,9 @@ def test_every_algorithm_trains(algo: str, framework: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("strategy", slow_except(registry("strategy").names(), lambda name: name == "lora"))
 def test_strategies_without_variants_train(strategy: str, tmp_path: Path) -> None:
-    task = "reach" if strategy in ("ewc", "multitask") else "push"
+    task = "reach" if strategy in ("ewc", "multitask", "reptile") else "push"
     config = {**SHORT, "task": task, "strategy": strategy, "logdir": str(tmp_path), "task_params": {"horizon": 20}}
-    if strategy in ("curriculum", "ewc", "multitask"):
+    if strategy in ("curriculum", "ewc", "multitask", "reptile"):
         with pytest.raises(ConfigError, match=r"^engine: 'fused' cannot train \d+ variants, which strategy"):
             mygym.train({**config, "steps": 100_000})
     else:

@@ -72,9 +72,9 @@ def test_the_next_episodes_are_of_the_task_alone(tmp_path: Path) -> None:
     settings = config("ppo", tmp_path, strategy="counted", strategy_params=params, steps=32 * 8)
     mygym.train({**settings, "task_params": {"horizon": 8}})
     assert {index for index, _ in played} == {0, 1}
-    others = [pair for pair in played if pair[0] != pair[1]]
-    assert len(others) <= settings["n_envs"]  # episodes that had begun when the task changed
-    assert len(played) > 4 * len(others)
+    late = [pair for pair in played if pair[0] != pair[1]]
+    assert len(late) <= settings["n_envs"]  # episodes that had begun when the task changed
+    assert len(played) > 4 * len(late)
 
 
 @pytest.mark.parametrize(
