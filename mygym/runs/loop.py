@@ -139,7 +139,8 @@ class Loop:
             actions: `(n_envs, …)`, as returned by the policy: unscaled if it squashes its output, else clipped.
 
         Returns:
-            Observations (after the end of an episode, the first of the next; `rollout` has the last), rewards `(n_envs,)`, whether an episode has ended `(n_envs,)`, and infos.
+            Observations (after the end of an episode, the first of the next; `rollout` has the last), rewards
+            `(n_envs,)`, whether an episode has ended `(n_envs,)`, and infos.
 
         Raises:
             RunError: `next_iteration` was not called before, or returned False.

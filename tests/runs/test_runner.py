@@ -216,12 +216,12 @@ def collected(envs: Any, rows: int = 9) -> tuple[Transitions, Runner]:
     """Return a rollout of random actions, and its runner."""
     rollouts: list[Transitions] = []
     actions = np.random.default_rng(0).uniform(-1, 1, (rows, envs.num_envs, 3)).astype(np.float32)
+    given = map(torch.as_tensor, actions)
 
     class Rolling(Runner):
         def training(self, loop: Loop) -> Curves:
             while loop.next_iteration():
-                given = iter(actions)
-                rollouts.append(loop.rollout(rows, lambda observations: torch.as_tensor(next(given))))
+                rollouts.append(loop.rollout(rows, lambda observations: next(given)))
             return loop.curves()
 
     runner = Rolling("MultiInputPolicy" if isinstance(envs.observation_space, spaces.Dict) else "MlpPolicy", envs)
