@@ -182,6 +182,9 @@ class Session:
                 if self.synchronization:
                     self.synchronization.workers.end_learning()
             self._write_checkpoint(finished=True)
+        self.result.last_interval = (
+            self.evaluations.log_last_interval()
+        )  # not in the checkpoint: a longer run counts on
         if self.stop.received:
             raise KeyboardInterrupt
         self.stop.immediate = True
@@ -189,6 +192,11 @@ class Session:
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
         self.save_model()
+
+    def _log_last_interval(self) -> None:
+        """Log the figures since the last evaluation after the last checkpoint: a resumed run writes them again."""
+        if not self.result.last_interval and getattr(self.evaluations, "model", None) is not None:
+            self.result.last_interval = self.evaluations.log_last_interval()
 
     def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
         """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`."""
@@ -269,6 +277,7 @@ class Session:
             f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}"
         )
         with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
+            self._log_last_interval()
             self.save_model()
         try:
             self._write_result()
