@@ -73,7 +73,7 @@ def read(path: Path) -> Page:
 def logdir(tmp_path: Path) -> Path:
     """A setting with two seeds and videos, a setting with a failed run, and a damaged run."""
     for seed, rate in enumerate((0.5, 1.0)):
-        run = make_run(tmp_path / "runs", rate, seed, algo="ppo")
+        run = make_run(tmp_path / "runs", rate, seed, algo="ppo", loss=1.0 + seed)
         (run / directory.VIDEOS).mkdir()
         (run / directory.VIDEOS / "final #1.mp4").write_bytes(b"film")
     (make_run(tmp_path / "runs", algo="sac", status="failed") / directory.PROGRESS).write_text("")
@@ -95,7 +95,9 @@ def test_a_report(logdir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert page.texts["h2"] == ["reach", "Runs", "Versions"]
     assert "approach" in page.texts["th"]
     assert "25.0%" in page.texts["td"]  # of the final episodes fail in `approach`
-    assert len(page.named("svg")) == 1
+    assert len(page.named("svg")) == 2
+    for metric in ("train_success", "test_loss", "train/loss"):
+        assert metric in body
     links = [str(attributes["href"]) for attributes in page.named("a")]
     assert len(links) == 2
     assert all((path.parent / unquote(link)).read_bytes() == b"film" for link in links)
