@@ -65,7 +65,7 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         else:
             seeds = seed
         self._begun = True
-        return self._returned((self.fused.arranged(self.fused.reset(seeds)), self._info()))
+        return self._returned(self.fused.arranged(self.fused.reset(seeds))), self._returned(self._info())
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Advance all environments by a control step.
@@ -93,8 +93,9 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 "elapsed_steps": step.elapsed,
             }
             infos["_final_info"] = ended
-        observations = self.fused.arranged(step.observations)
-        return self._returned((observations, step.reward, step.terminated, step.truncated, infos))
+        values = (self.fused.arranged(step.observations), step.reward, step.terminated, step.truncated, infos)
+        observations, reward, terminated, truncated, infos = map(self._returned, values)
+        return observations, reward, terminated, truncated, infos
 
     def _info(self) -> dict[str, Any]:
         """Return the infos of the running episodes, each `(N,)`."""
@@ -110,13 +111,11 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return self._returned(self.fused.expert_action())
 
     def _returned(self, values: Any) -> Any:
-        """Return arrays, in dictionaries and tuples, in the library of the output."""
+        """Return an array, or a dictionary of arrays, in the library of the output."""
         if not self._shares_memory:
             return values
         if isinstance(values, dict):
             return {key: self._returned(value) for key, value in values.items()}
-        if isinstance(values, tuple):
-            return tuple(self._returned(value) for value in values)
         import torch
 
         return torch.as_tensor(values)

@@ -193,7 +193,7 @@ class Loop:
             actions = actions.detach().cpu() if isinstance(actions, torch.Tensor) else actions
             rows.append((before, actions, rewards, dones & ~truncated, truncated, _last(after, dones, infos), infos))
         *columns, of_steps = zip(*rows, strict=True)
-        return Transitions(*map(_stacked, columns), infos=of_steps)
+        return Transitions(*map(_stacked, columns), of_steps)
 
     def reset(self, seed: int | None = None) -> Observations:
         """Reset every training environment; unfinished episodes are dropped and not counted.
@@ -300,8 +300,8 @@ class Loop:
 
 def _last(after: Observations, dones: NDArray[np.bool_], infos: Sequence[Mapping[str, Any]]) -> Observations:
     """Return the observations after a step, with the last observation of each episode that has ended."""
-    ended = np.flatnonzero(dones)
-    if not len(ended):
+    ended = np.flatnonzero(dones).tolist()
+    if not ended:
         return after
     last = _stacked([infos[index]["terminal_observation"] for index in ended])
     if not isinstance(after, dict):
@@ -309,7 +309,7 @@ def _last(after: Observations, dones: NDArray[np.bool_], infos: Sequence[Mapping
     return {key: _replaced(array, ended, last[key]) for key, array in after.items()}
 
 
-def _replaced(array: NDArray[Any], rows: NDArray[np.int64], values: NDArray[Any]) -> NDArray[Any]:
+def _replaced(array: NDArray[Any], rows: list[int], values: NDArray[Any]) -> NDArray[Any]:
     array = array.copy()
     array[rows] = values
     return array

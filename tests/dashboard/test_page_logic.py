@@ -154,3 +154,50 @@ def test_the_browser_keeps_the_theme(
         assert dark_mode.value is dark
 
     visit(scenario)
+
+
+def names(chart: Any) -> list[str]:
+    """Return the names of the curves of a chart."""
+    return [each["name"] for each in chart.options["series"] if each.get("name")]
+
+
+def charts_of(user: User) -> dict[str, Any]:
+    """Return label of the vertical axis → chart."""
+    return {
+        chart.options["yAxis"]["name"]: chart
+        for chart in user.find(ui.echart).elements
+        if "name" in chart.options["yAxis"]
+    }
+
+
+def test_the_page_of_a_run_draws_every_recorded_figure(service: Service, visit: Callable[[Scenario], None]) -> None:
+    make_run(service.index.logdir, 1.0, loss=2.0)
+
+    async def scenario(user: User) -> None:
+        (identifier,) = service.index.entries()
+        await user.open(f"/run/{identifier}")
+        charts = charts_of(user)
+        assert names(charts["success"]) == ["evaluation", "training"]
+        assert [each["data"][-1] for each in charts["success"].options["series"]] == [[10_000, 1.0], [10_000, 0.5]]
+        assert names(charts["return"]) == ["evaluation"]
+        assert names(charts["figures"]) == ["test_loss", "train/loss"]
+        assert charts["figures"].options["series"][0]["data"][-1] == [10_000, 2.0]
+
+    visit(scenario)
+
+
+def test_a_comparison_draws_the_figure_that_is_chosen(service: Service, visit: Callable[[Scenario], None]) -> None:
+    for envs in (1, 2):
+        make_run(service.index.logdir, 1.0, n_envs=envs, loss=float(envs))
+
+    async def scenario(user: User) -> None:
+        await user.open(f"/compare?runs={','.join(service.index.entries())}")
+        assert set(charts_of(user)) == {"success rate", "mean return", "train_success"}
+        (figure,) = [each for each in user.find(ui.select).elements if each.props.get("label") == "Figure"]
+        assert figure.options == ["train_success", "test_loss", "train/loss"]
+        figure.set_value("test_loss")
+        chart = charts_of(user)["test_loss"]
+        last = {each["name"]: each["data"][-1] for each in chart.options["series"]}
+        assert last == {"n_envs=1": [10_000, 1.0], "n_envs=2": [10_000, 2.0]}
+
+    visit(scenario)

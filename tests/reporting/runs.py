@@ -38,7 +38,7 @@ def make_run(
     setting = f"{zlib.crc32(json.dumps(values).encode()):08x}"
     run = directory.create(str(logdir), values["task"], values["robot"], values["algo"], setting, seed)
     files.write_yaml(run / directory.CONFIG, {**values, "seed": seed})
-    evaluations = [
+    evaluations: list[dict[str, Any]] = [
         {
             "steps": 1000 * mark,
             "wall_time_s": float(mark),
