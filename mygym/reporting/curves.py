@@ -139,10 +139,10 @@ def metric_names(logged: Collection[str]) -> dict[str, str]:
 
 
 def metrics_of(curves: Iterable[Curve]) -> list[str]:
-    """Return the metrics that any of the runs has recorded, those of episodes first."""
+    """Return the metrics that any of the runs has recorded: those of episodes, those of runners, those of the log."""
     names = dict.fromkeys(name for curve in curves for name in curve.series)
     scores = [name for name in SHORT_NAMES.values() if name in names]
-    return [*scores, *sorted(names.keys() - {*scores})]
+    return [*scores, *sorted(names.keys() - {*scores}, key=lambda name: ("/" in name, name))]
 
 
 def find_metric(flag: str, name: str, known: Collection[str]) -> str:
@@ -159,7 +159,7 @@ def find_metric(flag: str, name: str, known: Collection[str]) -> str:
     for candidate in (name, SHORT_NAMES.get(name, name), name.removeprefix("figures/")):
         if candidate in known or candidate in LABELS:
             return candidate
-    raise ConfigError(bad_value(flag, name, [*LABELS, *(each for each in known if each not in LABELS)], "is in no run"))
+    raise ConfigError(bad_value(flag, name, dict.fromkeys([*LABELS, *known]), "is in no run"))
 
 
 def is_rate(metric: str) -> bool:
