@@ -100,15 +100,12 @@ def compare(settings: Sequence[Setting], metrics: Sequence[str] = ()) -> list[Co
     last = [last_figures(setting) for setting in settings]
     known = sorted({metric for each in last for metric in each})
     names = [name for name in (find_metric("--metric", metric, known) for metric in metrics) if name not in LABELS]
-    return [
-        replace(
-            each,
-            figures={
-                name: _figure(own.get(name, {}), None if own is last[0] else last[0].get(name, {})) for name in names
-            },
-        )
-        for each, own in zip(comparisons, last, strict=True)
-    ]
+
+    def figures(index: int) -> dict[str, ComparedFigure]:
+        first_values = last[0] if index else {}
+        return {name: _figure(last[index].get(name, {}), first_values.get(name, {})) for name in names}
+
+    return [replace(comparison, figures=figures(index)) for index, comparison in enumerate(comparisons)]
 
 
 def summary_in_words(folder: str | Path) -> str:
@@ -190,8 +187,8 @@ def _success(setting: Setting) -> Interval:
     )
 
 
-def _figure(values: Mapping[str, float], first: Mapping[str, float] | None) -> ComparedFigure:
-    """Compare the last values of a figure, by seed, with those of the first setting; None: it is the first."""
+def _figure(values: Mapping[str, float], first: Mapping[str, float]) -> ComparedFigure:
+    """Compare the last values of a figure, by seed, with those of the first setting, if it has any."""
     if not values:
         return ComparedFigure(None, Interval(math.nan, math.nan))
     scores = np.array([[value] for value in values.values()])
@@ -213,9 +210,9 @@ def _difference(values: Mapping[Any, float], first: Mapping[Any, float]) -> tupl
     if len(seeds) > 1:
         differences = np.array([[values[seed] - first[seed]] for seed in seeds])
         return float(differences.mean()), bootstrap_interval(mean, differences)
-    scores, others = (np.array([[value] for value in each.values()]) for each in (values, first))
-    difference = float(scores.mean() - others.mean())
-    return difference, bootstrap_interval(lambda a, b: mean(a) - mean(b), scores, others)
+    scores, first_scores = (np.array([[value] for value in each.values()]) for each in (values, first))
+    difference = float(scores.mean() - first_scores.mean())
+    return difference, bootstrap_interval(lambda a, b: mean(a) - mean(b), scores, first_scores)
 
 
 def _median(values: Sequence[float | None]) -> float | None:

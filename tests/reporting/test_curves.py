@@ -86,9 +86,9 @@ def test_the_curve_of_a_running_run_comes_from_its_log(tmp_path: Path) -> None:
     assert whole is not None
     for axis in ("steps", "seconds"):
         for metric in ("success", "return"):
-            for mine, other in zip(logged.along(axis, metric), whole.along(axis, metric), strict=True):
-                assert len(mine) == 11
-                np.testing.assert_array_equal(mine, other)
+            for values, other in zip(logged.along(axis, metric), whole.along(axis, metric), strict=True):
+                assert len(values) == 11
+                np.testing.assert_array_equal(values, other)
     assert (logged.status, whole.status) == ("stopped", "done")
 
 
@@ -126,7 +126,7 @@ def test_the_figures_after_the_last_evaluation_are_in_the_curve(tmp_path: Path) 
     assert len(whole.stages) == 11
 
 
-def test_a_metric_has_one_name_and_is_found_by_its_name_in_the_log() -> None:
+def test_a_metric_has_a_short_name_and_its_name_in_the_log() -> None:
     logged = ["eval/success_rate", "figures/loss", "figures/success", "figures/train/loss", "train/loss", "steps"]
     names = metric_names(logged)
     assert [names[key] for key in logged[:-1]] == [
