@@ -251,8 +251,8 @@ class Loop:
         """Record a figure of the runner, such as a loss on training, validation or test data.
 
         The next mark has the mean of the values since the last mark: in the curves and in result.json as `figures`, in
-        progress.jsonl and TensorBoard as `figures/NAME`. When the run ends or stops, the mean of the values after the last
-        mark is logged as well, and is in `last_interval` of result.json.
+        progress.jsonl and TensorBoard as `figures/NAME`. When the run ends or stops, the mean of the values after the
+        last mark is logged as well, and is in `last_interval` of result.json.
 
         Args:
             name: Name of the figure.
