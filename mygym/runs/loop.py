@@ -193,7 +193,8 @@ class Loop:
             actions = actions.detach().cpu() if isinstance(actions, torch.Tensor) else actions
             rows.append((before, actions, rewards, dones & ~truncated, truncated, _last(after, dones, infos), infos))
         *columns, of_steps = zip(*rows, strict=True)
-        return Transitions(*map(_stacked, columns), of_steps)
+        values: list[Any] = [*map(_stacked, columns), of_steps]
+        return Transitions(*values)
 
     def reset(self, seed: int | None = None) -> Observations:
         """Reset every training environment; unfinished episodes are dropped and not counted.
