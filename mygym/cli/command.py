@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
 
@@ -43,8 +44,9 @@ IMPORT = argument(
     action="append",
     default=[],
     metavar="MODULE",
-    help="a Python module that registers components, e.g. my.module",
+    help="a Python module that registers components, e.g. my.module, or the path of its file",
 )
+TRACEBACK = argument("--traceback", action="store_true", help="print the traceback of an error")
 
 
 def chosen_format(options: argparse.Namespace) -> str:
@@ -88,6 +90,8 @@ class Parser(argparse.ArgumentParser):
             if value == "" or (isinstance(value, list) and "" in value):  # e.g. of a shell variable that is not set
                 name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
                 raise ConfigError(bad_value(name, "", "a value", "is empty"))
+        paths = (Path(name).expanduser().absolute() for name in options.imports)
+        options.imports = [str(path) if path.is_file() else name for path, name in zip(paths, options.imports, strict=True)]
         user_files.import_modules(options.imports)
         return options
 
@@ -101,7 +105,7 @@ def command(
     config_flags: Collection[str] = (),
     add_help: bool = True,
 ) -> Parser:
-    """Build the parser of a command; every command accepts `--import`.
+    """Build the parser of a command; every command accepts `--import` and `--traceback`.
 
     Args:
         program: Name in the usage, e.g. `mygym list`.
@@ -130,7 +134,8 @@ def command(
         flags = [_config_flag(key) for key in CONFIG_FLAGS if key in config_flags]
         for names, options in (CONFIG, *flags, SET):
             group.add_argument(*names, **options)
-    group.add_argument(*IMPORT.names, **IMPORT.options)
+    for names, options in (IMPORT, TRACEBACK):
+        group.add_argument(*names, **options)
     return parser
 
 

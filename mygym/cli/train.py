@@ -14,6 +14,7 @@ from mygym.cli.output import print_note, print_table
 from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
 from mygym.config import merge_configs
 from mygym.errors import ConfigError, MygymError, bad_value
+from mygym.registry import register_dictionary
 from mygym.runs.directory import is_run
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         train: Trains a run; None: `mygym.train`.
     """
     options = PARSER.parse(arguments)
+    if train is not None:
+        register_dictionary(sys.modules[train.__module__])
     if options.help:
         _print_help(options)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def read_config(run: Path) -> dict[str, Any]:
     if isinstance(algo, str) and algo not in registry("algorithm") and (result := Result.read(run)):
         file = Path(result.algo_source.rpartition(":")[0])
         if file.suffix == ".py":
-            remedy = f"{result.algo_source} registered it: add --import {file.stem}, in the folder {file.parent}"
+            remedy = f"{result.algo_source} registered it: add --import {shlex.quote(str(file))}"
             raise ConfigError(f"algo: {algo!r} is not registered; {remedy}")
     return values
 

@@ -15,7 +15,8 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
+from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError, error_text
+from mygym.registry.user_files import located, place_of
 from mygym.runs import directory, env_factory, files, logs, model_factory, schedule_callback
 from mygym.runs.callbacks import construct_callbacks
 from mygym.runs.checkpoint_callbacks import CheckpointCallback, ResumeCallback
@@ -278,20 +279,18 @@ class Session:
 
     def _failed(self, error: Exception) -> MygymError:
         """Save the last finite model and the traceback; return `error` as a `MygymError`."""
-        diverged = isinstance(error, DivergedError) or not self.divergence.is_finite()
-        self.result.status = "diverged" if diverged else "failed"
-        self.result.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raised = error if isinstance(error, MygymError) else RunError(self.result.error)
-        if diverged and raised is not error:  # torch has raised on NaN before our check
-            raised = DivergedError(f"a weight is not finite after {self.result.steps} steps")
+        divergence = self.divergence.as_divergence(error)
+        self.result.status = "failed" if divergence is None else "diverged"
+        self.result.error = located(error_text(divergence or error), error)
+        raised = error if isinstance(error, MygymError) else divergence or RunError(self.result.error)
         try:
             self.guard.check()
         except RunError as gone:  # the directory is gone: the cause of the error
             return self._with_run(gone)
         with contextlib.suppress(MygymError, OSError):  # the disk may be the cause of the failure
-            if not isinstance(error, MygymError) or (isinstance(error, RunError) and hasattr(error, "__notes__")):
+            if not isinstance(error, MygymError) or place_of(error) or hasattr(error, "__notes__"):
                 files.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
-            if diverged and self.divergence.finite_weights:
+            if divergence and self.divergence.finite_weights:
                 self.divergence.restore()
                 self.save_model()
         with contextlib.suppress(MygymError, OSError):
