@@ -22,11 +22,13 @@ from mygym.runs.callbacks import construct_callbacks
 from mygym.runs.checkpoint_callbacks import CheckpointCallback, ResumeCallback
 from mygym.runs.checkpoints import receipts
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.clock import RunClock
 from mygym.runs.divergence_callback import DivergenceCallback
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.evaluation_callback import EvaluationCallback, StopTraining
 from mygym.runs.final_evaluation import check_finite, evaluate_finally, record_videos, saved_policy
+from mygym.runs.loading import load
 from mygym.runs.planning.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.progress_bar import ProgressBarCallback
@@ -165,6 +167,7 @@ class Session:
             self.state.load(self.checkpoint)
         else:
             self.state.check()
+            self._check_loading()
             resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
             callbacks = [
                 *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
@@ -190,6 +193,27 @@ class Session:
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
         self.save_model()
+
+    def _check_loading(self) -> None:
+        """Save the untrained model of a user's class and load it: a mistake would cost the run at its end.
+
+        Raises:
+            RunError: It cannot be loaded.
+        """
+        if not model_factory.constructed_by_user(self.plan.schema.cls):
+            return
+        self.save_model()
+        random = random_state()
+        try:
+            for file in (directory.MODEL, directory.POLICY):
+                load(self.path / file)
+        except Exception as error:
+            cls = type(self.model).__name__
+            text = str(error) if isinstance(error, MygymError) else error_text(error)
+            remedy = "its constructor and _setup_model run again when it is loaded, with the same arguments"
+            raise RunError(located(f"{cls} can be trained, but not loaded: {text}; {remedy}", error)) from error
+        finally:
+            load_random_state(random)
 
     def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
         """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`."""
