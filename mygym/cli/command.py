@@ -90,10 +90,10 @@ class Parser(argparse.ArgumentParser):
             if value == "" or (isinstance(value, list) and "" in value):  # e.g. of a shell variable that is not set
                 name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
                 raise ConfigError(bad_value(name, "", "a value", "is empty"))
+        user_files.import_modules(options.imports)
         options.imports = [
             str(Path(name).expanduser().absolute()) if name.endswith(".py") else name for name in options.imports
         ]
-        user_files.import_modules(options.imports)
         return options
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 from mygym.errors import RegistryError, bad_value
 from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.algorithms import add_algorithm
-from mygym.registry.entries import Deferred, caller, unknown_framework
+from mygym.registry.entries import Deferred, Entry, caller, unknown_framework
 from mygym.registry.inheritance import complete
 from mygym.registry.registries import registry
 from mygym.registry.signatures import first_line, parameters
@@ -23,11 +23,16 @@ Combo = tuple[type, tuple[Any, ...], dict[str, Any]]
 
 
 class FrameworkCombos(Mapping[str, Combo]):
-    """Framework → `(AlgoClass, args, kwargs)` of one algorithm; a class is imported when it is looked up."""
+    """Framework → `(AlgoClass, args, kwargs)` of one algorithm; a file or class is imported when it is looked up."""
 
-    def __init__(self, name: str, frameworks: Mapping[str, Algorithm]) -> None:
-        self._name = name
-        self._frameworks = frameworks
+    def __init__(self, entry: Entry) -> None:
+        self._name = entry.name
+        self._entry = entry
+
+    @property
+    def _frameworks(self) -> Mapping[str, Algorithm]:
+        frameworks: Mapping[str, Algorithm] = self._entry.load()
+        return frameworks
 
     def __getitem__(self, framework: str) -> Combo:
         if framework not in self._frameworks:
@@ -55,7 +60,7 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """
 
     def __getitem__(self, name: str) -> FrameworkCombos:
-        return FrameworkCombos(name, registry("algorithm").get(name, "algo").load())
+        return FrameworkCombos(registry("algorithm").get(name, "algo"))
 
     def __contains__(self, name: object) -> bool:
         return name in registry("algorithm")

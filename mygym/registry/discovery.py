@@ -86,7 +86,7 @@ class Scanner:
         """Return the state for `restore`."""
         names = ("_folder_key", "_signatures", "_kinds")
         state = {name: copy.copy(getattr(self, name)) for name in names}
-        return {**state, "modules": copy.copy(vars(user_modules))}
+        return {**state, "modules": {name: copy.copy(value) for name, value in vars(user_modules).items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to the state of a `snapshot`."""
