@@ -29,8 +29,8 @@ from mygym.registry import algorithm
 from mygym.registry.user_files import PACKAGE
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.checkpoints.checkpoints import Checkpoints
-from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.planning.plan import plan_of
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.runs.policy import save_policy
 from mygym.runs.result import Result
 

@@ -182,13 +182,13 @@ def _message(error: Exception, text: str, with_traceback: bool) -> str:
         return "".join((*traceback.format_exception(error), message))
     if run is not None and (run / "traceback.txt").is_file():
         return f"{message}; traceback: {run / 'traceback.txt'}"
-    return f"{message}; --traceback prints the traceback" if place_of(error) and not _is_ours(error) else message
+    return f"{message}; --traceback prints the traceback" if place_of(error) and not _is_mygym_error(error) else message
 
 
-def _is_ours(error: BaseException) -> bool:
-    """Return whether an error and its causes are ours, so that its message says everything."""
+def _is_mygym_error(error: BaseException) -> bool:
+    """Return whether an error and all its causes are `MygymError`, so that a traceback adds nothing."""
     causes = (error.__cause__, None if error.__suppress_context__ else error.__context__)
-    return isinstance(error, MygymError) and all(cause is None or _is_ours(cause) for cause in causes)
+    return isinstance(error, MygymError) and all(cause is None or _is_mygym_error(cause) for cause in causes)
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from mygym.demonstrations.sliders import Sliders
 from mygym.errors import ConfigError, bad_value
-from mygym.registry.user_files import module_of
 from mygym.exporting.exported_policy import ExportedPolicy
+from mygym.registry.user_files import module_of
 from mygym.runs.env_factory import build_env
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
 from mygym.sim.rendering.viewer import check_display

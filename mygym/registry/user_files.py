@@ -22,7 +22,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from mygym.errors import MygymError, RegistryError, bad_value, error_text
+from mygym.errors import MygymError, RegistryError, bad_value
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS
 
 PACKAGE = "mygym_user"
@@ -334,7 +334,7 @@ def _import(module: str, prefix: str, otherwise: str = "") -> None:
 
 
 def place_of(error: BaseException) -> str:
-    """Return `file:line` of the innermost line of the user's code that has raised an error; empty if there is none.
+    """Return `file:line` of the innermost line of the user's code that has raised an error; empty without one.
 
     The user's code is every file outside this package, Python and the installed packages, and every plug-in. If no line
     of it has raised the error itself, its cause is searched. Errors of runs, such as the death of a worker process, are

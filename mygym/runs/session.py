@@ -15,7 +15,7 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError, error_text
+from mygym.errors import InterruptedRunError, MygymError, RunError, error_text
 from mygym.registry.user_files import located, place_of
 from mygym.runs import directory, env_factory, files, logs, model_factory, schedule_callback
 from mygym.runs.callbacks import construct_callbacks

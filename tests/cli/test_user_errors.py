@@ -47,7 +47,8 @@ FAILING = {
     ),
     "predict of a policy": (
         "class P(MultiInputActorCriticPolicy):\n    def forward(self, *args, **kwargs):\n        1 / 0\n"
-        "@register_algorithm('mine', policy=P, defaults={'n_steps': 16, 'batch_size': 16})\nclass Mine(PPO):\n    pass\n",
+        "@register_algorithm('mine', policy=P, defaults={'n_steps': 16, 'batch_size': 16})\n"
+        "class Mine(PPO):\n    pass\n",
         ["--algo", "mine"],
     ),
     "reward": (
@@ -69,7 +70,8 @@ FAILING = {
         ["--strategy", "mine"],
     ),
     "constructor of an algorithm": (
-        "@register_algorithm('mine')\nclass Mine(PPO):\n    def __init__(self, policy, env, **kwargs):\n        1 / 0\n",
+        "@register_algorithm('mine')\nclass Mine(PPO):\n"
+        "    def __init__(self, policy, env, **kwargs):\n        1 / 0\n",
         ["--algo", "mine"],
     ),
     "prepare_model of a strategy": (

@@ -268,7 +268,7 @@ def test_a_file_imports_the_files_beside_it(
     assert pickle.loads(pickle.dumps(cls)) is cls
 
 
-def test_helpers_are_found_by_files_of_the_user_alone(folder: Path) -> None:
+def test_only_files_of_the_user_import_helpers(folder: Path) -> None:
     write(folder / "algos" / "no_such_package.py", 'raise AssertionError("executed")')
     registry("algorithm").names()
     with pytest.raises(ModuleNotFoundError):
