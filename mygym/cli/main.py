@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from mygym.cli.output import print_note
 from mygym.cli.start import INTERRUPTED
-from mygym.errors import ConfigError, InterruptedRunError, MygymError, bad_value, error_text
+from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
 from mygym.runs.stop_request import SIGNALS, StopRequest
 
 if TYPE_CHECKING:
@@ -177,9 +177,12 @@ def _message(error: Exception, text: str, with_traceback: bool) -> str:
     """Return the message of an error: its text, the line of the user's code that raised it, and its traceback."""
     from mygym.registry.user_files import located, place_of
 
-    message, run = f"error: {located(text, error)}", error.run if isinstance(error, MygymError) else None
+    diverged = isinstance(error, DivergedError)  # no mistake of the line that met the number
+    message, run = f"error: {text if diverged else located(text, error)}", getattr(error, "run", None)
     if with_traceback:
         return "".join((*traceback.format_exception(error), message))
+    if diverged:
+        return message
     if run is not None and (run / "traceback.txt").is_file():
         return f"{message}; traceback: {run / 'traceback.txt'}"
     return f"{message}; --traceback prints the traceback" if place_of(error) and not _is_mygym_error(error) else message

@@ -206,7 +206,7 @@ class FusedEnvs:
         return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether goal vectors `(…, size)` reach their goals, as `RobotEnv.compute_terminated` without a step."""
+        """Return whether goal vectors `(…, size)` reach their goals, as `RobotEnv.compute_terminated`."""
         return goals.goal_reached(self._builder.goal_space, achieved_goal, desired_goal)
 
     def goal_distance(self, observations: Observations) -> Array:

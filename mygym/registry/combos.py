@@ -98,7 +98,7 @@ implemented_combos = ImplementedCombos()
 
 
 def register_dictionary(module: ModuleType) -> None:
-    """Register the algorithms of a dictionary `implemented_combos = {…}` that a module assigns in place of the registry's.
+    """Register the algorithms of a dictionary `implemented_combos = {…}` that a module assigns.
 
     Args:
         module: A user's module, e.g. a copy of train.py.

@@ -109,7 +109,7 @@ class DivergenceCallback(BaseCallback):
 
 
 def _degenerate_parameter(error: Exception) -> str:
-    """Return the name of the parameter that a distribution of torch refuses because it is 0 or not finite; else empty."""
+    """Return the name of a parameter that a distribution of torch refuses, if it is 0 or not finite; else empty."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     if not frames or frames[-1].f_globals.get("__name__") != "torch.distributions.distribution":
         return ""

@@ -305,7 +305,7 @@ class Session:
         """Save the last finite model and the traceback; return `error` as a `MygymError`."""
         divergence = self.divergence.as_divergence(error)
         self.result.status = "failed" if divergence is None else "diverged"
-        self.result.error = located(error_text(divergence or error), error)
+        self.result.error = error_text(divergence) if divergence else located(error_text(error), error)
         raised = error if isinstance(error, MygymError) else divergence or RunError(self.result.error)
         try:
             self.guard.check()

@@ -69,7 +69,7 @@ def test_algorithms_ask_for_areas_and_ends_as_in_bullet() -> None:
         fused.env_method("compute_terminated", goals, goals[[0, 0]], {}, indices=[0])[0], ends
     )
     assert ends.tolist() == [True, False]
-    with pytest.raises(AttributeError, match="'camera'.*engine pybullet"):
+    with pytest.raises(AttributeError, match=r"'camera'.*engine pybullet"):
         fused.get_attr("camera")
 
 
