@@ -38,7 +38,7 @@ class Jobs:
     """Starts queued jobs while cores and memory allow, and follows their processes.
 
     Args:
-        logdir: Absolute path of the log directory.
+        logdir: Absolute path of the log directory; created if it is missing.
         slots: Cores that jobs may keep busy; None: all.
         program: Words that start the program `mygym`.
     """
@@ -46,7 +46,7 @@ class Jobs:
     def __init__(self, logdir: Path, slots: int | None = None, program: Sequence[str] = PROGRAM) -> None:
         self.logdir, self.slots = logdir, slots or cores()
         self.folder = logdir / FOLDER
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.queue = Queue(self.folder / "queue.sqlite")
         self._executor = LocalExecutor(program=program)
         self._children: dict[int, subprocess.Popen[bytes]] = {}
