@@ -36,6 +36,14 @@ class Resolved:
         """Return nested plain values, as in `config.yaml`."""
         return self.config.model_dump(mode="json")
 
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """Return dotted key, value and origin of each value, in the order of the schema."""
+        return [(key, value, self.origins[key]) for key, value in flatten(self.values())]
+
+    def origin(self, key: str) -> str:
+        """Return the origin of a value, or of a mapping of values."""
+        return _origin(key, self.origins)
+
     def with_algo_params(self, params: Mapping[str, Any]) -> Resolved:
         """Return a copy with other `algo_params`; a new key has the origin of the mapping that contains it."""
         config = self.config.model_copy(update={"algo_params": dict(params)})
@@ -162,12 +170,29 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
     key = dotted(path)
     origin = _origin(key, origins)
     if kind == "unknown":
-        names = sorted(_section(path[:-1]).model_fields)
+        names = FOREIGN.get(str(given)) or sorted(_section(path[:-1]).model_fields)
         return bad_value(key, given, names, f"is not a config key ({origin})")
     if key in CHOICES:
         return bad_value(key, given, CHOICES[key], f"is not allowed ({origin})")
     return bad_value(key, given, allowed, f"is not allowed ({origin})")
 
+
+FOREIGN = {
+    "model_name": "algo for a new policy, pretrained for the policy of a run",
+    "dataset": "strategy demos, with strategy_params.dataset for the path that mygym demos printed",
+    "output_dir": "logdir",
+    "num_train_epochs": "steps, in env steps",
+    "learning_rate": "algo_params.learning_rate",
+    "batch_size": "algo_params.batch_size",
+    "per_device_train_batch_size": "algo_params.batch_size",
+    "weight_decay": "algo_params.policy_kwargs.optimizer_kwargs.weight_decay",
+    "optim": "algo_params.policy_kwargs.optimizer_class",
+    "eval_steps": "eval.every, in env steps",
+    "save_steps": "checkpoint.every, in env steps",
+    "lora_r": "strategy_params.rank, with strategy lora",
+    "lora_alpha": "strategy_params.scale, with strategy lora",
+}
+"""Keys of trainers of language models → what has their place here."""
 
 CHOICES = {
     key: [str(choice) for choice in get_args(field.annotation)]

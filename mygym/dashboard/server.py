@@ -38,8 +38,8 @@ def serve(
         notify: Called with lines for the user.
 
     Raises:
-        ConfigError: The folder cannot be created or written, the port is in use, another machine could connect without `--token`, or
-            the extra `dashboard` is not installed.
+        ConfigError: The folder cannot be created or written, the port is in use, another machine could connect without
+            `--token`, or the extra `dashboard` is not installed.
     """
     folder = Path(logdir)
     check_writable(folder, "--logdir")
