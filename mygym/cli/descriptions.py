@@ -55,7 +55,7 @@ def describe_task(name: str) -> dict[str, Any]:
 
 
 def _taken(config: Mapping[str, Any]) -> Any:
-    """Return what a run of a config takes: its algorithm, its reward, and the other keys that have a value of a layer.
+    """Return algorithm and reward of the run of a config, and the other keys that a layer above the schema sets.
 
     Parameters are left out. A task without a run that can start has the reason instead.
     """

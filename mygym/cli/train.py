@@ -218,7 +218,7 @@ def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None
 
 
 def _with_value(row: Mapping[str, Any], key: str, resolved: Resolved) -> dict[str, Any]:
-    """Return a row of a parameter with what the run takes in the place of the default."""
+    """Return a row of a parameter with its value in the run in the place of the default."""
     values, path = resolved.values(), tuple(key.split("."))
     value = at(values, path) if has(values, path) else row["default"]
     return {"name": row["name"], "type": row["type"], "value": value, "help": row["help"]}

@@ -38,8 +38,8 @@ Json = dict[str, Any]
 def json_schema() -> Json:
     """Return the schema of a config file, including all components that are currently registered.
 
-    It contains names and texts of hyperparameters, and the defaults that hold for every run. Their types, ranges and combinations are checked when a
-    run starts, because most of them may be replaced by a schedule.
+    It contains names and texts of hyperparameters, and the defaults that hold for every run. Their types, ranges and
+    combinations are checked when a run starts, because most of them may be replaced by a schedule.
     """
     schema = RunConfig.model_json_schema()
     for key, kind in REGISTRY_OF_KEY.items():

@@ -192,7 +192,7 @@ FOREIGN = {
     "lora_r": "strategy_params.rank, with strategy lora",
     "lora_alpha": "strategy_params.scale, with strategy lora",
 }
-"""Keys of trainers of language models → what has their place here."""
+"""Keys of trainers of language models → the key in their place."""
 
 CHOICES = {
     key: [str(choice) for choice in get_args(field.annotation)]

@@ -228,7 +228,7 @@ async def _parameters(service: Service, kind: str, name: str) -> dict[str, Any]:
 def _unknown(request: Request, routes: Sequence[APIRoute]) -> JSONResponse:
     """Return the answer to an operation that does not exist: 405 for another method of a path, else 404."""
     path = request.url.path
-    methods = {method for route in routes[:-1] if route.path_regex.match(path) for method in route.methods}
+    methods = {method for route in routes[:-1] if route.path_regex.match(path) for method in route.methods or ()}
     if methods:
         message = bad_value("method", request.method, sorted(methods), f"is not a method of {path}")
         return JSONResponse({"errors": [{"field": "method", "message": message}]}, 405)

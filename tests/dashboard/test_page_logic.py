@@ -73,8 +73,8 @@ def test_an_empty_log_directory_begins_with_a_click(visit: Callable[[Scenario], 
         await user.should_see("has no runs yet")
         commands = [code.content for code in user.find(ui.code).elements]
         first = f"mygym train --logdir {service.logdir}"
-        own = "mygym new algo my_algo\nmygym train --algo my_algo"
-        assert sorted(commands) == sorted([first, own, "mygym train --config FILE"])
+        new = "mygym new algo my_algo\nmygym train --algo my_algo"
+        assert sorted(commands) == sorted([first, new, "mygym train --config FILE"])
         user.find("Train it").click()
         await until(lambda: bool(service.jobs.queue.in_state("queued")))
         await user.should_see("The run begins as soon as a core is free.", retries=20)

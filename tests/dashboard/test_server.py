@@ -1,4 +1,4 @@
-"""`mygym serve`: a port that is in use, and a log directory that is not there yet."""
+"""`mygym serve`: a port that is in use, and a log directory that is missing."""
 
 from __future__ import annotations
 

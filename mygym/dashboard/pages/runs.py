@@ -169,7 +169,7 @@ class RunsPage:
 
 
 def beginning(service: Service) -> None:
-    """Show how to begin: a first run, an algorithm of one's own, the way from another system."""
+    """Show how to begin: a first run, a new algorithm, the way from another system."""
     ui.label(f"The folder {displayed(service.logdir)} has no runs yet. Begin here:").classes("text-lg")
     with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-3 gap-4 w-full"):
         with _way("A first run", "A Panda learns to reach, in about a minute.", command_line({}, service.logdir)):

@@ -33,23 +33,23 @@ def plan_or_mistakes(
         refused: Keys to a value → message; these values are mistakes already, and are only checked by the schema.
         origin: Name of the config in messages and origins.
     """
-    found: dict[str, str] = {}
+    listed: dict[str, str] = {}
     plans: list[RunPlan] = []
-    rest = _collect(lambda values: resolve([Layer(origin, values)]), config, found)
+    rest = _collect(lambda values: resolve([Layer(origin, values)]), config, listed)
     for path, message in refused.items():
         shorter = _without(rest, path)
         if shorter != rest:  # else its key is unknown
-            found[".".join(map(str, path))], rest = message, shorter
-    rest = _collect(lambda values: check_names(resolve([Layer(origin, values)]).config), rest, found)
-    _collect(lambda values: plans.append(make_plan(overrides=values, origin=origin)), rest, found, _may_be_judged)
-    messages = list(found.values()) or list(refused.values())
+            listed[".".join(map(str, path))], rest = message, shorter
+    rest = _collect(lambda values: check_names(resolve([Layer(origin, values)]).config), rest, listed)
+    _collect(lambda values: plans.append(make_plan(overrides=values, origin=origin)), rest, listed, _may_be_judged)
+    messages = list(listed.values()) or list(refused.values())
     return (None, messages[:MOST]) if messages else (plans[0], [])
 
 
 def _collect(
     check: Callable[[dict[str, Any]], object],
     config: Mapping[str, Any],
-    found: dict[str, str],
+    listed: dict[str, str],
     judged: Callable[[str, Mapping[str, Any], Mapping[str, str]], bool] = lambda *_: True,
 ) -> dict[str, Any]:
     """Add the mistakes that a check raises, one after the other; return the config without the values they name."""
@@ -61,8 +61,8 @@ def _collect(
         except MygymError as error:
             message = str(error)
         key = message.partition(": ")[0]
-        if judged(key, rest, found):
-            found.setdefault(key, message)
+        if judged(key, rest, listed):
+            listed.setdefault(key, message)
         shorter = _without(rest, tuple(key.split(".")))
         if shorter == rest:
             break
@@ -70,9 +70,9 @@ def _collect(
     return rest
 
 
-def _may_be_judged(key: str, rest: Mapping[str, Any], found: Mapping[str, str]) -> bool:
-    """Return whether a mistake does not follow from those that were found."""
-    in_doubt = any(other.partition(".")[0] not in CHOSEN_BY for other in found)
+def _may_be_judged(key: str, rest: Mapping[str, Any], listed: Mapping[str, str]) -> bool:
+    """Return whether a mistake does not follow from those that were listed."""
+    in_doubt = any(other.partition(".")[0] not in CHOSEN_BY for other in listed)
     return not in_doubt or CHOSEN_BY.get(key.partition(".")[0]) in rest
 
 

@@ -31,8 +31,8 @@ def mistakes(config: dict[str, Any], refused: dict[Any, str] | None = None) -> l
     ],
 )
 def test_mistakes_and_not_their_consequences(config: dict[str, Any], keys: list[str]) -> None:
-    found = [key.rpartition(".")[2] for key in mistakes(config)]
-    assert sorted(found) == sorted(keys)
+    listed = [key.rpartition(".")[2] for key in mistakes(config)]
+    assert sorted(listed) == sorted(keys)
 
 
 def test_a_valid_config_has_its_plan() -> None:
