@@ -1,0 +1,17 @@
+"""`Conversion`: the config that the file of another program becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A config converted from the file of another program."""
+
+    config: Mapping[str, Any]
+    """Values of config keys that differ from the defaults."""
+    notes: list[str]
+    """A line for each key of the file that has no meaning here, or is approximated."""
