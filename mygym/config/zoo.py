@@ -273,7 +273,7 @@ def _noise(entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     kind, deviation = entry.pop("noise_type", None), entry.pop("noise_std", 0.0)
     if kind is None:
         return {}
-    if kind.strip() != "normal":
+    if str(kind).strip() != "normal":
         notes.append(_note("noise_type", kind, "is approximated: the noise is normal"))
     return {"action_noise": deviation}
 

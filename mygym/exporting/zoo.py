@@ -72,9 +72,11 @@ def zoo_entry(plan: RunPlan) -> Conversion:
         raise ConfigError(bad_value("strategy", plan.config.strategy, allowed, "trains several environments"))
     config, notes = plan.config, _left_out(plan.config)
     name, arguments = _environment(plan)
-    values = dict(config.algo_params)
+    own = plan.schema.defaults()
     library = next(base for base in plan.schema.cls.__mro__ if base.__module__.partition(".")[0] in LIBRARIES)
-    schema = Schema(plan.algorithm, values, bool(config.her), (library, plan.schema.args, plan.schema.kwargs))
+    combo = (library, plan.schema.args, plan.schema.kwargs)
+    schema = Schema(plan.algorithm, config.algo_params, bool(config.her), combo)
+    values = {key: value for key, value in config.algo_params.items() if key in schema.known or value != own.get(key)}
     entry: dict[str, Any] = {STEPS: config.steps, "n_envs": config.n_envs}
     entry["policy"] = values.pop("policy", schema.policy)
     if config.normalize:

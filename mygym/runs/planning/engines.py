@@ -54,6 +54,8 @@ def short_env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict
     for key in ("robot_params", "actions", "image_params", "task_params"):
         set_here = getattr(config, key).model_dump(mode="json", exclude_defaults=True)
         arguments[key] = {name: value for name, value in set_here.items() if value not in ({}, [])}
+    if isinstance(arguments["control"], dict):
+        arguments["control"] = {name: value for name, value in arguments["control"].items() if value is not None}
     if arguments["goal_env"]:
         del arguments["goal_env"]
     return {key: value for key, value in arguments.items() if value is not None and value != {}}
