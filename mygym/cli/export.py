@@ -76,7 +76,7 @@ def _export_policy(options: argparse.Namespace, format: str, out: Path | None) -
 
 
 def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> Path:
-    """Write an entry of RL Zoo or an `env.py`, print what it lacks, and return the path of the file."""
+    """Write an entry of RL Zoo or an `env.py`, print its notes, and return the path of the file."""
     from mygym.exporting import envhub, zoo
     from mygym.runs.directory import find_policy
     from mygym.runs.loading import plan_of_run

@@ -38,7 +38,7 @@ COMMANDS = {
     "detector": "train a network that finds objects in images",
     "encoder": "train a network that encodes images as a few numbers",
     "replay": "replay demonstrations, also as a video",
-    "export": "write the policy of a run as an ONNX file",
+    "export": "write the policy of a run as an ONNX file, or the run for RL Zoo or LeRobot",
     "run": "play an exported policy, without torch",
     "serve": "start, watch and compare runs in a browser",
     "list": "list components: robots, tasks, algorithms …",

@@ -12,6 +12,8 @@ schedules          hyperparameters that change during training
 schedule_shapes    built-in shapes of schedules
 schedulable        search for the hyperparameters that may change
 json_schema        JSON schema for editors
+conversion         `Conversion`: the config that the file of another program becomes
+zoo                files of RL Zoo → configs
 validation_errors  pydantic's errors → key, value and allowed values
 """
 

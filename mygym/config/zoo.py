@@ -39,7 +39,7 @@ TASKS = {
 FOREIGN = re.compile(
     rf"(?:Panda(?:{'|'.join(TASKS)})(?:Joints)?|Fetch(?:Reach|Push|PickAndPlace|Slide))(?:Dense)?-v\d+"
 )
-OURS = re.compile(r"mygym(?:-flat)?/(\w+)-v\d+")
+MYGYM = re.compile(r"mygym(?:-flat)?/(\w+)-v\d+")
 IDS = "PandaReach, PandaPush, PandaPickAndPlace, PandaSlide, PandaStack, PandaFlip (Joints, Dense), FetchReach, "
 IDS += "FetchPush, FetchPickAndPlace, FetchSlide (Dense), mygym/…"
 """Ids that have a task, in words."""
@@ -134,11 +134,11 @@ def _entry(data: Mapping[str, Any], env_id: str | None, notes: list[str]) -> tup
         ConfigError: No id is given; or it has no entry, or no task; the message lists the ids of the file.
     """
     entries = {name: entry for name, entry in data.items() if isinstance(entry, Mapping)}
-    usable = [name for name in entries if FOREIGN.fullmatch(name) or OURS.fullmatch(name)]
+    usable = [name for name in entries if FOREIGN.fullmatch(name) or MYGYM.fullmatch(name)]
     if env_id is None:
         allowed = ", ".join(usable) or f"nothing, because the file has no entry for one of {IDS}"
         raise ConfigError(f"--env: is missing: the file has an entry for each environment; allowed: {allowed}")
-    if not FOREIGN.fullmatch(env_id) and not OURS.fullmatch(env_id):
+    if not FOREIGN.fullmatch(env_id) and not MYGYM.fullmatch(env_id):
         raise ConfigError(bad_value("--env", env_id, usable or IDS, "has no task here"))
     if env_id in entries:
         return env_id, entries[env_id]
@@ -163,10 +163,10 @@ def _algorithm(name: Any) -> Algorithm:
 def _world(name: str, arguments: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     """Return the config values for the environment with this id and these arguments of `gymnasium.make`."""
     defaults = {"control": "ee_delta", "reward": "sparse"}
-    if ours := OURS.fullmatch(name):
+    if id_here := MYGYM.fullmatch(name):
         for decided in ("goal_env", "gamma"):  # by the algorithm and its hyperparameters
             arguments.pop(decided, None)
-        task = "_".join(re.findall(r"[A-Z][a-z0-9]*", ours[1])).lower()
+        task = "_".join(re.findall(r"[A-Z][a-z0-9]*", id_here[1])).lower()
         values = defaults | ({} if task == "gym" else {"task": task})
         values |= {key: arguments.pop(key) for key in list(arguments) if key in RunConfig.model_fields}
     else:
@@ -298,8 +298,8 @@ def _named(values: dict[str, Any], entry: Algorithm, notes: list[str]) -> dict[s
 
 def _class_name(target: Any, framework: str) -> str:
     """Return the name of the class of a registered component; empty if it cannot be known without an import."""
-    found = target.get(framework) if isinstance(target, Mapping) else target
-    return found.partition(":")[2] if isinstance(found, str) else getattr(found, "__name__", "")
+    component = target.get(framework) if isinstance(target, Mapping) else target
+    return component.partition(":")[2] if isinstance(component, str) else getattr(component, "__name__", "")
 
 
 def _known(values: Mapping[str, Any], schema: Schema, path: tuple[str, ...], notes: list[str]) -> dict[str, Any]:
@@ -335,7 +335,7 @@ def _delay(params: dict[str, Any], config: Mapping[str, Any], notes: list[str]) 
 
 
 def _preferred(entry: Algorithm, schema: Schema, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameters for which mygym has a default of its own."""
+    """Return the hyperparameters for which mygym has another default."""
     of_task = entry.task_defaults.get(config.get("task", ""), {})
     preferred = schema.registered()
     for layer in (entry.stage_defaults, of_task):
@@ -356,7 +356,7 @@ def _stated(defaults: Mapping[str, Any], preferred: Mapping[str, Any]) -> dict[s
 
 def _preferred_starts(entry: Algorithm, config: Mapping[str, Any]) -> dict[str, float]:
     """Return the starts of training episodes that mygym prefers for the task, with a share of 0."""
-    name = config.get("task")
+    name = str(config.get("task"))
     if name not in registry("task"):
         return {}
     task = registry("task").get(name).load()

@@ -94,8 +94,8 @@ def _metadata(path: Path, key: str) -> dict[str, Any]:
         why = "has no spaces in its metadata"  # Minari would build the environment in the metadata to get the spaces
     near: list[str] = []
     with contextlib.suppress(OSError):
-        if others := [other for name, other in OTHER_FORMATS.items() if (path / name).exists()]:
-            why = f"{others[0]}, not demonstrations that mygym reads"
+        if formats := [other for name, other in OTHER_FORMATS.items() if (path / name).exists()]:
+            why = f"{formats[0]}, not demonstrations that mygym reads"
         near = sorted(str(file.parent.parent) for file in path.glob(f"*/{DATA}/{METADATA}"))[:5]
     raise ConfigError(bad_value(key, str(path), near or ALLOWED, why))
 

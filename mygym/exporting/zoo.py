@@ -48,7 +48,7 @@ def zoo_name(plan: RunPlan) -> str:
     Raises:
         ConfigError: RL Zoo lacks the algorithm or the framework.
     """
-    names = {ours: name for name, ours in ALGORITHMS.items()}
+    names = {algo: name for name, algo in ALGORITHMS.items()}
     config = plan.config
     if config.framework != "pytorch":
         raise ConfigError(bad_value("framework", config.framework, ["pytorch"], "is not a framework of RL Zoo"))
@@ -58,7 +58,7 @@ def zoo_name(plan: RunPlan) -> str:
 
 
 def zoo_entry(plan: RunPlan) -> Conversion:
-    """Return the entry of a run, by its environment id; it has what differs from the defaults of the library's class.
+    """Return the entry of a run, by its environment id: values that differ from the defaults of the library's class.
 
     Args:
         plan: Plan of the run.
@@ -72,11 +72,13 @@ def zoo_entry(plan: RunPlan) -> Conversion:
         raise ConfigError(bad_value("strategy", plan.config.strategy, allowed, "trains several environments"))
     config, notes = plan.config, _left_out(plan.config)
     name, arguments = _environment(plan)
-    own = plan.schema.defaults()
+    defaults = plan.schema.defaults()
     library = next(base for base in plan.schema.cls.__mro__ if base.__module__.partition(".")[0] in LIBRARIES)
     combo = (library, plan.schema.args, plan.schema.kwargs)
     schema = Schema(plan.algorithm, config.algo_params, bool(config.her), combo)
-    values = {key: value for key, value in config.algo_params.items() if key in schema.known or value != own.get(key)}
+    values = {
+        key: value for key, value in config.algo_params.items() if key in schema.known or value != defaults.get(key)
+    }
     entry: dict[str, Any] = {STEPS: config.steps, "n_envs": config.n_envs}
     entry["policy"] = values.pop("policy", schema.policy)
     if config.normalize:
@@ -93,7 +95,7 @@ def zoo_entry(plan: RunPlan) -> Conversion:
 
 
 def write_entry(plan: RunPlan, path: Path) -> list[str]:
-    """Write a file of RL Zoo with the entry of a run; comments have the command and what the entry lacks.
+    """Write a file of RL Zoo with the entry of a run; comments have the command and the values that it lacks.
 
     Args:
         plan: Plan of the run.

@@ -1,4 +1,4 @@
-"""Files of RL Zoo: recognised, converted, refused; what has no meaning here is named."""
+"""Files of RL Zoo: recognised, converted, refused; keys without a meaning here are named."""
 
 from __future__ import annotations
 

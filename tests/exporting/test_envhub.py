@@ -1,4 +1,4 @@
-"""`env.py` for LeRobot's EnvHub: its environments, its refusals, and LeRobot's own loader."""
+"""`env.py` for LeRobot's EnvHub: its environments, its refusals, and the loader of LeRobot."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ print(json.dumps({**result, "same": bool((observation["agent_pos"] == first).all
 
 @pytest.mark.slow
 def test_lerobot_loads_and_plays_the_environments(file: Path, tmp_path: Path) -> None:
-    """In an environment of its own, which has the packages of this environment as well; downloads 150 MB."""
+    """In a separate environment, which has the packages of this environment as well; downloads 150 MB."""
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     python = environment / "bin" / "python"

@@ -1,4 +1,4 @@
-"""Runs as entries of RL Zoo: what RL Zoo reads, and the way back."""
+"""Runs as entries of RL Zoo: read by RL Zoo, and the way back."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_the_way_to_rl_zoo_and_back_keeps_every_hyperparameter(name: str, tmp_pa
     assert recognises(data)
     conversion = convert(data, next(iter(data)), file.stem)
     assert conversion.notes == []
-    back, there = resolve_config(conversion.config).values(), plan.resolved.values()
-    assert back["algo_params"] == there["algo_params"]
-    assert {key: back[key] for key in KEYS} == {key: there[key] for key in KEYS}
+    back, run = resolve_config(conversion.config).values(), plan.resolved.values()
+    assert back["algo_params"] == run["algo_params"]
+    assert {key: back[key] for key in KEYS} == {key: run[key] for key in KEYS}
 
 
 def test_rl_zoo_reads_the_entry(tmp_path: Path) -> None:
