@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from typing import Any
 class Conversion:
     """A config converted from the file of another program."""
 
-    config: Mapping[str, Any]
-    """Values of config keys that differ from the defaults."""
+    config: dict[str, Any]
+    """Values by config key."""
     notes: list[str]
     """A line for each key of the file that has no meaning here, or is approximated."""

@@ -75,13 +75,13 @@ def recognises(data: Mapping[str, Any]) -> bool:
     return any(STEPS in entry for entry in entries)
 
 
-def convert(data: Mapping[str, Any], env_id: str | None, algo: str) -> Conversion:
+def convert(data: Mapping[str, Any], env_id: str | None = None, algo: str | None = None) -> Conversion:
     """Return the config for an entry of a file of RL Zoo.
 
     Args:
         data: Content of the file.
         env_id: The environment, e.g. `PandaPickAndPlace-v3`; the version may differ from that in the file.
-        algo: Algorithm of RL Zoo: the stem of the file, e.g. `tqc`.
+        algo: Algorithm of RL Zoo: the stem of the file, e.g. `tqc`; None: an entry may name it.
 
     Raises:
         ConfigError: The environment or the algorithm has no counterpart here, or a value cannot be read.
