@@ -91,7 +91,7 @@ def test_section_times_add_up(algo: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert len(lines) > 1
     for line in lines:
         times = [line[f"time/{section}_ms"] for section in sections]
-        assert 2.0 < times[0] < 50.0
+        assert times[0] > 2.0
         assert min(times) >= 0.0
     total = run.steps * np.mean([sum(line[f"time/{section}_ms"] for section in sections) for line in lines])
     assert 0.3 * run.wall_time_s < 0.001 * total < 2.0 * run.wall_time_s
