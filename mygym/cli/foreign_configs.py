@@ -1,0 +1,96 @@
+"""Config files of other systems: conversion, areas within reach, notes on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mygym.cli.output import print_note
+from mygym.config import load_file, merge_configs
+from mygym.config.conversion import Conversion, convert_foreign
+from mygym.errors import ConfigError, MygymError, RegistryError
+
+PLACES = ("robot", "workspace", "task")
+"""Keys that the areas of a file belong to."""
+
+
+def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config in a file; a file of another system is converted, and the notes are printed.
+
+    Args:
+        path: The file.
+        flags: Values that override those of the file.
+
+    Raises:
+        ConfigError: The file cannot be read, or a value of another system has no counterpart here.
+    """
+    content = load_file(path)
+    conversion = convert_file(path, content)
+    if conversion is None:
+        return content
+    conversion, _ = within_reach(conversion, flags)
+    print_note(
+        "\n".join([f"{path} is converted (mygym import {path} -o NEW.yaml writes the result):", *conversion.notes])
+    )
+    return conversion.config
+
+
+def convert_file(path: str | Path, content: Mapping[str, Any], env_id: str | None = None) -> Conversion | None:
+    """Return the conversion of a file's content; None if it is of no other system.
+
+    Raises:
+        ConfigError: A value has no counterpart here; the message names the file.
+    """
+    try:
+        return convert_foreign(content, env_id)
+    except (ConfigError, RegistryError) as error:
+        raise ConfigError(f"config: {path}: {error}") from None
+
+
+def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conversion, str]:
+    """Leave out the areas that the robot does not reach here, or that have no room: the workspace's apply.
+
+    Args:
+        conversion: A conversion.
+        flags: Values that override those of the file.
+
+    Returns:
+        The conversion, and the reason why its config cannot be trained; empty if it can.
+    """
+    params = dict(conversion.config.get("task_params", {}))
+    areas = params.pop("areas", {})
+    config = {**conversion.config, "task_params": params}
+    notes = list(conversion.notes)
+    if any(key in flags and flags[key] != config.get(key) for key in PLACES):
+        notes += [
+            f"task_params.areas.{name}: left out, because a flag changes robot, workspace or task" for name in areas
+        ]
+        areas = {}
+    reason = _refusal(merge_configs(config, flags))
+    kept: dict[str, Any] = {}
+    for name, area in areas.items():
+        fault = reason or _refusal(merge_configs(config | {"task_params": {**params, "areas": {name: area}}}, flags))
+        if fault:
+            notes.append(f"task_params.areas.{name} {area['low']} to {area['high']}: left out, the workspace's applies")
+            notes[-1] += "" if reason else f"; {fault}"
+        else:
+            kept[name] = area
+    if len(kept) > 1 and _refusal(merge_configs(config | {"task_params": {**params, "areas": kept}}, flags)):
+        notes += [f"task_params.areas.{name}: left out, because the areas do not go together" for name in kept]
+        kept = {}
+    if kept:
+        config["task_params"] = {**params, "areas": kept}
+    return replace(conversion, config={key: value for key, value in config.items() if value != {}}, notes=notes), reason
+
+
+def _refusal(config: Mapping[str, Any]) -> str:
+    """Return the reason why the environment of a config cannot be made; empty if it can."""
+    from mygym.api import make_env
+
+    try:
+        make_env(config).close()
+    except MygymError as error:
+        return str(error)
+    return ""
