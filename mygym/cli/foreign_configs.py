@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from mygym.cli.output import print_note
 from mygym.config import load_file, merge_configs
 from mygym.config.conversion import Conversion, convert_foreign
 from mygym.errors import ConfigError, MygymError, RegistryError
+
+SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
+"""Sizes of an area that are tried, until the robot reaches all of it."""
 
 PLACES = ("robot", "workspace", "task")
 """Keys that the areas of a file belong to."""
@@ -50,7 +53,7 @@ def convert_file(path: str | Path, content: Mapping[str, Any], env_id: str | Non
 
 
 def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conversion, str]:
-    """Leave out the areas that the robot does not reach here, or that have no room: the workspace's apply.
+    """Shrink the areas that the robot does not reach here whole, or leave them out, so that the workspace's apply.
 
     Args:
         conversion: A conversion.
@@ -71,18 +74,36 @@ def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conv
     reason = _refusal(merge_configs(config, flags))
     kept: dict[str, Any] = {}
     for name, area in areas.items():
-        fault = reason or _refusal(merge_configs(config | {"task_params": {**params, "areas": {name: area}}}, flags))
-        if fault:
-            notes.append(f"task_params.areas.{name} {area['low']} to {area['high']}: left out, the workspace's applies")
-            notes[-1] += "" if reason else f"; {fault}"
-        else:
-            kept[name] = area
+        fault = reason
+        for share in () if reason else SHARES:
+            smaller = _shrunk(area, share)
+            tried = {**config, "task_params": {**params, "areas": {name: smaller}}}
+            if not (refused := _refusal(merge_configs(tried, flags))):
+                kept[name] = smaller
+                if share < 1.0:
+                    notes.append(f"task_params.areas.{name}: shrunk to {share:.0%} about its centre; whole: {fault}")
+                break
+            fault = fault or refused
+        if name not in kept:
+            why = "" if reason else f"; {fault}"
+            notes.append(f"task_params.areas.{name}: left out, the workspace's applies{why}")
     if len(kept) > 1 and _refusal(merge_configs(config | {"task_params": {**params, "areas": kept}}, flags)):
         notes += [f"task_params.areas.{name}: left out, because the areas do not go together" for name in kept]
         kept = {}
     if kept:
         config["task_params"] = {**params, "areas": kept}
     return replace(conversion, config={key: value for key, value in config.items() if value != {}}, notes=notes), reason
+
+
+def _shrunk(area: Mapping[str, Sequence[float]], share: float) -> dict[str, list[float]]:
+    """Return an area whose edges have a share of their lengths, with the same centre."""
+    if share == 1.0:
+        return {corner: list(point) for corner, point in area.items()}
+    edges = list(zip(area["low"], area["high"], strict=True))
+    return {
+        "low": [round((low + high) / 2 - share * (high - low) / 2, 4) for low, high in edges],
+        "high": [round((low + high) / 2 + share * (high - low) / 2, 4) for low, high in edges],
+    }
 
 
 def _refusal(config: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mygym.cli.arguments import check_output
-from mygym.cli.command import argument, command
+from mygym.cli.command import FORCE, argument, command
 from mygym.cli.foreign_configs import convert_file, within_reach
 from mygym.cli.output import print_note
 from mygym.config import load_file
@@ -18,6 +18,7 @@ PARSER = command(
     argument("file", metavar="FILE", help="the file: .json (comments allowed), .yaml or .yml"),
     argument("--env", metavar="ENV", help="the environment to choose from a file that has several"),
     argument("-o", "--out", metavar="FILE", help="a new .yaml file for the result (default: print it)"),
+    FORCE,
     examples="""
 mygym import AGM.json
 mygym import AGM.json -o agm.yaml
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     options = PARSER.parse(arguments)
     out = Path(options.out) if options.out else None
     if out:
-        check_output(out, "--out", [".yaml", ".yml"], force=False)
+        check_output(out, "--out", [".yaml", ".yml"], options.force)
     conversion = convert_file(options.file, load_file(options.file), options.env)
     if conversion is None:
         why = "is not recognised as a config of another system; train.py reads the configs of mygym as they are"
@@ -43,8 +44,9 @@ def main(arguments: Sequence[str]) -> None:
 
     from mygym.runs.files import to_yaml, write_text
 
-    text = to_yaml(conversion.config)
-    print_note("\n".join(conversion.notes))
+    text = f"{to_yaml(conversion.config).rstrip()}\n"
+    for note in conversion.notes:
+        print_note(note)
     if refusal:
         print_note(f"train.py refuses this config until you change it: {refusal}")
     if out:

@@ -192,6 +192,8 @@ def _elsewhere(path: Sequence[str | int]) -> str:
     key = str(path[-1])
     if len(path) == 1 and key in REPLACED_BY:
         return REPLACED_BY[key]
+    if key in HYPERPARAMETERS:
+        return f"algo_params.{key}"
     places = [
         f"{section}.{key}"
         for section, field in RunConfig.model_fields.items()
@@ -199,6 +201,12 @@ def _elsewhere(path: Sequence[str | int]) -> str:
     ]
     return key if len(path) > 1 and key in RunConfig.model_fields else places[0] if len(places) == 1 else ""
 
+
+HYPERPARAMETERS = frozenset(
+    {"learning_rate", "batch_size", "buffer_size", "n_steps", "n_epochs", "gamma", "gae_lambda", "ent_coef", "tau"}
+    | {"clip_range", "vf_coef", "max_grad_norm", "train_freq", "gradient_steps", "learning_starts", "policy_kwargs"}
+)
+"""Common hyperparameters, which are keys of `algo_params`."""
 
 CHOICES = {
     key: [str(choice) for choice in get_args(field.annotation)]

@@ -148,6 +148,7 @@ OBJECTS: Mapping[str, str] = {
     "bowlycb": "bowl",
     **dict.fromkeys(("cracker_box", "crackerbox"), "cereal_box"),
     "glass": "beaker",
+    **dict.fromkeys(("bus", "lorry", "tractor"), "car"),
     "prism": "triangular_prism",
 }
 """Object of the toolkit with another name here → object."""
@@ -452,7 +453,7 @@ class _Converter:
             low, high = used.get("num_range") or (0, len(names))
             if high > 0:
                 distractors.append({"object": names, "count": high if low == high else [low, min(high, 20)]})
-                self.notes.append(f"used_objects: distractors, {', '.join(names)} the nearest objects")
+                self.notes.append(f"used_objects: distractors of the nearest objects, {', '.join(names)}")
         given = self.take("distractors", (dict, list), "{list: [names], …}, or null")
         moving = given if isinstance(given, dict) else {"list": given} if given else {}
         flat = {key.removeprefix("distractor_"): key for key in self.data if key.startswith("distractor_")}
@@ -462,7 +463,7 @@ class _Converter:
         listed = [nearest_object(str(name)) for name in moving.get("list") or ()]
         distractors += [{"object": name, **self.motion(moving)} for name in listed]
         if listed:
-            self.notes.append("distractors: each moves back and forth on a line, also those with several dimensions")
+            self.notes.append(f"distractors: the nearest objects, {', '.join(listed)}; each moves on a line")
         if distractors:
             self.task_params["distractors"] = distractors
 
