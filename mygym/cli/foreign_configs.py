@@ -29,8 +29,7 @@ def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be read, or a value of another system has no counterpart here.
     """
-    content = load_file(path)
-    conversion = convert_file(path, content)
+    content, conversion = convert_file(path)
     if conversion is None:
         return content
     conversion, _ = within_reach(conversion, flags)
@@ -40,16 +39,24 @@ def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
     return conversion.config
 
 
-def convert_file(path: str | Path, content: Mapping[str, Any], env_id: str | None = None) -> Conversion | None:
-    """Return the conversion of a file's content; None if it is of no other system.
+def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str, Any], Conversion | None]:
+    """Return the content of a file and its conversion, which is None if the file is of no other system.
 
     Raises:
-        ConfigError: A value has no counterpart here; the message names the file.
+        ConfigError: The file cannot be read, or a value has no counterpart here; the message names the file.
     """
+    repeated: list[str] = []
+    content = load_file(path, repeated)
     try:
-        return convert_foreign(content, env_id)
+        conversion = convert_foreign(content, env_id)
+        if conversion is None and repeated:
+            raise ConfigError(repeated[0])
     except (ConfigError, RegistryError) as error:
         raise ConfigError(f"config: {path}: {error}") from None
+    if conversion is not None:
+        notes = [*(f"{message}: the last counts" for message in repeated), *conversion.notes]
+        conversion = replace(conversion, notes=notes)
+    return content, conversion
 
 
 def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conversion, str]:

@@ -9,7 +9,6 @@ from mygym.cli.arguments import check_output
 from mygym.cli.command import FORCE, argument, command
 from mygym.cli.foreign_configs import convert_file, within_reach
 from mygym.cli.output import print_note
-from mygym.config import load_file
 from mygym.errors import ConfigError, bad_value
 
 PARSER = command(
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     out = Path(options.out) if options.out else None
     if out:
         check_output(out, "--out", [".yaml", ".yml"], options.force)
-    conversion = convert_file(options.file, load_file(options.file), options.env)
+    _, conversion = convert_file(options.file, options.env)
     if conversion is None:
         why = "is not recognised as a config of another system; train.py reads the configs of mygym as they are"
         raise ConfigError(bad_value("import", options.file, "a file of the original myGym toolkit", why))

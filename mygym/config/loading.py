@@ -99,11 +99,13 @@ for _class in (_Loader, FastLoader):
         _class.add_implicit_resolver(_tag, re.compile(f"^{_pattern}$"), list("-+0123456789."))
 
 
-def load_file(path: str | Path) -> dict[str, Any]:
+def load_file(path: str | Path, repeated: list[str] | None = None) -> dict[str, Any]:
     """Return the mapping in a YAML (`.yaml`, `.yml`) or JSON (`.json`, with comments) file.
 
     Args:
         path: The file; its suffix selects the format.
+        repeated: List that takes a message for each key that a JSON file has twice, of which the last counts; None:
+            such a file is refused.
 
     Raises:
         ConfigError: Missing, unreadable, too large, malformed, or not a mapping.
@@ -124,7 +126,7 @@ def load_file(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"config: {str(path)!r} cannot be read: {error}") from None
     try:
-        content = _read_json(text) if path.suffix == ".json" else _read_fast(text)
+        content = _read_json(text, repeated) if path.suffix == ".json" else _read_fast(text)
         if content is None:
             return {}
         if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -192,17 +194,23 @@ _JSON_TOKEN = re.compile(
 _CLOSING = re.compile(r"\s*[}\]]")
 
 
-def _read_json(text: str) -> Any:
+def _read_json(text: str, repeated: list[str] | None) -> Any:
     """Return the content of a JSON text, which may have comments (`#`, `//`, `/* */`) and trailing commas."""
     plain = _without_comments(text)
+    messages: list[str] = []
     try:
-        return json.loads(plain, object_pairs_hook=lambda pairs: _unique(pairs, plain))
+        content = json.loads(plain, object_pairs_hook=lambda pairs: _last(pairs, plain, messages))
     except RecursionError:
         raise ConfigError("not valid JSON: nested too deep") from None
     except json.JSONDecodeError as error:
         return _read_json5(plain, f"line {error.lineno}, column {error.colno}: {error.msg}")
     except ValueError as error:  # a number of thousands of digits
         raise ConfigError(f"not valid JSON: {error}") from None
+    if repeated is not None:
+        repeated += messages
+    elif messages:
+        raise ConfigError(messages[0])
+    return content
 
 
 def _without_comments(text: str) -> str:
@@ -235,14 +243,16 @@ def _read_json5(text: str, why: str) -> Any:
         raise ConfigError(f"not valid JSON: {why}") from None
 
 
-def _unique(pairs: list[tuple[str, Any]], text: str) -> dict[str, Any]:
+def _last(pairs: list[tuple[str, Any]], text: str, messages: list[str]) -> dict[str, Any]:
+    """Return a mapping with the last value of each key; add a message for each key that occurs twice."""
     content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        name = next(name for name in names if names.count(name) > 1)
+    names = [name for name, _ in pairs]
+    for name in content if len(content) < len(pairs) else ():
+        if names.count(name) == 1:
+            continue
         starts = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(name))}\s*:", text)]
         lines = ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
-        raise ConfigError(f"duplicate key {name!r} (line {lines})")
+        messages.append(f"duplicate key {name!r} (line {lines})")
     return content
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mygym.cli.foreign_configs import convert_file, read_config
 from mygym.config import Layer, load_file, resolve
 from mygym.config.conversion import Conversion, convert_foreign
 from mygym.config.toolkit import DISTINCT, REPLACED_BY, ROBOTS, recognises
@@ -41,7 +42,7 @@ NEW = """{
 OLD = """{
 # kuka, looking along y
 "env_name": "Gym-v0", "workspace": "table", "robot": "kuka_push", "robot_action": "step",
-"robot_init": [0.0, 0.4, 0.6], "task_type": "push",
+"robot_init": [0, 0.42, 0.17], "robot_init": [0.0, 0.4, 0.6], "task_type": "push",
 "task_objects": [{"init": {"obj_name": "cube_holes", "sampling_area": [0.1, 0.1, 0.5, 0.5, 0.1, 0.1]},
                   "goal": {"obj_name": "target", "sampling_area": [-0.1, 0.1, 0.65, 0.7, 0.05, 0.05]}}],
 "used_objects": {"num_range": [0, 0], "obj_list": []},
@@ -56,10 +57,18 @@ OLD = """{
 def converted(tmp_path: Path, text: str) -> Conversion:
     path = tmp_path / "toolkit.json"
     path.write_text(text)
-    conversion = convert_foreign(load_file(path))
+    _, conversion = convert_file(path)
     assert conversion is not None
     resolve([Layer("file", conversion.config)])  # every key and type is valid
     return conversion
+
+
+def test_a_key_that_a_file_has_twice_is_refused_unless_it_is_of_the_toolkit(tmp_path: Path) -> None:
+    assert "duplicate key 'robot_init' (line 4, 4): the last counts" in converted(tmp_path, OLD).notes
+    path = tmp_path / "own.json"
+    path.write_text('{"seed": 1, "seed": 2}')
+    with pytest.raises(ConfigError, match=r"own\.json: duplicate key 'seed'"):
+        read_config(path, {})
 
 
 def test_a_new_file_is_mapped(tmp_path: Path) -> None:
