@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
 from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
-from mygym.config.validation_errors import dotted, first_mistake
-from mygym.errors import ConfigError, bad_value
+from mygym.config.toolkit import REPLACED_BY
+from mygym.config.validation_errors import dotted, first_mistake, unknown_keys
+from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
 from mygym.nested import merged
 
 
@@ -158,16 +159,54 @@ def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
 
 def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     """Return the message for the first mistake: key, value, origin, allowed, nearest."""
+    unknown = unknown_keys(error)
+    if len(unknown) > 1:
+        names = [f"{dotted(path)}{_hint(path)}" for path in unknown]
+        count = f"{len(unknown)} keys are not config keys ({_origin(dotted(unknown[0]), origins)})"
+        return f"{count}: {', '.join(names)}; allowed: the keys that `mygym schema` prints"
     path, given, allowed, kind, _ = first_mistake(error)
     key = dotted(path)
     origin = _origin(key, origins)
     if kind == "unknown":
-        names = sorted(_section(path[:-1]).model_fields)
-        return bad_value(key, given, names, f"is not a config key ({origin})")
+        section = sorted(_section(path[:-1]).model_fields)
+        elsewhere = _elsewhere(path)
+        why = f"is not a config key ({origin})"
+        return bad_value(key, given, ", ".join(section), why) + (
+            f"; did you mean {elsewhere!r}?" if elsewhere else did_you_mean(given, section)
+        )
     if key in CHOICES:
         return bad_value(key, given, CHOICES[key], f"is not allowed ({origin})")
     return bad_value(key, given, allowed, f"is not allowed ({origin})")
 
+
+def _hint(path: Sequence[str | int]) -> str:
+    """Return ` (use KEY)` or ` (did you mean 'KEY'?)` for an unknown key; empty if no key is similar."""
+    if key := _elsewhere(path):
+        return f" (use {key})"
+    near = nearest(path[-1], _section(path[:-1]).model_fields)
+    return f" (did you mean {dotted((*path[:-1], near[0]))!r}?)" if near else ""
+
+
+def _elsewhere(path: Sequence[str | int]) -> str:
+    """Return the config key that replaces a key of another system, or a key in the wrong section; or empty."""
+    key = str(path[-1])
+    if len(path) == 1 and key in REPLACED_BY:
+        return REPLACED_BY[key]
+    if key in HYPERPARAMETERS:
+        return f"algo_params.{key}"
+    places = [
+        f"{section}.{key}"
+        for section, field in RunConfig.model_fields.items()
+        if any(key in inner.model_fields for inner in _sections_in(field.annotation))
+    ]
+    return key if len(path) > 1 and key in RunConfig.model_fields else places[0] if len(places) == 1 else ""
+
+
+HYPERPARAMETERS = frozenset(
+    {"learning_rate", "batch_size", "buffer_size", "n_steps", "n_epochs", "gamma", "gae_lambda", "ent_coef", "tau"}
+    | {"clip_range", "vf_coef", "max_grad_norm", "train_freq", "gradient_steps", "learning_starts", "policy_kwargs"}
+)
+"""Common hyperparameters, which are keys of `algo_params`."""
 
 CHOICES = {
     key: [str(choice) for choice in get_args(field.annotation)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mygym.config.conversion import Conversion
@@ -75,21 +76,21 @@ def recognises(data: Mapping[str, Any]) -> bool:
     return any(STEPS in entry for entry in entries)
 
 
-def convert(data: Mapping[str, Any], env_id: str | None = None, algo: str | None = None) -> Conversion:
+def convert(data: Mapping[str, Any], path: str | Path, env_id: str | None = None) -> Conversion:
     """Return the config for an entry of a file of RL Zoo.
 
     Args:
         data: Content of the file.
+        path: The file, named after its algorithm, e.g. `tqc.yml`; an entry may name another.
         env_id: The environment, e.g. `PandaPickAndPlace-v3`; the version may differ from that in the file.
-        algo: Algorithm of RL Zoo: the stem of the file, e.g. `tqc`; None: an entry may name it.
 
     Raises:
         ConfigError: The environment or the algorithm has no counterpart here, or a value cannot be read.
     """
     notes: list[str] = []
-    name, content = _entry(data, env_id, notes)
+    name, content = _entry(data, path, env_id, notes)
     entry = dict(content)
-    chosen = _algorithm(entry.pop("model_class", algo))
+    chosen = _algorithm(entry.pop("model_class", Path(path).stem))
     world = _world(name, _mapping(entry.pop("env_kwargs", None), "env_kwargs"), notes)
     old = {key: entry.pop(key) for key in OLD_HINDSIGHT if key in entry}
     buffer = entry.pop("replay_buffer_class", None)
@@ -127,7 +128,9 @@ def _note(key: str, value: Any, why: str) -> str:
 # Entry, algorithm, environment ----------------------------------------------------------------------------------------
 
 
-def _entry(data: Mapping[str, Any], env_id: str | None, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
+def _entry(
+    data: Mapping[str, Any], path: str | Path, env_id: str | None, notes: list[str]
+) -> tuple[str, Mapping[str, Any]]:
     """Return the environment id and its entry.
 
     Raises:
@@ -136,8 +139,11 @@ def _entry(data: Mapping[str, Any], env_id: str | None, notes: list[str]) -> tup
     entries = {name: entry for name, entry in data.items() if isinstance(entry, Mapping)}
     usable = [name for name in entries if FOREIGN.fullmatch(name) or MYGYM.fullmatch(name)]
     if env_id is None:
-        allowed = ", ".join(usable) or f"nothing, because the file has no entry for one of {IDS}"
-        raise ConfigError(f"--env: is missing: the file has an entry for each environment; allowed: {allowed}")
+        allowed = ", ".join(usable) or f"any of {IDS}, although the file has no entry for them"
+        raise ConfigError(
+            "is a file of RL Zoo, not a config: it has an entry for each environment; "
+            f"allowed: mygym import {path} --env ENV -o new.yaml, with ENV {allowed}"
+        )
     if not FOREIGN.fullmatch(env_id) and not MYGYM.fullmatch(env_id):
         raise ConfigError(bad_value("--env", env_id, usable or IDS, "has no task here"))
     if env_id in entries:

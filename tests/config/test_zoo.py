@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +65,11 @@ def data(file: Path) -> dict[str, Any]:
 
 
 def entry(env_id: str, algo: str, **values: Any) -> Conversion:
-    return convert({env_id: {"n_timesteps": 1000, **values}}, env_id, algo)
+    return convert({env_id: {"n_timesteps": 1000, **values}}, f"{algo}.yml", env_id)
 
 
 def test_an_entry_becomes_a_config(data: dict[str, Any]) -> None:
-    conversion = convert(data, "PandaReach-v3", "tqc")
+    conversion = convert(data, "tqc.yml", "PandaReach-v3")
     params = conversion.config["algo_params"]
     expected = {
         "robot": "panda",
@@ -93,7 +92,7 @@ def test_an_entry_becomes_a_config(data: dict[str, Any]) -> None:
 
 def test_hyperparameters_that_an_entry_leaves_out_are_those_of_the_class(data: dict[str, Any]) -> None:
     """Defaults of mygym, such as two gradient steps of `tqc`, are not those of RL Zoo."""
-    params = resolve_config(convert(data, "PandaReach-v1", "tqc").config).config.algo_params
+    params = resolve_config(convert(data, "tqc.yml", "PandaReach-v1").config).config.algo_params
     of_class = {"tau": 0.005, "gamma": 0.99, "batch_size": 256, "gradient_steps": 1, "train_freq": 1}
     assert {key: params[key] for key in of_class} == of_class
     ppo = resolve_config(entry("PandaPush-v1", "ppo").config).config
@@ -113,7 +112,7 @@ def test_hyperparameters_that_an_entry_leaves_out_are_those_of_the_class(data: d
 
 
 def test_what_has_no_meaning_here_is_named_in_a_line_each(data: dict[str, Any]) -> None:
-    conversion = convert(data, "PandaPush-v1", "tqc")
+    conversion = convert(data, "tqc.yml", "PandaPush-v1")
     lines = dict(note.split(": ", 1) for note in conversion.notes)
     keys = {"--env", "normalize", "normalize.clip_obs", "env_wrapper", "callback", "frame_stack", "warmth"}
     assert set(lines) == keys | {"learning_starts", "replay_buffer_kwargs.online_sampling"}
@@ -177,7 +176,7 @@ def test_noise_and_policies() -> None:
 @pytest.mark.parametrize(
     ("env_id", "algo", "words"),
     [
-        (None, "tqc", ["--env", "PandaReach-v1", "PandaPush-v1"]),
+        (None, "tqc", ["mygym import tqc.yml --env", "PandaReach-v1", "PandaPush-v1"]),
         ("CartPole-v1", "tqc", ["--env", "'CartPole-v1'", "PandaReach-v1, PandaPush-v1"]),
         ("PandaRech-v3", "tqc", ["--env", "'PandaRech-v3'", "did you mean 'PandaReach-v1'"]),
         ("PandaSlide-v3", "tqc", ["--env", "'PandaSlide-v3'", "no entry", "PandaReach-v1, PandaPush-v1"]),
@@ -188,7 +187,7 @@ def test_unknown_names_list_those_of_the_file(
     env_id: str | None, algo: str, words: list[str], data: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError) as error:
-        convert(data, env_id, algo)
+        convert(data, f"{algo}.yml", env_id)
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
@@ -239,4 +238,15 @@ def test_train_names_the_command_that_converts(file: Path, capsys: pytest.Captur
     message = capsys.readouterr().err
     assert all(word in message for word in ("config", str(file), "RL Zoo", f"mygym import {file} --env"))
     assert len(message.splitlines()) == 1
-    assert ast.literal_eval(message.split(" ")[2]) == str(file)
+
+
+def test_the_command_writes_an_entry_that_trains(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = file.with_name("new.yaml")
+    with pytest.raises(SystemExit) as end:
+        main(["import", str(file), "--env", "PandaReach-v3", "-o", str(out)])
+    assert end.value.code == 0
+    assert "--env: 'PandaReach-v3'" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--config", str(out), "--explain"])
+    assert end.value.code == 0
+    assert "tqc" in capsys.readouterr().out

@@ -53,7 +53,7 @@ def test_the_way_to_rl_zoo_and_back_keeps_every_hyperparameter(name: str, tmp_pa
     assert not [note for note in write_entry(plan, file) if not note.startswith("task_params.starts")]
     data = load_file(file)
     assert recognises(data)
-    conversion = convert(data, next(iter(data)), file.stem)
+    conversion = convert(data, file, next(iter(data)))
     assert conversion.notes == []
     back, run = resolve_config(conversion.config).values(), plan.resolved.values()
     assert back["algo_params"] == run["algo_params"]
