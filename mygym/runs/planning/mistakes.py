@@ -59,11 +59,13 @@ def _collect(
             check(rest)
             break
         except MygymError as error:
-            message = str(error)
-        key = message.partition(": ")[0]
-        if judged(key, rest, listed):
-            listed.setdefault(key, message)
-        shorter = _without(rest, tuple(key.split(".")))
+            messages = getattr(error, "parts", ()) or [str(error)]
+        shorter = rest
+        for message in messages:
+            key = message.partition(": ")[0]
+            if judged(key, rest, listed):
+                listed.setdefault(key, message)
+            shorter = _without(shorter, tuple(key.split(".")))
         if shorter == rest:
             break
         rest = shorter
