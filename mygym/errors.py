@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -17,6 +17,9 @@ class MygymError(Exception):
 
 class ConfigError(MygymError):
     """A value of a config file, a flag or an argument is wrong."""
+
+    parts: Sequence[str] = ()
+    """The message of each mistake, if the error has several."""
 
 
 class RegistryError(MygymError):

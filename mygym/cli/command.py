@@ -61,6 +61,40 @@ def chosen_format(options: argparse.Namespace) -> str:
     return chosen[0] if chosen else ""
 
 
+LOGDIR = "runs"
+"""Default log directory of the commands that read runs."""
+
+
+class _Folders(argparse.Action):
+    """Adds the folders of a flag that may be repeated; the first replaces the default."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        known = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, [*([] if known is self.default else known), *values])
+
+
+def log_directory(
+    help: str, dest: str = "folder", metavar: str = "DIR", several: bool = False, default: str = LOGDIR
+) -> tuple[Argument, Argument]:
+    """Return the two spellings of a log directory that a command reads: `--logdir DIR`, as of `mygym train`, and DIR.
+
+    Args:
+        help: What DIR may be.
+        dest: Name of the value.
+        metavar: DIR in the second spelling.
+        several: Whether DIR may be repeated; the value is a list then.
+        default: Value without either; empty: none.
+    """
+    shown = f"{help} (default: {default})" if default else help
+    values: Any = ([default] if default else []) if several else default
+    flag: dict[str, Any] = {"nargs": "+", "action": _Folders} if several else {}
+    alone: dict[str, Any] = {"nargs": "*" if several else "?", "default": argparse.SUPPRESS, "metavar": metavar}
+    return (
+        argument("--logdir", dest=dest, default=values, metavar="DIR", help=shown, **flag),
+        argument(dest, help="another spelling of --logdir", **alone),
+    )
+
+
 class Parser(argparse.ArgumentParser):
     """`ArgumentParser` that raises a `ConfigError` with the nearest flag instead of printing its usage."""
 
@@ -105,6 +139,7 @@ def command(
     notes: str = "",
     config_flags: Collection[str] = (),
     add_help: bool = True,
+    logdir: Sequence[Argument] = (),
 ) -> Parser:
     """Build the parser of a command; every command accepts `--import` and `--traceback`.
 
@@ -116,6 +151,7 @@ def command(
         notes: Text below the examples.
         config_flags: Keys of `CONFIG_FLAGS` that are flags of the command; if any, also adds `--config` and `--set`.
         add_help: Whether argparse adds `-h` and `--help`.
+        logdir: The spellings of `log_directory`.
     """
     parser = Parser(
         program,
@@ -127,6 +163,9 @@ def command(
         allow_abbrev=False,
         add_help=add_help,
     )
+    either = parser.add_mutually_exclusive_group() if logdir else parser
+    for names, options in logdir:
+        either.add_argument(*names, **options)
     for names, options in arguments:
         parser.add_argument(*names, **options)
     group: argparse._ActionsContainer = parser

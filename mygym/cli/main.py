@@ -34,12 +34,13 @@ COMMANDS = {
     "doctor": "find out why a run does not learn",
     "sweep": "search for the values of a config whose runs are the best",
     "search": "search the best path through the super-networks of a run",
+    "import": "convert a config file of another system",
     "demos": "record demonstrations of an expert or a policy",
     "dataset": "record images with masks, boxes and depth, in COCO's format",
     "detector": "train a network that finds objects in images",
     "encoder": "train a network that encodes images as a few numbers",
     "replay": "replay demonstrations, also as a video",
-    "export": "write the policy of a run as an ONNX file",
+    "export": "write the policy of a run as an ONNX file, or the run for RL Zoo or LeRobot",
     "run": "play an exported policy, without torch",
     "serve": "start, watch and compare runs in a browser",
     "list": "list components: robots, tasks, algorithms …",
@@ -51,7 +52,10 @@ COMMANDS = {
     "card": "measure how hard a task is",
     "check": "validate a component",
 }
-"""Command → help; the command `NAME` is `mygym.cli.NAME.main`."""
+"""Command → help; the command `NAME` is `mygym.cli.NAME.main`, or is in `MODULES`."""
+
+MODULES = {"import": "import_config"}
+"""Command → module in `mygym.cli`, for commands that are keywords of Python."""
 
 STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)
 """Errors of `print`: the disk of the output is full, or its terminal is closed; errors of files have a file name."""
@@ -92,7 +96,7 @@ def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
         _check_process()
         if command not in COMMANDS:
             raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
-        import_module(f"mygym.cli.{command}").main(arguments, **options)
+        import_module(f"mygym.cli.{MODULES.get(command, command)}").main(arguments, **options)
 
     _exit_after(perform, "--traceback" in arguments)
 

@@ -168,6 +168,8 @@ class Session:
         else:
             self.state.check()
             self._check_loading()
+            if self.checkpoint is not None:  # `create_trainer` of a strategy goes on with its phase
+                self.model.num_timesteps = self.checkpoint.steps
             resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
             callbacks = [
                 *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
