@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command
+from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, compare, too_few
@@ -21,12 +21,6 @@ PARSER = command(
     "mygym compare",
     "Compare settings: success, return and time to learn over their seeds, and whether differences are real.",
     argument(
-        "settings",
-        nargs="+",
-        metavar="SETTING",
-        help="a setting (a folder whose runs differ in their seeds), a folder above settings, or a file of --save",
-    ),
-    argument(
         "--metric", metavar="NAME,…", help="recorded figures to compare as well, e.g. train_success or train/loss"
     ),
     JSON,
@@ -37,6 +31,12 @@ PARSER = command(
         "--fail-if-worse",
         metavar="PERCENT",
         help="exit with 1 if a success rate is lower than the first by PERCENT points or more, and no chance result",
+    ),
+    logdir=log_directory(
+        "folder above settings, a setting (a folder whose runs differ in their seeds), or a file of --save",
+        dest="settings",
+        metavar="SETTING",
+        several=True,
     ),
     examples="""
 mygym compare runs/reach/panda

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import FORCE, argument, command
+from mygym.cli.command import FORCE, argument, command, log_directory
 from mygym.cli.output import print_note
 from mygym.cli.runs import parse_where
 from mygym.errors import ConfigError, bad_value
@@ -22,9 +22,7 @@ from mygym.runs.files import check_new, check_writable, write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FOLDERS = argument(
-    "folders", nargs="*", default=["runs"], metavar="DIR", help="logdirs, settings or runs (default: runs)"
-)
+FOLDERS = log_directory("log directories, settings or runs", dest="folders", several=True)
 WHERE = argument(
     "--where", metavar="KEY=VALUE,…", help="runs with these values: columns of `mygym runs`, or keys of configs"
 )
@@ -32,7 +30,6 @@ WHERE = argument(
 PARSER = command(
     "mygym plot",
     "Draw the learning curves of settings, with bands over their seeds; or profiles, stages, a sensitivity.",
-    FOLDERS,
     argument("-o", "--out", required=True, metavar="FILE", help=f"new file: .{', .'.join(FORMATS)}"),
     WHERE,
     argument(
@@ -49,6 +46,7 @@ PARSER = command(
     argument("--stages", action="store_true", help="share of evaluation episodes that have completed each stage"),
     argument("--sensitivity", metavar="KEY", help="final scores over the values of a key, e.g. algo_params.gamma"),
     FORCE,
+    logdir=FOLDERS,
     examples="""
 mygym plot -o curves.svg
 mygym plot runs/push runs/reach --where algo=ppo -o ppo.png

@@ -190,7 +190,8 @@ class Registry:
         why = f"is not a known {self.kind}"
         labels = {known: with_extras(known, entry.missing_extras) for known, entry in sorted(self._entries.items())}
         if len(labels) <= MAX_NAMES:
-            message = bad_value(key, name, ", ".join(labels.values()) or "nothing", why) + did_you_mean(name, labels)
+            message = bad_value(key, name, ", ".join(labels.values()) or "nothing", why)
+            message += did_you_mean(name, [*labels, *self.aliases])
         else:
             message = bad_value(key, name, f"a name of `mygym list {self.kind}`", why)
             message += did_you_mean(name, labels, most=3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from nicegui import ui
 
@@ -14,7 +13,7 @@ from mygym.dashboard.pages import charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, status_badge
 from mygym.dashboard.pages.runs import PERIOD
 from mygym.dashboard.run_index import Entry, stages_of
-from mygym.dashboard.service import Service
+from mygym.dashboard.service import Service, displayed
 from mygym.errors import MygymError
 from mygym.reporting.curves import LABELS, LOGGED, Curve, metrics_of, read_curve, read_curves, stage_curves
 from mygym.reporting.doctor.diagnosis import diagnose, has_learned
@@ -267,11 +266,6 @@ CONFIG_COLUMNS = [
     {"name": name, "label": name.capitalize(), "field": name, "align": "left", "sortable": True}
     for name in ("key", "value", "origin")
 ]
-
-
-def displayed(path: Path) -> str:
-    """Return a path, relative to the folder of the server if it is inside."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _points(curve: Curve, metric: str) -> list[tuple[float, float]]:
