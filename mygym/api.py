@@ -17,7 +17,7 @@ from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.sliders import SLIDERS, Sliders
-from mygym.envs.arguments import checked_count, checked_seed
+from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
@@ -62,6 +62,7 @@ __all__ = [
 ]
 
 
+@checked_keywords
 def train(
     config: Config | None = None,
     *,
@@ -123,10 +124,15 @@ def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:
     Args:
         source: A config, or the path of a run.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera`.
+
+    Raises:
+        ConfigError: A keyword is unknown, the config is wrong, or the path is not a run.
     """
+    check_keywords("make_env", rendering, ("source", "render_mode", "render_width", "render_height", "camera"))
     return env_factory.make_env(find_plan(source), **rendering)
 
 
+@checked_keywords
 def evaluate(
     run: str | Path | None = None,
     *,
@@ -220,6 +226,8 @@ def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
     if algorithm and (steps := rollout_steps(plan)) > plan.config.steps:
         more = f"more than steps, {plan.config.steps:,}"
         print_note(f"{plan.algorithm.name} trains in whole rollouts of up to {steps:,} env steps, {more}")
+    if algorithm and (reason := _reason_for_numpy(plan)):
+        print_note(f"{plan.algorithm.name} makes its steps in numpy, more slowly than on the GPU: {reason}")
     if algorithm and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
         print_note(f"{name} takes no dictionary observations: it gets flat vectors")
@@ -231,6 +239,17 @@ def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
         print_note(f"{env.robot.name}: {line}")
     if warning := support_warning(plan.config):
         print_note(warning)
+
+
+def _reason_for_numpy(plan: RunPlan) -> str:
+    """Return why the steps of the fused engine on a GPU go through numpy because of a user's class."""
+    config = plan.config
+    if config.engine != "fused" or env_factory.engine_device(config) == "cpu":
+        return ""
+    from mygym.algos.stable_baselines import reason_for_numpy
+
+    inherited = implemented_combos[plan.algorithm.parent or config.algo][config.framework][0]
+    return reason_for_numpy(plan.schema.cls, plan.schema.component(("policy",)), inherited)
 
 
 def print_note(message: str) -> None:

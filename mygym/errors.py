@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -17,6 +17,9 @@ class MygymError(Exception):
 
 class ConfigError(MygymError):
     """A value of a config file, a flag or an argument is wrong."""
+
+    parts: Sequence[str] = ()
+    """The message of each mistake, if the error has several."""
 
 
 class RegistryError(MygymError):
@@ -65,6 +68,17 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
         return f"{text}; allowed: {allowed}"
     names = [str(name) for name in allowed]
     return f"{text}; allowed: {', '.join(names) if names else 'nothing'}{did_you_mean(value, names)}"
+
+
+def error_text(error: BaseException, most: int = 300) -> str:
+    """Return type and message of an error in one line, e.g. `ValueError: no such name`.
+
+    Args:
+        error: The error.
+        most: Maximum number of characters of an error of other code: libraries print whole tensors.
+    """
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return text if isinstance(error, MygymError) or len(text) <= most else f"{text[: most - 2]} …"
 
 
 def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:

@@ -30,7 +30,7 @@ from mygym.registry.algorithms import (
     register_policy,
 )
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTION_SUFFIXES, KINDS
-from mygym.registry.combos import implemented_combos, is_environment, with_env
+from mygym.registry.combos import implemented_combos, is_environment, register_dictionary, with_env
 from mygym.registry.components import Registry
 from mygym.registry.decorators import check_hooks, decorator
 from mygym.registry.entries import Entry, resolve
@@ -57,6 +57,7 @@ __all__ = [
     "refresh",
     "register_activation",
     "register_algorithm",
+    "register_dictionary",
     "register_features_extractor",
     "register_optimizer",
     "register_policy",

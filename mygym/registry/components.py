@@ -192,10 +192,10 @@ class Registry:
         are_few = len(labels) <= MAX_NAMES
         allowed = ", ".join(labels.values()) or "nothing" if are_few else f"a name of `mygym list {self.kind}`"
         near = [known for known in labels if self._entries[known].class_name == name]
-        near = near or nearest(name, labels, most=1 if are_few else 3)
+        near = near or nearest(name, [*labels, *self.aliases], most=1 if are_few else 3)
         message = bad_value(key, name, allowed, why) + did_you_mean(name, near, most=3, cutoff=0.0)
         if not are_few:
-            message += "".join(f"; {labels[known]}" for known in near if labels[known] != known)
+            message += "".join(f"; {labels[known]}" for known in near if labels.get(known, known) != known)
         why = "is not read, because it is in a run directory, whose author may be unknown: move it, or use --import"
         unread = [f"{folder} {why}" for folder in unread_folders()]
         return UnknownNameError("; ".join([message, *self.unreadable.values(), *unread]))

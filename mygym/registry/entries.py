@@ -171,7 +171,9 @@ def caller() -> str:
     """Return `file:line` of the first frame outside this package and outside functions called `register_…`."""
     frame = inspect.currentframe()
     while frame is not None and (
-        frame.f_globals.get("__package__") == __package__ or frame.f_code.co_qualname.startswith("register_")
+        frame.f_globals.get("__package__") == __package__
+        or frame.f_globals.get("__name__") == "collections.abc"  # `implemented_combos.update`
+        or frame.f_code.co_qualname.startswith("register_")
     ):
         frame = frame.f_back
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

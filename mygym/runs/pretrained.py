@@ -44,7 +44,7 @@ def load_pretrained(plan: RunPlan, model: Any, env: Any, resumed: bool = False) 
     if section.path is not None and not resumed:
         path = _file(Path(section.path))
         try:
-            tensors, normalizer = _read(path, plan)
+            tensors, normalizer = _read(path, plan, env)
         except RunError as error:
             raise ConfigError(f"{KEY}.path: {error}") from error
         chosen = {name for name in weights(model) if ("critics" if is_critic(name) else "policy") in section.load}
@@ -73,11 +73,11 @@ def _file(path: Path) -> Path:
     return directory.find_policy(path, f"{KEY}.path")[1]
 
 
-def _read(path: Path, plan: RunPlan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any] | None]:
+def _read(path: Path, plan: RunPlan, env: Any) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any] | None]:
     """Return the tensors and the normaliser of a policy file or an SB3 file."""
     if path.suffix != ".zip":
         return read_policy(path)
-    policy = open_model(path, model_factory.loadable(plan), trust=False)
+    policy = open_model(path, model_factory.loadable(plan, env), trust=False)
     return weights(policy.model), policy.normalizer
 
 

@@ -173,6 +173,10 @@ class Strategy:
         The function must pass the callbacks to every call of `learn`, because they evaluate, write checkpoints and
         resume. Only one of several joined strategies may define this method.
 
+        In a resumed run `num_timesteps` is that of the checkpoint when the function begins, and the first call of
+        `learn` restores the rest. So a trainer of several phases chooses its phase by `num_timesteps`, and calls
+        `learn(end - self.num_timesteps, callback=callbacks, reset_num_timesteps=False)` until the end of the phase.
+
         Args:
             callbacks: All callbacks of the run.
         """

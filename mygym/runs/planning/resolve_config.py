@@ -10,7 +10,7 @@ from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, re
 from mygym.config.hyperparameters import Schema
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.models.controllers import find_controller
-from mygym.registry import Algorithm, algorithm, registry
+from mygym.registry import Algorithm, algorithm, registry, user_files
 from mygym.runs.callbacks import check_callbacks
 from mygym.runs.planning.component_names import check_names
 from mygym.runs.planning.config_layers import (
@@ -177,7 +177,7 @@ def _check_imports(asked: RunConfig) -> None:
         ConfigError: A module has not been imported.
     """
     for module in asked.imports:
-        if module not in sys.modules:
+        if user_files.module_of(module) not in sys.modules:
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
 
