@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 import sys
-import timeit
 import typing
 from collections.abc import Callable
 from itertools import pairwise
@@ -527,11 +526,3 @@ def test_reading_configs_needs_neither_torch_nor_the_libraries(python: Any) -> N
     )
     done = python("-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_schedule_is_quick_enough_for_every_step() -> None:
-    for name in MONOTONE:
-        schedule = make_schedule(name, from_=1.0, to=0.1)
-        assert min(timeit.repeat(lambda of=schedule: of.value(500, 1000), number=1000, repeat=5)) < 0.02, name
-    long = make_schedule("piecewise", points=[[step, 1.0] for step in range(4000)])
-    assert min(timeit.repeat(lambda: long.value(3000, 1000), number=1000, repeat=5)) < 0.02

@@ -45,6 +45,24 @@ def env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, 
     }
 
 
+def short_env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, Any]:
+    """Return the arguments of `RobotEnv` for a config with a single variant as plain data, without defaults.
+
+    Args:
+        config: The config.
+        goal_env: See `env_arguments`.
+    """
+    arguments = env_arguments(config, goal_env)
+    for key in ("robot_params", "actions", "image_params", "task_params"):
+        set_here = getattr(config, key).model_dump(mode="json", exclude_defaults=True)
+        arguments[key] = {name: value for name, value in set_here.items() if value not in ({}, [])}
+    if isinstance(arguments["control"], dict):
+        arguments["control"] = {name: value for name, value in arguments["control"].items() if value is not None}
+    if arguments["goal_env"]:
+        del arguments["goal_env"]
+    return {key: value for key, value in arguments.items() if value is not None and value != {}}
+
+
 def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
     """Refuse a config that its engine cannot train; nothing has been built yet.
 
