@@ -47,7 +47,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
         combo = implemented_combos[plan.config.algo][plan.config.framework]
         model = build_model(plan, env, combo)
         load_pretrained(plan, model, env, resumed=start.checkpoint is not None)
-        print_notes(plan, eval_envs[0])
+        print_notes(plan, model)
         plan = prepare_run(plan, env, model)  # strategies may change the model or collect data before training
 
         # Run directory, logs and callbacks; learning; model.zip, its evaluation, videos and result.json.

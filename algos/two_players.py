@@ -167,12 +167,9 @@ class TwoPlayers(Runner):
         """Step all environments, and store the transitions of both players."""
         before = {**loop.observations, "desired_goal": self.goals.copy()}
         actions = _act(self.policy, before, self.epsilon)
-        observations, _, dones, infos = loop.step(actions)
-        after = {name: array.copy() for name, array in observations.items()}
-        for index in np.flatnonzero(dones):
-            for name, array in infos[index]["terminal_observation"].items():
-                after[name][index] = array
-        arguments = after["achieved_goal"], self.goals, infos
+        step = loop.rollout(1, lambda _: actions).flat()
+        after, dones = step.next_observations, step.terminated | step.truncated
+        arguments = after["achieved_goal"], self.goals, step.infos
         rewards = loop.envs.env_method("compute_reward", *arguments, indices=[0])[0]
         reached = loop.envs.env_method("compute_terminated", *arguments, indices=[0])[0]
         self.memory.add(

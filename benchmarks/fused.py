@@ -34,6 +34,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.fused_vector_env import FusedVectorEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
@@ -233,6 +234,8 @@ def measure(arguments: dict[str, Any], count: int, seconds: float, gpu: Sequence
     vec_env.seed(0)
     vec_env.reset()
     arrays.reset(range(count))
+    tensors = FusedVectorEnv(count, "torch", **arguments)
+    tensors.reset(seed=0)
     with closing(RobotEnv(**arguments)) as env:
         env.reset(seed=0)
         (width,) = env.action_space.sample().shape
@@ -247,6 +250,7 @@ def measure(arguments: dict[str, Any], count: int, seconds: float, gpu: Sequence
             "one PyBullet environment": (step_bullet, 1),
             f"fused, arrays of numpy, {count} environments": (lambda: arrays.step(actions), count),
             f"fused, SB3 vector environment, {count} environments": (lambda: vec_env.step(actions), count),
+            f"fused, Gymnasium, tensors of torch, {count} environments": (lambda: tensors.step(actions), count),
         }
         for number in gpu:
             kinds[f"fused, arrays on a GPU, {number} environments"] = gpu_steps(arguments, number), number

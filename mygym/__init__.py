@@ -1,7 +1,7 @@
 """mygym: train robot arms in PyBullet with built-in or custom algorithms.
 
 The functions of the package are the verbs of the command line: `mygym.train(config)`, `mygym.evaluate(run)`,
-`mygym.make_env(config_or_run)`, `mygym.load(run)`, `mygym.export(run)`, `mygym.search(run)`,
+`mygym.make_env(config_or_run)`, `mygym.load(run)`, `mygym.export(run)`, `mygym.search(run)`, `mygym.network_of(run)`,
 `mygym.demonstrate(config)`, `mygym.load_demonstrations(dataset)`, `mygym.replay(dataset)` and `mygym.results(folder)`.
 Importing the package registers the Gymnasium environments; it imports neither torch nor pybullet and does not look into
 the current folder.
@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     *("demonstrate", "evaluate", "export", "load", "load_demonstrations", "make_env", "measure_detector"),
-    *("record_images", "replay", "results", "search", "train", "train_detector", "train_encoder"),
+    *("network_of", "record_images", "replay", "results", "search", "train", "train_detector", "train_encoder"),
 ]
 
 

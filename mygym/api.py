@@ -17,7 +17,7 @@ from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.sliders import SLIDERS, Sliders
-from mygym.envs.arguments import checked_count, checked_seed
+from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
@@ -34,7 +34,8 @@ from mygym.runs.result import Result
 from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.robot_lookup import inferred_of
-from mygym.strategies.mixture.run_search import search
+from mygym.strategies.fine_tuning import FineTuning
+from mygym.strategies.mixture.run_search import network_of, search
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -50,6 +51,7 @@ __all__ = [
     "load_demonstrations",
     "make_env",
     "measure_detector",
+    "network_of",
     "record_images",
     "replay",
     "results",
@@ -60,6 +62,7 @@ __all__ = [
 ]
 
 
+@checked_keywords
 def train(
     config: Config | None = None,
     *,
@@ -106,7 +109,7 @@ def train(
         combo = implemented_combos[start.plan.config.algo][start.plan.config.framework]
         model = model_factory.build_model(start.plan, env, combo)
         load_pretrained(start.plan, model, env, resumed=start.checkpoint is not None)
-        print_notes(start.plan, eval_envs[0])
+        print_notes(start.plan, model)
         plan = prepare_run(start.plan, env, model)
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
         session = Session(
@@ -121,10 +124,15 @@ def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:
     Args:
         source: A config, or the path of a run.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera`.
+
+    Raises:
+        ConfigError: A keyword is unknown, the config is wrong, or the path is not a run.
     """
+    check_keywords("make_env", rendering, ("source", "render_mode", "render_width", "render_height", "camera"))
     return env_factory.make_env(find_plan(source), **rendering)
 
 
+@checked_keywords
 def evaluate(
     run: str | Path | None = None,
     *,
@@ -181,7 +189,7 @@ def evaluate(
 
     with contextlib.ExitStack() as stack:
         envs = [env_factory.make_window_env(plan, stack)] if gui else env_factory.make_eval_envs(plan, stack, episodes)
-        print_notes(plan, envs[0], algorithm=False)
+        print_notes(plan)
         evaluated: Predicts
         if policy == SLIDERS:
             evaluated = Sliders(envs[0], acting=None)
@@ -211,20 +219,43 @@ def _with_detector(plan: RunPlan, detector: str) -> RunPlan:
     return plan_of(plan.config.model_copy(update={"image_params": images, "observations": observations}))
 
 
-def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
-    """Print notes on a run: long rollouts, flattened observations, values inferred from a URDF, and warnings."""
-    if algorithm and plan.algorithm.parent:
-        print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
-    if algorithm and (steps := rollout_steps(plan)) > plan.config.steps:
-        more = f"more than steps, {plan.config.steps:,}"
-        print_note(f"{plan.algorithm.name} trains in whole rollouts of up to {steps:,} env steps, {more}")
-    if algorithm and not plan.algorithm.dict_observations:
-        name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
-        print_note(f"{name} takes no dictionary observations: it gets flat vectors")
+def print_notes(plan: RunPlan, model: Any = None) -> None:
+    """Print notes on a run: rollouts, observations, random weights of fine-tuning, values of a URDF, warnings.
+
+    Args:
+        plan: The run.
+        model: The model that is trained; None: no notes on the algorithm.
+    """
+    if model is not None:
+        if plan.algorithm.parent:
+            print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
+        if (steps := rollout_steps(model, plan.config)) > plan.config.steps:
+            more = f"more than steps, {plan.config.steps:,}"
+            print_note(f"{plan.algorithm.name} trains in whole rollouts of up to {steps:,} env steps, {more}")
+        if reason := _reason_for_numpy(plan):
+            print_note(f"{plan.algorithm.name} makes its steps in numpy, more slowly than on the GPU: {reason}")
+        if not plan.algorithm.dict_observations:
+            name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
+            print_note(f"{name} takes no dictionary observations: it gets flat vectors")
+        for strategy in plan.strategies if plan.config.pretrained.path is None else ():
+            if isinstance(strategy, FineTuning):
+                why = "few parameters change a network of random weights; --pretrained RUN names a trained one"
+                print_note(f"strategy {strategy.name} without pretrained: {why}")
     for line in inferred_of(plan.config.robot):
-        print_note(f"{env.robot.name}: {line}")
+        print_note(f"{Path(plan.config.robot).stem}: {line}")
     if warning := support_warning(plan.config):
         print_note(warning)
+
+
+def _reason_for_numpy(plan: RunPlan) -> str:
+    """Return why the steps of the fused engine on a GPU go through numpy because of a user's class."""
+    config = plan.config
+    if config.engine != "fused" or env_factory.engine_device(config) == "cpu":
+        return ""
+    from mygym.algos.stable_baselines import reason_for_numpy
+
+    inherited = implemented_combos[plan.algorithm.parent or config.algo][config.framework][0]
+    return reason_for_numpy(plan.schema.cls, plan.schema.component(("policy",)), inherited)
 
 
 def print_note(message: str) -> None:

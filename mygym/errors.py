@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -17,6 +17,9 @@ class MygymError(Exception):
 
 class ConfigError(MygymError):
     """A value of a config file, a flag or an argument is wrong."""
+
+    parts: Sequence[str] = ()
+    """The message of each mistake, if the error has several."""
 
 
 class RegistryError(MygymError):
@@ -67,6 +70,17 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
     return f"{text}; allowed: {', '.join(names) if names else 'nothing'}{did_you_mean(value, names)}"
 
 
+def error_text(error: BaseException, most: int = 300) -> str:
+    """Return type and message of an error in one line, e.g. `ValueError: no such name`.
+
+    Args:
+        error: The error.
+        most: Maximum number of characters of an error of other code: libraries print whole tensors.
+    """
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return text if isinstance(error, MygymError) or len(text) <= most else f"{text[: most - 2]} …"
+
+
 def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
     """Return `; did you mean …?` with the `nearest` names; empty if no name is similar."""
     near = nearest(value, names, most, cutoff)
@@ -74,5 +88,19 @@ def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: flo
 
 
 def nearest(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Return up to `most` names whose similarity to `value` is at least `cutoff`, in [0, 1], the nearest first."""
-    return difflib.get_close_matches(str(value), list(names), n=most, cutoff=cutoff)
+    """Return up to `most` names whose similarity to `value` is at least `cutoff`, in [0, 1], the nearest first.
+
+    The name of a class is nearest to the same name in lower case, with or without its last words: `PickAndPlaceTask` to
+    `pick_and_place`, `FairSampler` to `fair`.
+    """
+    text, known = str(value), list(names)
+    of_class = sorted((name for name in known if _names_class(text, name)), key=len, reverse=True)
+    close = difflib.get_close_matches(text, known, n=most, cutoff=cutoff)
+    return list(dict.fromkeys([*of_class, *close]))[:most]
+
+
+def _names_class(text: str, name: str) -> bool:
+    """Return whether `text` is the name of a class that a person would register as `name`."""
+    words = name.replace("_", "").lower()
+    rest = text[len(words) :]
+    return text[:1].isupper() and text[: len(words)].lower() == words and (not rest or rest[0].isupper())

@@ -87,6 +87,21 @@ def test_an_invalid_number_of_episodes_is_refused(play: Any, episodes: Any, tmp_
         play(policy="zero", seed=-1, **more)
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: mygym.train(callback=[]), ["train: 'callback'", "did you mean 'callbacks'"]),
+        (lambda: mygym.train(algo="ppo"), ["train: 'algo' is a key of the config", "{'algo': 'ppo'"]),
+        (lambda: mygym.evaluate(polcy="oracle"), ["evaluate: 'polcy'", "did you mean 'policy'"]),
+        (lambda: mygym.make_env({}, render="rgb_array"), ["make_env: 'render'", "did you mean 'render_mode'"]),
+    ],
+)
+def test_an_unknown_keyword_is_named_with_the_nearest(call: Any, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        call()
+    assert all(word in str(error.value) for word in words), error.value
+
+
 def test_a_config_is_not_for_the_evaluation_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config: \{'task': 'push'\} is not for a run"):
         mygym.evaluate(tmp_path, config={"task": "push"})

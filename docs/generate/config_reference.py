@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from docs.generate.markdown import code, page, section, table
 from mygym.config import RunConfig
-from mygym.config.layers import flatten
 from mygym.registry.signatures import in_words
 from mygym.runs.built_config import explained
 from mygym.runs.planning.resolve_config import resolve_config
@@ -18,12 +17,13 @@ from mygym.runs.planning.resolve_config import resolve_config
 def pages() -> dict[str, str]:
     """Return the reference of the config."""
     resolved = explained(resolve_config())
-    values = [(code(key), code(value), resolved.origins[key]) for key, value in flatten(resolved.values())]
+    values = [(code(key), code(value), origin) for key, value, origin in resolved.rows()]
     text = page(
         "Config reference",
         "```text\nschema < algorithm < task < file < flag\n```",
-        "Later layers win. `python train.py --explain` prints every value of a run with its origin.",
-        section("Keys", table(["key", "type", "default", "in words"], keys(RunConfig))),
+        "Later layers win: what a run takes depends on its algorithm, task, strategy and engine.",
+        "`python train.py --explain` prints every value of a run with its origin.",
+        section("Keys", table(["key", "type", "default of the schema", "in words"], keys(RunConfig))),
         section("The default run, with origins", table(["key", "value", "origin"], values)),
     )
     return {"config.md": text}

@@ -63,8 +63,14 @@ def task_page(name: str) -> str:
         section("Card", _card(name)),
         section("Learning", _learning(name)),
         section("Robots and workspaces", _supported(name)),
-        section("Defaults of a run", as_yaml(content["run defaults"]) if content["run defaults"] else ""),
+        section("A run takes", _taken(name, content["a run takes"])),
     )
+
+
+def _taken(name: str, taken: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [(code(key), code(entry["value"]), entry["origin"]) for key, entry in taken.items()]
+    command = f"With {code(f'mygym train --task {name}')}; `--explain` prints every value of a run."
+    return f"{command}\n\n{table(['key', 'value', 'origin'], rows)}"
 
 
 def _stages(names: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from mygym.runs.curves import Curves
 from mygym.runs.optimization import parameter_groups
-from mygym.runs.runner import Loop, Runner
+from mygym.runs.runner import Loop, Observations, Runner, Transitions
 
 Tensors = Any
 """A tensor, or a dictionary of tensors for dictionary observations."""
@@ -120,37 +120,37 @@ class PPORunner(Runner):
     @torch.no_grad()
     def _collect(self, loop: Loop) -> Rollout:
         """Collect `n_steps` steps of each environment with the current policy."""
-        policy, steps = self.actor_critic, range(self.n_steps)
-        observations, actions, values, log_probs, rewards, starts = ([] for _ in range(6))
-        for _ in steps:
-            observation = obs_as_tensor(loop.observations, self.device)
-            action, value, log_prob = policy(observation)
-            observations.append(observation)
-            starts.append(loop.episode_starts)
-            _, reward, _, infos = loop.step(action)
-            rewards.append(self._bootstrapped(reward, infos))
-            actions.append(action)
+        policy = self.actor_critic
+        values: list[torch.Tensor] = []
+        log_probs: list[torch.Tensor] = []
+        first = loop.episode_starts[None]
+
+        def act(observations: Observations) -> torch.Tensor:
+            action, value, log_prob = policy(obs_as_tensor(observations, self.device))
             values.append(value.flatten())
             log_probs.append(log_prob)
+            return cast(torch.Tensor, action)
+
+        steps = loop.rollout(self.n_steps, act)
         values.append(policy.predict_values(obs_as_tensor(loop.observations, self.device)).flatten())
-        starts.append(loop.episode_starts)
+        starts = np.concatenate([first, steps.terminated | steps.truncated])
         estimates = torch.stack(values).cpu().numpy()
-        advantages = self._advantages(np.stack(rewards), estimates, np.stack(starts))
+        advantages = self._advantages(self._bootstrapped(steps), estimates, starts)
         return Rollout(
-            _stacked(observations),
-            _flat(torch.stack(actions)),
+            _flat(obs_as_tensor(steps.observations, self.device)),
+            _flat(torch.as_tensor(steps.actions, device=self.device)),
             _flat(torch.stack(values[:-1])),
             _flat(torch.stack(log_probs)),
             _flat(torch.as_tensor(advantages, device=self.device)),
             _flat(torch.as_tensor(advantages + estimates[:-1], device=self.device)),
         )
 
-    def _bootstrapped(self, rewards: NDArray[np.float32], infos: list[dict[str, Any]]) -> NDArray[np.float32]:
-        """Add the discounted value of the last observation to the rewards of truncated episodes (SB3 #633)."""
-        for index, info in enumerate(infos):
-            if info.get("TimeLimit.truncated") and info.get("terminal_observation") is not None:
-                last = self.actor_critic.obs_to_tensor(info["terminal_observation"])[0]
-                rewards[index] += (self.gamma * self.actor_critic.predict_values(last)[0]).item()
+    def _bootstrapped(self, steps: Transitions) -> NDArray[np.float32]:
+        """Return rewards with the discounted value of the last observation of truncated episodes (SB3 #633)."""
+        rewards = steps.rewards.copy()
+        for step, index in np.argwhere(steps.truncated):
+            last = self.actor_critic.obs_to_tensor(steps.infos[step][index]["terminal_observation"])[0]
+            rewards[step, index] += (self.gamma * self.actor_critic.predict_values(last)[0]).item()
         return rewards
 
     def _advantages(
@@ -246,15 +246,11 @@ class PPORunner(Runner):
             )
 
 
-def _flat(values: torch.Tensor) -> torch.Tensor:
+def _flat(values: Tensors) -> Tensors:
     """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, with the rows of each environment in sequence."""
+    if isinstance(values, dict):
+        return {key: _flat(value) for key, value in values.items()}
     return values.transpose(0, 1).reshape(-1, *values.shape[2:])
-
-
-def _stacked(observations: list[Tensors]) -> Tensors:
-    if isinstance(observations[0], dict):
-        return {key: _flat(torch.stack([step[key] for step in observations])) for key in observations[0]}
-    return _flat(torch.stack(observations))
 
 
 def _rows(values: Tensors, rows: torch.Tensor) -> Tensors:

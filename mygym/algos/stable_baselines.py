@@ -16,7 +16,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 
 from mygym.algos.asymmetric import SACPolicy, TD3Policy
 from mygym.algos.bootstrapping import BootstrapCallback
-from mygym.algos.device.off_policy import DeviceOffPolicy
+from mygym.algos.device.off_policy import STEPS, STEPS_OF_POLICY, DeviceOffPolicy, is_of_user
 from mygym.algos.device.ppo_update import PPOUpdate
 from mygym.algos.device.replay_updates import DQNUpdate, SACUpdate, TD3Update
 from mygym.algos.device.rollout_collection import RolloutCollection
@@ -135,3 +135,22 @@ class DDPG(ShiftedReplay, DeviceOffPolicy, GaussianExploration, Stateful, sb3.DD
     device_update = TD3Update
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {**sb3.DDPG.policy_aliases, "MultiInputPolicy": TD3Policy}
+
+
+def reason_for_numpy(cls: type, policy: Any, parent: type) -> str:
+    """Return why a user's algorithm makes its steps in numpy although the fused engine runs on a GPU; empty if not.
+
+    Args:
+        cls: Class of the algorithm.
+        policy: Class of its policy.
+        parent: Class of the registered algorithm from which it inherits.
+    """
+    if not issubclass(parent, PPO | DeviceOffPolicy):
+        return ""
+    if not issubclass(cls, PPO | DeviceOffPolicy):
+        return f"{cls.__name__} is not a subclass of {parent.__module__}.{parent.__name__}"
+    steps, of_policy = (STEPS, STEPS_OF_POLICY) if issubclass(cls, DeviceOffPolicy) else (("collect_rollouts",), ())
+    overridden = [f"{cls.__name__}.{name}" for name in steps if is_of_user(cls, name)]
+    if isinstance(policy, type):
+        overridden += [f"{policy.__name__}.{name}" for name in of_policy if is_of_user(policy, name)]
+    return f"{' and '.join(overridden)} is overridden" if overridden else ""

@@ -29,8 +29,9 @@ from mygym.registry import algorithm
 from mygym.registry.user_files import PACKAGE
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.checkpoints.checkpoints import Checkpoints
+from mygym.runs.planning.plan import plan_of
 from mygym.runs.planning.resolve_config import resolve_config
-from mygym.runs.policy import open_model, save_policy
+from mygym.runs.policy import save_policy
 from mygym.runs.result import Result
 
 METHODS = ("learn", "save", "load", "predict")
@@ -167,15 +168,15 @@ class Subject:
     def saves_and_loads(self) -> None:
         """Saved models give the same actions in this process and in another process."""
         run = self.first.path
-        cls = model_factory.loadable(self.resolved.config)
+        cls = plan_of(self.resolved.config).schema.cls
         observations = self._observations()
         policy = api.load(run)
         actions = actions_of(policy, observations)
-        opened: Any = open_model(run / directory.MODEL, cls, trust=True)
+        opened = api.load(run / directory.MODEL, trust=True)
         demand(isinstance(opened.model, cls), f"{cls.__name__}.load gives a {type(opened.model).__name__}")
         loaded = {f"{cls.__name__}.load of model.zip": actions_of(opened, observations)}
         opened.model.save(run / "again.zip")
-        again = open_model(run / "again.zip", cls, trust=True)
+        again = api.load(run / "again.zip", trust=True)
         loaded[f"{cls.__name__}.save and load, once more,"] = actions_of(again, observations)
         if cls.__module__.startswith(f"{PACKAGE}.") or self.resolved.config.imports:
             loaded["mygym.load in another process"] = actions_in_another_process(
@@ -284,7 +285,10 @@ class Subject:
             buffer = getattr(model_factory.build_model(hindsight, env), "replay_buffer", None)
         finally:
             env.close()
-        message = f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}"
+        message = (
+            f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}; "
+            "register it with goal_relabelling=False"
+        )
         demand(isinstance(buffer, HerReplayBuffer), message)
         if not config.her:
             steps = 3 * (hindsight.task_params.horizon or 1) * hindsight.n_envs

@@ -8,8 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from mygym.cli.foreign_configs import read_config
 from mygym.cli.output import print_note
-from mygym.config import load_file, merge_configs, parse_overrides
+from mygym.config import merge_configs, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.files import check_writable
@@ -54,12 +55,12 @@ def command_kind(kind: str) -> str:
 
 
 def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values of the config file and the values of the flags."""
-    file = load_file(options.config) if options.config else {}
+    """Return the values of the config file, which may be of another system, and the values of the flags."""
     texts = {key: getattr(options, key, None) for key in CONFIG_FLAGS}
     flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
     flags |= {"imports": options.imports} if options.imports else {}
-    return file, merge_configs(flags, parse_overrides(options.set))
+    flags = merge_configs(flags, parse_overrides(options.set))
+    return read_config(options.config, flags) if options.config else {}, flags
 
 
 def flag_value(key: str, text: str) -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 
 from mygym.cli.arguments import CONFIG_FLAGS, flag_value, parse_count
 from mygym.cli.command import CONFIG, JSON, SET, argument, command
+from mygym.cli.foreign_configs import read_config
 from mygym.cli.output import print_json, print_note, print_table
-from mygym.config import Layer, load_file, merge_configs, parse_overrides, resolve
+from mygym.config import Layer, merge_configs, parse_overrides, resolve
 from mygym.errors import ConfigError
 
 FLAGS = ("robot", "workspace", "control")
@@ -45,8 +46,8 @@ def main(arguments: Sequence[str]) -> None:
     episodes = parse_count(options.episodes, "--episodes")
     texts = {key: getattr(options, key) for key in ("task", *FLAGS)}
     flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
-    file = load_file(options.config) if options.config else {}
     flags = merge_configs(flags, parse_overrides(options.set))
+    file = read_config(options.config, flags) if options.config else {}
     resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
     config = merge_configs(file, flags)
     if "task" not in config:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
 
@@ -43,8 +44,9 @@ IMPORT = argument(
     action="append",
     default=[],
     metavar="MODULE",
-    help="a Python module that registers components, e.g. my.module",
+    help="a Python module that registers components, e.g. my.module, or the path of its file",
 )
+TRACEBACK = argument("--traceback", action="store_true", help="print the traceback of an error")
 
 
 def chosen_format(options: argparse.Namespace) -> str:
@@ -57,6 +59,40 @@ def chosen_format(options: argparse.Namespace) -> str:
     if len(chosen) > 1:
         raise ConfigError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
     return chosen[0] if chosen else ""
+
+
+LOGDIR = "runs"
+"""Default log directory of the commands that read runs."""
+
+
+class _Folders(argparse.Action):
+    """Adds the folders of a flag that may be repeated; the first replaces the default."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        known = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, [*([] if known is self.default else known), *values])
+
+
+def log_directory(
+    help: str, dest: str = "folder", metavar: str = "DIR", several: bool = False, default: str = LOGDIR
+) -> tuple[Argument, Argument]:
+    """Return the two spellings of a log directory that a command reads: `--logdir DIR`, as of `mygym train`, and DIR.
+
+    Args:
+        help: What DIR may be.
+        dest: Name of the value.
+        metavar: DIR in the second spelling.
+        several: Whether DIR may be repeated; the value is a list then.
+        default: Value without either; empty: none.
+    """
+    shown = f"{help} (default: {default})" if default else help
+    values: Any = ([default] if default else []) if several else default
+    flag: dict[str, Any] = {"nargs": "+", "action": _Folders} if several else {}
+    alone: dict[str, Any] = {"nargs": "*" if several else "?", "default": argparse.SUPPRESS, "metavar": metavar}
+    return (
+        argument("--logdir", dest=dest, default=values, metavar="DIR", help=shown, **flag),
+        argument(dest, help="another spelling of --logdir", **alone),
+    )
 
 
 class Parser(argparse.ArgumentParser):
@@ -89,6 +125,9 @@ class Parser(argparse.ArgumentParser):
                 name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
                 raise ConfigError(bad_value(name, "", "a value", "is empty"))
         user_files.import_modules(options.imports)
+        options.imports = [
+            str(Path(name).expanduser().absolute()) if name.endswith(".py") else name for name in options.imports
+        ]
         return options
 
 
@@ -100,8 +139,9 @@ def command(
     notes: str = "",
     config_flags: Collection[str] = (),
     add_help: bool = True,
+    logdir: Sequence[Argument] = (),
 ) -> Parser:
-    """Build the parser of a command; every command accepts `--import`.
+    """Build the parser of a command; every command accepts `--import` and `--traceback`.
 
     Args:
         program: Name in the usage, e.g. `mygym list`.
@@ -111,6 +151,7 @@ def command(
         notes: Text below the examples.
         config_flags: Keys of `CONFIG_FLAGS` that are flags of the command; if any, also adds `--config` and `--set`.
         add_help: Whether argparse adds `-h` and `--help`.
+        logdir: The spellings of `log_directory`.
     """
     parser = Parser(
         program,
@@ -122,6 +163,9 @@ def command(
         allow_abbrev=False,
         add_help=add_help,
     )
+    either = parser.add_mutually_exclusive_group() if logdir else parser
+    for names, options in logdir:
+        either.add_argument(*names, **options)
     for names, options in arguments:
         parser.add_argument(*names, **options)
     group: argparse._ActionsContainer = parser
@@ -130,7 +174,8 @@ def command(
         flags = [_config_flag(key) for key in CONFIG_FLAGS if key in config_flags]
         for names, options in (CONFIG, *flags, SET):
             group.add_argument(*names, **options)
-    group.add_argument(*IMPORT.names, **IMPORT.options)
+    for names, options in (IMPORT, TRACEBACK):
+        group.add_argument(*names, **options)
     return parser
 
 

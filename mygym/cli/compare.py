@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command
+from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, compare, too_few
-from mygym.reporting.settings import find_settings, store
+from mygym.reporting.final_scores import store
+from mygym.reporting.settings import find_settings
+from mygym.reporting.statistics import Interval
 from mygym.reporting.tables import FORMATS, duration
 from mygym.runs.files import check_new, write_text
 
@@ -19,10 +21,7 @@ PARSER = command(
     "mygym compare",
     "Compare settings: success, return and time to learn over their seeds, and whether differences are real.",
     argument(
-        "settings",
-        nargs="+",
-        metavar="SETTING",
-        help="a setting (a folder whose runs differ in their seeds), a folder above settings, or a file of --save",
+        "--metric", metavar="NAME,…", help="recorded figures to compare as well, e.g. train_success or train/loss"
     ),
     JSON,
     *FORMAT_FLAGS,
@@ -33,9 +32,16 @@ PARSER = command(
         metavar="PERCENT",
         help="exit with 1 if a success rate is lower than the first by PERCENT points or more, and no chance result",
     ),
+    logdir=log_directory(
+        "folder above settings, a setting (a folder whose runs differ in their seeds), or a file of --save",
+        dest="settings",
+        metavar="SETTING",
+        several=True,
+    ),
     examples="""
 mygym compare runs/reach/panda
 mygym compare runs/push/panda/ppo/0123abcd runs/push/panda/sac/4567cdef
+mygym compare runs/push --metric train_success,train/loss
 mygym compare runs/push --save baseline.json
 mygym compare baseline.json runs/push --fail-if-worse 5%
 """,
@@ -43,7 +49,9 @@ mygym compare baseline.json runs/push --fail-if-worse 5%
 The first setting is the reference; rows are named by the difference of their configs. `success` is the interquartile
 mean over the seeds; its interval at 95 % is the wider of the bootstrap over seeds and Wilson's over all episodes.
 `difference` compares equal seeds where both settings have them. `better`: the probability that a run has a higher
-success rate than a run of the first setting. Steps and time to 90 % success are medians over the seeds.
+success rate than a run of the first setting. Steps and time to 90 % success are medians over the seeds. A figure of
+`--metric` is the interquartile mean of its last values over the seeds, then the difference to the first setting, each
+with the interval of the bootstrap.
 """,
 )
 
@@ -64,8 +72,8 @@ def main(arguments: Sequence[str]) -> None:
         print_note(f"{len(settings)} settings in {options.save}")
         if len(settings) == 1:
             return
-    comparisons = compare(settings)
-    rows = [{name: text(comparison) for name, text in CELLS.items()} for comparison in comparisons]
+    comparisons = compare(settings, options.metric.split(",") if options.metric else ())
+    rows = [_cells(comparison) for comparison in comparisons]
     if form == "json":
         print_json([asdict(comparison) for comparison in comparisons])
     elif form:
@@ -111,6 +119,27 @@ def _difference(comparison: Comparison) -> str:
 
 def _runs(comparison: Comparison) -> str:
     return f"{comparison.runs}" + (f", {comparison.diverged} diverged" if comparison.diverged else "")
+
+
+def _cells(comparison: Comparison) -> dict[str, str]:
+    """Return the cells of a row: before the path, one for each figure that was asked for, with its difference."""
+    cells = {name: text(comparison) for name, text in CELLS.items()}
+    setting = cells.pop("setting")
+    for name, figure in comparison.figures.items():
+        texts = (
+            _number(figure.value, figure.interval, ""),
+            _number(figure.difference, figure.difference_interval, "+"),
+        )
+        cells[name] = "; ".join(filter(None, texts))
+    return {**cells, "setting": setting}
+
+
+def _number(value: float | None, interval: Interval | None, sign: str) -> str:
+    """Return a number with its interval, if that is known."""
+    if value is None or interval is None:
+        return ""
+    text = f"{value:{sign}.3g}"
+    return text if interval.low != interval.low else f"{text} ({interval.low:{sign}.3g} to {interval.high:{sign}.3g})"
 
 
 CELLS: Mapping[str, Callable[[Comparison], str]] = {

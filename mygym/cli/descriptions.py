@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.cli.arguments import parse_task
-from mygym.errors import RegistryError
+from mygym.errors import MygymError, RegistryError
 from mygym.registry import Algorithm, Entry, parameters_of, registry
 from mygym.registry.signatures import first_line, source_location
 
@@ -50,7 +50,25 @@ def describe_task(name: str) -> dict[str, Any]:
         "needs a gripper": task.needs_gripper,
         "goals from": goals,
         "goal vector": list(goal_space(task).names),
-        "run defaults": dict(task.run_defaults),
+        "a run takes": _taken({"task": parse_task(name)}),
+    }
+
+
+def _taken(config: Mapping[str, Any]) -> Any:
+    """Return algorithm and reward of the run of a config, and the other keys that a layer above the schema sets.
+
+    Parameters are left out. A task without a run that can start has the reason instead.
+    """
+    from mygym.runs.planning.resolve_config import resolve_config
+
+    try:
+        rows = resolve_config(overrides=config).rows()
+    except MygymError as error:
+        return str(error)
+    return {
+        key: {"value": value, "origin": origin}
+        for key, value, origin in rows
+        if "_params." not in key and (key in ("algo", "reward") or origin not in ("default", "flag"))
     }
 
 

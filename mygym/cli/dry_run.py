@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mygym.cli.output import print_note
-
 if TYPE_CHECKING:
     from gymnasium import Space
 
@@ -32,7 +30,7 @@ def compact(space: Space[Any]) -> str:
 
 def dry_run(plan: RunPlan) -> None:
     """Print spaces, network sizes and the time of one step."""
-    from mygym.envs.supported import support_warning
+    from mygym.api import print_notes
     from mygym.runs.env_factory import make_vec_env
     from mygym.runs.model_factory import build_model
     from mygym.runs.planning.buffer_memory import buffer_bytes
@@ -45,8 +43,7 @@ def dry_run(plan: RunPlan) -> None:
         model = build_model(plan, env)
         load_pretrained(plan, model, env)
         prepare_run(plan, env, model)  # raises if a teacher or a dataset does not fit
-        if warning := support_warning(plan.config):
-            print_note(f"note: {warning}")
+        print_notes(plan, model)
         print(f"observation: {compact(env.observation_space)}")
         slices = env.get_attr("components")[0].items()
         if slices:

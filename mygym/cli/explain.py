@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 
 from mygym.config import Resolved
-from mygym.config.layers import flatten
 
 
 def explain(resolved: Resolved) -> None:
     """Print one line for each value: key, value, origin."""
-    values = dict(flatten(resolved.values()))
-    texts = {key: json.dumps(value) for key, value in values.items()}
-    key_width = max(map(len, texts))
-    value_width = min(40, max(map(len, texts.values())))
-    for key, text in texts.items():
-        print(f"{key:<{key_width}}  {text:<{value_width}}  {resolved.origins[key]}")
+    rows = [(key, json.dumps(value), origin) for key, value, origin in resolved.rows()]
+    key_width = max(len(key) for key, _, _ in rows)
+    value_width = min(40, max(len(text) for _, text, _ in rows))
+    for key, text, origin in rows:
+        print(f"{key:<{key_width}}  {text:<{value_width}}  {origin}")

@@ -1,25 +1,36 @@
-"""`mygym export`: write the policy of a run as a file that needs neither mygym nor torch."""
+"""`mygym export`: write a run for other programs: its policy, its hyperparameters, or its environment."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from mygym.cli.arguments import check_output
 from mygym.cli.command import FORCE, TRUST, argument, command
+from mygym.cli.output import print_note
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.formats import FORMATS
 
+SUFFIXES = {**FORMATS, "zoo": ".yml", "envhub": ".py"}
+"""Format → suffix of its files."""
+
 PARSER = command(
     "mygym export",
-    "Write the policy of a run as a file that does not need mygym, and verify it.",
+    "Write a run for other programs: its policy, verified, or its hyperparameters, or its environment.",
     argument("run", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
-    argument("--format", metavar="F", help="onnx (default), or pt2: a file of torch.export"),
+    argument(
+        "--format",
+        metavar="F",
+        help="onnx (default), or pt2: the policy, as a file that does not need mygym; zoo: an entry of RL Zoo's "
+        "hyperparams; envhub: the env.py of a repository for LeRobot's EnvHub, also of a dataset of `mygym demos`",
+    ),
     argument(
         "-o",
         "--out",
         metavar="FILE",
-        help="the file (default policy.onnx in the run directory); its suffix also selects the format",
+        help="the file (default policy.onnx, or another name by format, in the run directory); its suffix also "
+        "selects the format",
     ),
     FORCE,
     TRUST,
@@ -28,6 +39,8 @@ mygym export runs/reach/panda/sac/1a2b3c4d/seed_0
 mygym export runs/reach/panda/sac/1a2b3c4d/seed_0 -o reach.onnx
 mygym export runs/reach/panda/sac/1a2b3c4d/seed_0 --format pt2
 mygym export runs/reach/panda/sac/1a2b3c4d/seed_0/best_policy.safetensors -o best.onnx --force
+mygym export runs/reach/panda/sac/1a2b3c4d/seed_0 --format zoo -o hyperparams/sac.yml
+mygym export demos/lerobot --format envhub -o repository/env.py
 """,
     notes="""
 The graph holds normaliser, network and action scaling: its inputs are the raw arrays of the observation by key. The
@@ -39,15 +52,39 @@ file is kept if its actions in seeded episodes are those of the policy. `mygym r
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
-    format = options.format or ("pt2" if (options.out or "").endswith(FORMATS["pt2"]) else "onnx")
-    if format not in FORMATS:
-        raise ConfigError(bad_value("--format", format, FORMATS))
+    suffix = Path(options.out or "").suffix
+    format = options.format or next((name for name, ending in SUFFIXES.items() if ending == suffix), "onnx")
+    if format not in SUFFIXES:
+        raise ConfigError(bad_value("--format", format, SUFFIXES))
+    out = Path(options.out) if options.out else None
+    if out:
+        check_output(out, "--out", [SUFFIXES[format]], options.force)
+    file = (_export_policy if format in FORMATS else _export_text)(options, format, out)
+    print(f"file: {file} ({file.stat().st_size / 1000:.0f} kB)")
 
+
+def _export_policy(options: argparse.Namespace, format: str, out: Path | None) -> Path:
+    """Write the policy, and return the path of its file."""
     from mygym.exporting.export import default_path, export
     from mygym.runs.directory import find_policy
 
-    path = Path(options.out) if options.out else default_path(find_policy(options.run)[0], format)
+    path = out or default_path(find_policy(options.run)[0], format)
     check_output(path, "--out", [FORMATS[format]], options.force)
     exported = export(options.run, path, trust=options.trust)
     print(f"largest difference {exported.difference:.1e} in {exported.observations} observations")
-    print(f"file: {path} ({path.stat().st_size / 1000:.0f} kB)")
+    return path
+
+
+def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> Path:
+    """Write an entry of RL Zoo or an `env.py`, print its notes, and return the path of the file."""
+    from mygym.exporting import envhub, zoo
+    from mygym.runs.directory import find_policy
+    from mygym.runs.loading import plan_of_run
+
+    folder = Path(options.run) if format == "envhub" else find_policy(options.run)[0]
+    plan = envhub.plan_of_source(folder) if format == "envhub" else plan_of_run(folder)
+    path = out or folder / (envhub.NAME if format == "envhub" else f"{zoo.zoo_name(plan)}.yml")
+    check_output(path, "--out", [SUFFIXES[format]], options.force)
+    for note in (envhub.write_env if format == "envhub" else zoo.write_entry)(plan, path):
+        print_note(note)
+    return path

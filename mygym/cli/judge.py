@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mygym.cli.arguments import parse_count
-from mygym.cli.command import JSON, argument, command
+from mygym.cli.command import JSON, LOGDIR, argument, command, log_directory
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.leaderboard import Row, merge, read, table
@@ -19,11 +19,17 @@ OUTPUT = "leaderboard.json"
 PARSER = command(
     "mygym judge",
     "Judge finished runs: play fresh episodes with the saved policy, and write a row of a leaderboard for each run.",
-    argument("runs", nargs="*", metavar="RUN", help="a run directory, or a folder above runs (--again: default runs)"),
     argument("--episodes", metavar="N", help=f"number of episodes (default {EPISODES}; --again: as in the row)"),
     argument("-o", "--output", metavar="FILE", help=f"leaderboard to extend or create (default {OUTPUT})"),
     argument("--again", metavar="FILE", help="judge the runs of a leaderboard again; exit with 1 if a row disagrees"),
     JSON,
+    logdir=log_directory(
+        "run directory, or a folder above runs (--again: default runs)",
+        dest="runs",
+        metavar="RUN",
+        several=True,
+        default="",
+    ),
     examples="""
 mygym judge runs/reach/panda/sac/1a2b3c4d/seed_0
 mygym judge runs/push --episodes 500 -o push.json
@@ -49,10 +55,10 @@ def main(arguments: Sequence[str]) -> None:
     if options.again is not None:
         if options.output is not None:
             raise ConfigError("mygym judge: --again writes no file; leave out --output")
-        _judge_again(Path(options.again), options.runs or ["runs"], episodes, options.json)
+        _judge_again(Path(options.again), options.runs or [LOGDIR], episodes, options.json)
         return
     if not options.runs:
-        raise ConfigError(bad_value("mygym judge", "", "a RUN, or --again FILE", "has no RUN"))
+        raise ConfigError(bad_value("mygym judge", "", "a RUN, --logdir DIR, or --again FILE", "has no RUN"))
     file = Path(options.output or OUTPUT)
     if file.suffix != ".json":
         raise ConfigError(bad_value("--output", str(file), "a file that ends in .json"))

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from mygym.cli.output import print_note
 from mygym.cli.start import INTERRUPTED
-from mygym.errors import ConfigError, InterruptedRunError, MygymError, bad_value
+from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
 from mygym.runs.stop_request import SIGNALS, StopRequest
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ COMMANDS = {
     "doctor": "find out why a run does not learn",
     "sweep": "search for the values of a config whose runs are the best",
     "search": "search the best path through the super-networks of a run",
+    "import": "convert a config file of another system",
     "demos": "record demonstrations of an expert or a policy",
     "dataset": "record images with masks, boxes and depth, in COCO's format",
     "detector": "train a network that finds objects in images",
     "encoder": "train a network that encodes images as a few numbers",
     "replay": "replay demonstrations, also as a video",
-    "export": "write the policy of a run as an ONNX file",
+    "export": "write the policy of a run as an ONNX file, or the run for RL Zoo or LeRobot",
     "run": "play an exported policy, without torch",
     "serve": "start, watch and compare runs in a browser",
     "list": "list components: robots, tasks, algorithms …",
@@ -50,7 +52,10 @@ COMMANDS = {
     "card": "measure how hard a task is",
     "check": "validate a component",
 }
-"""Command → help; the command `NAME` is `mygym.cli.NAME.main`."""
+"""Command → help; the command `NAME` is `mygym.cli.NAME.main`, or is in `MODULES`."""
+
+MODULES = {"import": "import_config"}
+"""Command → module in `mygym.cli`, for commands that are keywords of Python."""
 
 STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF, *((errno.EINVAL,) if sys.platform == "win32" else ()))
 """Errors of `print`: the disk of the output is full, or its terminal is closed (its pipe, on Windows).
@@ -94,9 +99,9 @@ def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
         _check_process()
         if command not in COMMANDS:
             raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
-        import_module(f"mygym.cli.{command}").main(arguments, **options)
+        import_module(f"mygym.cli.{MODULES.get(command, command)}").main(arguments, **options)
 
-    _exit_after(perform)
+    _exit_after(perform, "--traceback" in arguments)
 
 
 def _print_help() -> None:
@@ -127,12 +132,17 @@ def _check_process() -> None:
         raise ConfigError(bad_value("PYTHONOPTIMIZE", sys.flags.optimize, "0 or 1", why))
 
 
-def _exit_after(perform: Callable[[], None]) -> NoReturn:
-    """Call a function, then exit; an error is one message, whatever its cause."""
+def _exit_after(perform: Callable[[], None], with_traceback: bool = False) -> NoReturn:
+    """Call a function, then exit; an error is one message, whatever its cause.
+
+    Args:
+        perform: The function.
+        with_traceback: Whether to print the traceback of an error before its message.
+    """
     _open_streams()
     with StopRequest(immediate=True) as stop:
         try:
-            message, code = _outcome(perform)
+            message, code = _outcome(perform, with_traceback)
         except KeyboardInterrupt:
             message, code = INTERRUPTED
         except Exception:
@@ -143,22 +153,52 @@ def _exit_after(perform: Callable[[], None]) -> NoReturn:
         _end(message, code)
 
 
-def _outcome(perform: Callable[[], None]) -> tuple[str, int]:
-    """Call a function; return the message for standard error, and the exit code."""
+def _outcome(perform: Callable[[], None], with_traceback: bool) -> tuple[str, int]:
+    """Call a function; return the message for standard error, and the exit code.
+
+    An error that is neither ours nor raised by the user's code is raised again: it is a mistake in this program.
+    """
     try:
         perform()
         sys.stdout.flush()
     except InterruptedRunError as error:
         return str(error), error.exit_code
     except MygymError as error:
-        return f"error: {error}", error.exit_code
+        return _message(error, str(error), with_traceback), error.exit_code
     except BrokenPipeError:
         return "", 1  # the reader has closed the pipe, e.g. `mygym list | head -1`
     except OSError as error:
         if error.filename is not None or error.errno not in STREAM_ERRORS:
             raise
         return f"error: standard output: cannot be written: {error.strerror}", 1
+    except Exception as error:
+        from mygym.registry.user_files import place_of
+
+        if not place_of(error):
+            raise
+        return _message(error, error_text(error), with_traceback), 1
     return "", 0
+
+
+def _message(error: Exception, text: str, with_traceback: bool) -> str:
+    """Return the message of an error: its text, the line of the user's code that raised it, and its traceback."""
+    from mygym.registry.user_files import located, place_of
+
+    diverged = isinstance(error, DivergedError)  # no mistake of the line that met the number
+    message, run = f"error: {text if diverged else located(text, error)}", getattr(error, "run", None)
+    if with_traceback:
+        return "".join((*traceback.format_exception(error), message))
+    if diverged:
+        return message
+    if run is not None and (run / "traceback.txt").is_file():
+        return f"{message}; traceback: {run / 'traceback.txt'}"
+    return f"{message}; --traceback prints the traceback" if place_of(error) and not _is_mygym_error(error) else message
+
+
+def _is_mygym_error(error: BaseException) -> bool:
+    """Return whether an error and all its causes are `MygymError`, so that a traceback adds nothing."""
+    causes = (error.__cause__, None if error.__suppress_context__ else error.__context__)
+    return isinstance(error, MygymError) and all(cause is None or _is_mygym_error(cause) for cause in causes)
 
 
 def _end(message: str, code: int) -> NoReturn:

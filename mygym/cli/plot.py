@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import FORCE, argument, command
+from mygym.cli.command import FORCE, argument, command, log_directory
 from mygym.cli.output import print_note
 from mygym.cli.runs import parse_where
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting import figures
 from mygym.reporting.comparison import different_rewards
-from mygym.reporting.curves import METRICS, STATISTICS, SettingCurves
+from mygym.reporting.curves import STATISTICS, SettingCurves, find_metric, metrics_of
 from mygym.reporting.final_scores import sensitivities
 from mygym.reporting.panels import FORMATS, check_matplotlib, rendered
 from mygym.reporting.selection import Selection, select_runs
@@ -22,9 +22,7 @@ from mygym.runs.files import check_new, check_writable, write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FOLDERS = argument(
-    "folders", nargs="*", default=["runs"], metavar="DIR", help="logdirs, settings or runs (default: runs)"
-)
+FOLDERS = log_directory("log directories, settings or runs", dest="folders", several=True)
 WHERE = argument(
     "--where", metavar="KEY=VALUE,…", help="runs with these values: columns of `mygym runs`, or keys of configs"
 )
@@ -32,10 +30,15 @@ WHERE = argument(
 PARSER = command(
     "mygym plot",
     "Draw the learning curves of settings, with bands over their seeds; or profiles, stages, a sensitivity.",
-    FOLDERS,
     argument("-o", "--out", required=True, metavar="FILE", help=f"new file: .{', .'.join(FORMATS)}"),
     WHERE,
-    argument("--metric", default="success", metavar="METRIC", help="success (default) or return"),
+    argument(
+        "--metric",
+        default="success",
+        metavar="METRIC",
+        help="success (default), return, or any recorded figure: train_success, test_success, a name of loop.record, "
+        "a name in progress.jsonl such as train/loss",
+    ),
     argument(
         "--aggregate", default="iqm", metavar="NAME", help=f"over the seeds: {', '.join(STATISTICS)} (default: iqm)"
     ),
@@ -43,10 +46,12 @@ PARSER = command(
     argument("--stages", action="store_true", help="share of evaluation episodes that have completed each stage"),
     argument("--sensitivity", metavar="KEY", help="final scores over the values of a key, e.g. algo_params.gamma"),
     FORCE,
+    logdir=FOLDERS,
     examples="""
 mygym plot -o curves.svg
 mygym plot runs/push runs/reach --where algo=ppo -o ppo.png
 mygym plot runs/push/panda/*/* --metric return --aggregate mean -o returns.svg
+mygym plot runs/push --metric train_success -o train.svg
 mygym plot runs/push --stages -o stages.svg
 mygym plot runs/push --profiles -o profiles.svg
 mygym plot runs/push --sensitivity algo_params.learning_rate -o learning_rate.svg
@@ -67,9 +72,8 @@ def main(arguments: Sequence[str]) -> None:
     form = Path(options.out).suffix.removeprefix(".")
     if form not in FORMATS:
         raise ConfigError(bad_value("--out", options.out, f"a file that ends in .{', .'.join(FORMATS)}"))
-    for flag, value, allowed in (("metric", options.metric, METRICS), ("aggregate", options.aggregate, STATISTICS)):
-        if value not in allowed:
-            raise ConfigError(bad_value(f"--{flag}", value, allowed))
+    if options.aggregate not in STATISTICS:
+        raise ConfigError(bad_value("--aggregate", options.aggregate, STATISTICS))
     kinds = [f"--{name}" for name in ("profiles", "stages", "sensitivity") if getattr(options, name)]
     if len(kinds) > 1:
         raise ConfigError(f"{kinds[0]} and {kinds[1]} exclude each other")
@@ -105,7 +109,9 @@ def write_output(path: str, content: bytes, notes: Sequence[str]) -> None:
 
 
 def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
-    settings, metric, aggregate = selection.settings, options.metric, options.aggregate
+    settings, aggregate = selection.settings, options.aggregate
+    known = metrics_of(curve for each in settings for curve in each.curves)
+    metric = find_metric("--metric", options.metric, known)
     if metric == "return":
         _check_rewards(settings)
     if options.stages:

@@ -17,11 +17,11 @@ from mygym.reporting.sweep_files import find_sweeps
 PARSER = command(
     "mygym report",
     "Write runs, curves, failures, videos, configs, versions and commands into one HTML file.",
-    FOLDERS,
     argument("-o", "--out", required=True, metavar="FILE", help="new file that ends in .html"),
     WHERE,
     argument("--embed-videos", action="store_true", help="put the videos into the file; without it they are linked"),
     FORCE,
+    logdir=FOLDERS,
     examples="""
 mygym report -o report.html
 mygym report runs/push runs/reach --where algo=ppo -o ppo.html

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, command
+from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
@@ -23,7 +23,6 @@ SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_tim
 PARSER = command(
     "mygym runs",
     "List runs: status, env steps, success with its 95 % interval, time to 90 % success, age.",
-    argument("folder", nargs="?", default="runs", metavar="DIR", help="a logdir, or a folder in it (default: runs)"),
     argument(
         "--where",
         metavar="KEY=VALUE,…",
@@ -35,6 +34,7 @@ PARSER = command(
     argument("--delete", action="store_true", help="delete these runs; asks first"),
     argument("--archive", metavar="FILE", help="move these runs into a new .tar.gz file; asks first"),
     argument("--yes", action="store_true", help="delete or archive without a question"),
+    logdir=log_directory("log directory, or a folder in it"),
     examples="""
 mygym runs
 mygym runs --where algo=sac,task=push --sort success

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mygym.cli.arguments import parse_count, parse_integer
-from mygym.cli.command import argument, command
+from mygym.cli.command import argument, command, log_directory
 from mygym.cli.output import print_note
 from mygym.errors import ConfigError, bad_value
 
@@ -14,15 +14,15 @@ PORT = 8080
 PARSER = command(
     "mygym serve",
     "Start, watch, stop and compare runs in a browser; the API under it is at /api.",
-    argument("folder", nargs="?", default="runs", metavar="DIR", help="the log directory (default: runs)"),
     argument("--host", default="127.0.0.1", metavar="H", help="address to bind (default: 127.0.0.1, this machine)"),
     argument("--port", default=str(PORT), metavar="N", help=f"port (default {PORT}; 0: any free port)"),
-    argument("--token", metavar="T", help="token of clients (default: that of DIR, created once)"),
+    argument("--token", metavar="T", help="token of clients (default: that of the log directory, created once)"),
     argument("--slots", metavar="N", help="cores that jobs may keep busy (default: all)"),
+    logdir=log_directory("folder of all runs; created if it is missing"),
     examples="""
 mygym serve
-mygym serve runs --port 9000
-mygym serve runs --host 0.0.0.0 --token 'a long secret word'
+mygym serve --logdir runs --port 9000
+mygym serve --logdir runs --host 0.0.0.0 --token 'a long secret word'
 """,
     notes="""
 Open the printed address; it works once, and the browser stays signed in. Clients send `Authorization: Bearer TOKEN`.

@@ -30,7 +30,7 @@ REFRESH = 2.0
 EXECUTORS = ("local", "ray", "slurm")
 
 LOGDIR = Path("sweeps")
-"""Folder of the sweeps without `--out`."""
+"""Folder of the sweeps without `--logdir`."""
 
 PARSER = command(
     "mygym sweep",
@@ -55,7 +55,13 @@ PARSER = command(
         metavar="KEY=VALUE",
         help="of each run: an option of Ray's tasks, e.g. num_gpus=1, or of submitit, e.g. slurm_partition=cpu",
     ),
-    argument("--out", metavar="DIR", help="new folder of the sweep (default: sweeps/NAME, of FILE)"),
+    argument(
+        "--logdir",
+        "--out",
+        dest="out",
+        metavar="DIR",
+        help="new folder of the sweep and its runs (default: sweeps/NAME, of FILE)",
+    ),
     argument("--resume", metavar="DIR", help="continue a sweep that was stopped or killed, or extend it by --trials"),
     argument(
         "--past", action="append", default=[], metavar="DIR", help="folder whose runs of this space become trials"
@@ -67,7 +73,7 @@ PARSER = command(
     examples="""
 mygym sweep configs/sweeps/reach_ppo.yaml --workers 4
 mygym sweep --space default --set algo=sac --set steps=4000 --trials 20
-mygym sweep --space 'algo_params.learning_rate={loguniform: [1e-5, 1e-2]}' --set sweep.seeds=3 --out sweeps/rate
+mygym sweep --space 'algo_params.learning_rate={loguniform: [1e-5, 1e-2]}' --set sweep.seeds=3 --logdir sweeps/rate
 mygym sweep --resume sweeps/rate --trials 50
 mygym sweep --resume sweeps/rate --train-on 10 --steps 100000
 mygym sweep --watch sweeps/rate
@@ -161,7 +167,7 @@ def _check_combination(options: argparse.Namespace) -> None:
         ConfigError: The flags exclude each other, or one needs another.
     """
     if options.resume and options.out:
-        raise ConfigError("--resume and --out exclude each other")
+        raise ConfigError("--resume and --logdir exclude each other")
     if options.resume and options.past:
         raise ConfigError("--resume and --past exclude each other: past runs are the first trials of a new sweep")
     if bool(options.train_on) != bool(options.steps) or (options.train_on and not options.resume):
@@ -174,7 +180,7 @@ def _check_combination(options: argparse.Namespace) -> None:
 
 
 def _spelled(name: str) -> str:
-    return name.upper() if name == "file" else f"--{name.replace('_', '-')}"
+    return {"file": "FILE", "out": "--logdir"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def _watch(folder: Path) -> None:

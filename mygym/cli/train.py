@@ -14,9 +14,12 @@ from mygym.cli.output import print_note, print_table
 from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
 from mygym.config import merge_configs
 from mygym.errors import ConfigError, MygymError, bad_value
+from mygym.nested import at, has
+from mygym.registry import register_dictionary
 from mygym.runs.directory import is_run
 
 if TYPE_CHECKING:
+    from mygym.config import Resolved
     from mygym.runs.planning.plan import RunPlan
     from mygym.runs.result import Result
 
@@ -25,6 +28,7 @@ PARSER = command(
     "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
+    argument("--network-of", metavar="RUN", help="train the network that a mixture run has selected, from scratch"),
     argument(
         "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
     ),
@@ -49,6 +53,7 @@ python train.py --algo tqc --explain                   every value of the config
 python train.py --algo tqc --help                      hyperparameters of TQC: type, default, help
 python train.py --algo my_algo --import my.module      an algorithm of your module
 python train.py --task push --pretrained runs/reach/panda/sac/1a2b3c4d/seed_0 --set spaces=shared
+python train.py --network-of runs/reach/panda/a2c/1a2b3c4d/seed_0 --steps 40000
 python train.py --engine fused --task reach --finetune-steps 10000
 python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 python train.py --algo ppo --seeds 5 --jobs 2          five seeds, two at a time; prints their mean with an interval
@@ -78,6 +83,8 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         train: Trains a run; None: `mygym.train`.
     """
     options = PARSER.parse(arguments)
+    if train is not None:
+        register_dictionary(sys.modules[train.__module__])
     if options.help:
         _print_help(options)
         return
@@ -93,6 +100,15 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         resume_seeds(program, Path(options.resume), numbers, _jobs(options))
         return
     file, flags = config_layers(options)
+    file_origin = "file"
+    if options.network_of:
+        for flag in ("config", "resume"):
+            if getattr(options, flag):
+                allowed = "--network-of alone: the config is that of RUN"
+                raise ConfigError(bad_value(f"--{flag}", getattr(options, flag), allowed, "excludes --network-of"))
+        from mygym.api import network_of
+
+        file, file_origin = network_of(options.network_of), f"network of {options.network_of}"
     if options.resume and (options.explain or options.dry_run):
         flag = "--explain" if options.explain else "--dry-run"
         allowed = "--config RUN/config.yaml in place of --resume RUN"
@@ -100,7 +116,9 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
 
     from mygym.runs.planning.plan import make_plan
 
-    plan = None if options.resume else make_plan(file, flags)
+    plan = None if options.resume else make_plan(file, flags, file_origin=file_origin)
+    if plan and options.network_of:
+        print_note(f"{file_origin}: net_arch {plan.config.algo_params['policy_kwargs']['net_arch']}")
     finetuning = _finetuning(options, plan, file, flags)
     if plan and options.explain:
         from mygym.cli.explain import explain
@@ -179,27 +197,47 @@ def _train(train: Callable[..., Result] | None, config: Any, resume: str | None,
 
 
 def _print_help(options: argparse.Namespace) -> None:
-    """Print the flags, and the parameters of the chosen algorithm and strategies."""
+    """Print the flags, and the parameters of the algorithm and the strategies, with the values that the run takes."""
     print(PARSER.format_help())
-    if options.strategy:
-        _print_strategies(options.strategy)
+    file, flags = config_layers(options)
     if options.control:
         _print_controller(options.control)
-    if options.algo or options.config:
-        file, flags = config_layers(options)
-        _print_algorithm({"algo": "sac", "framework": "pytorch", **file, **flags})
-    elif not options.strategy and not options.control:
-        print("With --algo A, --help also lists the hyperparameters of A; also for --strategy S and --control C.")
+    if file or flags:
+        _print_parameters(file, flags)
+    else:
+        print(
+            "With a config, e.g. --task T or --algo A, --help also lists the hyperparameters of its algorithm and the"
+        )
+        print("parameters of its strategies, with the values that the run takes; with --control C those of C.")
 
 
-def _print_strategies(strategy: str) -> None:
-    from mygym.runs.planning.parameter_tables import strategy_parameters
+def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
+    from mygym.registry import algorithm
+    from mygym.runs.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
+    from mygym.runs.planning.plan import make_plan
     from mygym.runs.planning.strategies import sections
 
-    for name, (section, _) in sections(strategy, {}).items():
-        if rows := strategy_parameters(name):
-            print(f"strategy_params of {name}: --set {section}.NAME=VALUE")
-            print_table(rows)
+    resolved = make_plan(file, flags).resolved
+    entry = algorithm(resolved.config.algo, resolved.config.framework)
+    tables = [
+        (f"algo_params of {entry.name} ({entry.framework})", "algo_params", hyperparameters(entry)),
+        (f"training_params of {entry.name} ({entry.framework})", "training_params", training_parameters(entry)),
+        *(
+            (f"strategy_params of {name}", section, strategy_parameters(name))
+            for name, (section, _) in sections(resolved.config.strategy, {}).items()
+        ),
+    ]
+    for title, section, rows in tables:
+        if rows:
+            print(f"{title}, with the values of this run: --set {section}.NAME=VALUE")
+            print_table([_with_value(row, f"{section}.{row['name']}", resolved) for row in rows])
+
+
+def _with_value(row: Mapping[str, Any], key: str, resolved: Resolved) -> dict[str, Any]:
+    """Return a row of a parameter with its value in the run in the place of the default."""
+    values, path = resolved.values(), tuple(key.split("."))
+    value = at(values, path) if has(values, path) else row["default"]
+    return {"name": row["name"], "type": row["type"], "value": value, "help": row["help"]}
 
 
 def _print_controller(control: str) -> None:
@@ -209,15 +247,3 @@ def _print_controller(control: str) -> None:
     name = find_controller(flag_value("control", control)).config.name
     print(f"control of {name}: --set control.NAME=VALUE")
     print_table(controller_parameters(name))
-
-
-def _print_algorithm(config: Mapping[str, Any]) -> None:
-    from mygym.registry import algorithm
-    from mygym.runs.planning.parameter_tables import hyperparameters, training_parameters
-
-    entry = algorithm(config["algo"], config["framework"])
-    tables = {"algo_params": hyperparameters(entry), "training_params": training_parameters(entry)}
-    for section, rows in tables.items():
-        if rows:
-            print(f"{section} of {entry.name} ({entry.framework}): --set {section}.NAME=VALUE")
-            print_table(rows)

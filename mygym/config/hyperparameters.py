@@ -11,19 +11,32 @@ import copy
 import importlib
 import typing
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from mygym.config.named_components import BUFFERS, INNER, NAMED, is_for_framework, shown
-from mygym.config.parameter_checks import RUN_PARAMETERS, check_value, unknown_parameter
+from mygym.config.named_components import BUFFERS, INNER, NAMED, is_for_framework, is_name, shown
+from mygym.config.parameter_checks import (
+    NEEDED_PARAMETERS,
+    RUN_PARAMETERS,
+    check_value,
+    is_default,
+    training_parameters,
+    unknown_parameter,
+)
 from mygym.config.plain import is_plain
-from mygym.config.schedulable import check_schedule, is_scheduled
+from mygym.config.ranges import is_known
+from mygym.config.schedulable import check_schedule, is_scheduled, may_be_scheduled
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at, has, merged
 from mygym.registry import Algorithm, registry
 from mygym.registry.combos import Combo
-from mygym.registry.signatures import REQUIRED, Parameter, parameters, source_location
+from mygym.registry.inheritance import takes_dictionaries
+from mygym.registry.signatures import REQUIRED, Parameter, constructors, fits, parameters, source_location
 
 SECTION = "algo_params"
+
+FLAT_EXTRACTORS = ("flatten", "nature_cnn")
+"""Features extractors that take no dictionaries."""
 
 
 def key_of(path: tuple[str, ...]) -> str:
@@ -62,6 +75,14 @@ class Schema:
         index = positions.index("policy") if "policy" in positions else len(self.args)
         return self.args[index] if index < len(self.args) else self.kwargs.get("policy")
 
+    @property
+    def has_replay(self) -> bool:
+        """Whether `buffer_size` is the size of a replay buffer; other classes may use the name for something else."""
+        from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm  # imports torch
+
+        size = self.known.get("buffer_size")
+        return size is not None and (issubclass(self.cls, OffPolicyAlgorithm) or is_known(size))
+
     # Parameters ---------------------------------------------------------------------------------------------------
 
     def inside(self, path: tuple[str, ...]) -> dict[str, Parameter] | None:
@@ -99,8 +120,10 @@ class Schema:
         if isinstance(name, str) and name in aliases:
             return aliases[name]
         known = [entry.name for entry in registry(kind) if is_for_framework(entry.target, self.entry.framework)]
-        default = shown(self._class_default(path) or at(self.kwargs, path))
-        names = [*aliases, *known, *([default] if isinstance(default, str) and default not in known else [])]
+        default = self._class_default(path) or at(self.kwargs, path)
+        names = [*aliases, *known]
+        if default is not None and not isinstance(default, str) and shown(default) not in known:
+            names.append(shown(default))
         if not isinstance(name, str):
             raise ConfigError(bad_value(key, name, names, "is not a name"))
         try:
@@ -136,13 +159,21 @@ class Schema:
         self._check(values, ())
 
     def check_registration(self) -> None:
-        """Refuse a class whose parameters have no type, and a registration that its class does not accept.
+        """Refuse a class without the parameters of a run or without types, and a registration that it does not accept.
 
         Call it on a schema without values.
 
         Raises:
             ConfigError: The registration is invalid; the message contains file and line.
         """
+        taken = parameters(self.cls)
+        if missing := [name for name in NEEDED_PARAMETERS if name not in taken]:
+            closed = constructors(self.cls)[-1]
+            raise ConfigError(
+                f"{source_location(closed.__dict__['__init__'])}: {closed.__name__}: its constructor takes no "
+                f"{missing[0]!r}, which a run sets; add `**kwargs` and pass them on: "
+                "`super().__init__(policy, env, **kwargs)`"
+            )
         for parameter in self.known.values():
             if parameter.required and parameter.annotation is Any and parameter.name not in self.kwargs:
                 where = source_location(parameter.declared_by)
@@ -177,24 +208,66 @@ class Schema:
             full_path = (*path, name)
             if name not in known:
                 owner = self.component((*path[:-1], INNER[path[-1]].of)) if path else self.cls
-                raise ConfigError(unknown_parameter(key_of(full_path), known, owner.__name__))
+                raise ConfigError(unknown_parameter(key_of(full_path), known, owner.__name__, self._sections()))
             registered = at(self.kwargs, full_path)
             if not is_plain(registered) and isinstance(value, str) and value == shown(registered):
                 continue  # an object of the registration, given by its name in configs
+            if is_default(value, known[name]):
+                continue
             if not path and is_scheduled(value, known[name]):
                 check_schedule(self.cls, value, known[name])
-            elif name in NAMED:
-                self._check_named(full_path, value, known[name])
+            elif is_name(known[name]):
+                self._named(full_path, value)
+                self._check_observations(full_path, value)
             elif name in INNER and isinstance(value, Mapping):
                 self._check(value, full_path)
             else:
-                check_value(key_of(full_path), value, known[name])
-                if full_path == ("policy_kwargs", "net_arch") and isinstance(value, Mapping):
+                check_value(key_of(full_path), value, known[name], self._allowed(full_path, value, known[name]))
+                if full_path == ("policy_kwargs", "net_arch") and isinstance(value, Mapping) and is_known(known[name]):
                     self._check_networks(full_path, value)
 
-    def _check_named(self, path: tuple[str, ...], value: Any, parameter: Parameter) -> None:
-        if value != shown(parameter.default) and not (value is None and parameter.default is None):
-            self._named(path, value)
+    def _sections(self) -> dict[str, Mapping[str, Parameter]]:
+        """Return the parameters of the algorithm by section of the config."""
+        sections: dict[str, Mapping[str, Parameter]] = {}
+        waiting: list[tuple[str, ...]] = [()]
+        while waiting:
+            path = waiting.pop(0)
+            if known := self.inside(path):
+                sections[key_of(path)] = known
+                waiting += [(*path, name) for name in known if name in INNER]
+        runs_itself = hasattr(self.cls, "training")
+        return {**sections, **({"training_params": training_parameters(self.cls)} if runs_itself else {})}
+
+    def _allowed(self, path: tuple[str, ...], value: Any, parameter: Parameter) -> str:
+        """Return the allowed values in place of a class, or of a text for other programs; empty for the usual words."""
+        words = parameter.type_in_words
+        if not isinstance(value, str):
+            return ""
+        if value.startswith("lin_") and path == (parameter.name,) and parameter.name in may_be_scheduled(self.cls):
+            return f"{words}, or {{schedule: linear, from: {value.removeprefix('lin_')}, to: 0}}"
+        if value.startswith("dict("):
+            return f"{words}, written as {{net_arch: [64, 64]}}"
+        if fits(object, parameter.annotation) and not fits(0.5, parameter.annotation):
+            null = "null, or " if fits(None, parameter.annotation) else ""
+            return f"{null}a class in the registration of an algorithm: defaults={{{parameter.name!r}: {value}}}"
+        return ""
+
+    def _check_observations(self, path: tuple[str, ...], name: str) -> None:
+        """Refuse a policy or a features extractor of the library that does not take the algorithm's observations."""
+        dictionaries = self.entry.dict_observations
+        if path == ("policy",):
+            names = list(getattr(self.cls, "policy_aliases", {}))
+            fitting = [n for n in names if takes_dictionaries(replace(self.entry, policy=n)) == dictionaries]
+        elif path[-1] == "features_extractor_class" and dictionaries:
+            names = registry("features_extractor").names()
+            fitting = [n for n in names if n not in FLAT_EXTRACTORS]
+        else:
+            return
+        if name in names and name not in fitting and name != self.policy:
+            why = (
+                f"does not take the observations of {self.entry.name}, {'dictionaries' if dictionaries else 'vectors'}"
+            )
+            raise ConfigError(bad_value(key_of(path), name, fitting, why))
 
     def _check_networks(self, path: tuple[str, ...], value: Mapping[str, Any]) -> None:
         """Refuse names of networks that SB3 would ignore silently."""
@@ -237,7 +310,7 @@ class Schema:
         for name, parameter in (self.inside(path) or {}).items():
             if name in INNER and self.inside((*path, name)):
                 defaults[name] = self._defaults((*path, name))
-            elif not parameter.required and (name in NAMED or is_plain(parameter.default)):
+            elif not parameter.required and (is_name(parameter) or is_plain(parameter.default)):
                 defaults[name] = shown(parameter.default)
         return defaults
 
@@ -266,8 +339,9 @@ class Schema:
                 if has(self.kwargs, full_path):  # the user restores the class default over the registration
                     kwargs[name] = default
             else:
+                named = name in NAMED and (name not in known or is_name(known[name]))
                 hint = known[name].annotation if name in known else Any
-                kwargs[name] = self._named(full_path, value) if name in NAMED else _as_tuple(value, hint)
+                kwargs[name] = self._named(full_path, value) if named else _as_tuple(value, hint)
         return kwargs
 
 

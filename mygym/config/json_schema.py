@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -13,7 +13,7 @@ from mygym.config.parameter_checks import controller_parameters
 from mygym.config.plain import is_plain
 from mygym.config.schema import ControlParams, RunConfig
 from mygym.errors import RegistryError
-from mygym.registry import registry
+from mygym.registry import Algorithm, registry
 from mygym.registry.signatures import Parameter, parameters
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -38,8 +38,8 @@ Json = dict[str, Any]
 def json_schema() -> Json:
     """Return the schema of a config file, including all components that are currently registered.
 
-    It contains names, texts and defaults of hyperparameters. Their types, ranges and combinations are checked when a
-    run starts, because most of them may be replaced by a schedule.
+    It contains names and texts of hyperparameters, and the defaults that hold for every run. Their types, ranges and
+    combinations are checked when a run starts, because most of them may be replaced by a schedule.
     """
     schema = RunConfig.model_json_schema()
     for key, kind in REGISTRY_OF_KEY.items():
@@ -51,6 +51,10 @@ def json_schema() -> Json:
             field["enum"] = registry(kind).names()
         else:
             field["anyOf"] = [{"enum": registry(kind).names()}, *types]
+    for key in {"algo", *(key for layer in _preferences() for key in layer)} & set(schema["properties"]):
+        field = schema["properties"][key]
+        field.pop("default", None)
+        field["description"] = f"{field['description']}; its default depends on task, algorithm and engine"
     items = schema["properties"]["callbacks"]["items"]
     items["anyOf"] = [{"enum": registry("callback").names()}, *items["anyOf"]]
     names = registry("strategy").names()
@@ -94,7 +98,11 @@ def _of_algorithms() -> list[Json]:
                 known = Schema(algorithm, {}, her=algorithm.goal_relabelling).known
             except RegistryError:
                 continue
-            texts = {name: {**_text(parameter), **_default(parameter)} for name, parameter in known.items()}
+            preferred = {name for layer in _layers(algorithm) for name in layer.get("algo_params", ())}
+            texts = {
+                name: {**_text(parameter), **({} if name in preferred else _default(parameter))}
+                for name, parameter in known.items()
+            }
             section = {"type": "object", "properties": texts, "additionalProperties": False}
             condition: Json = {"algo": {"const": entry.name}, "framework": {"const": framework}}
             case = _where(condition, {"algo_params": section})
@@ -102,6 +110,21 @@ def _of_algorithms() -> list[Json]:
             case["if"]["required"] = ["algo"] if is_default else ["algo", "framework"]
             cases.append(case)
     return cases
+
+
+def _preferences() -> Iterator[Mapping[str, Any]]:
+    """Yield the config values that algorithms and tasks prefer: with these keys, no default holds for every run."""
+    for entry in registry("algorithm"):
+        for algorithm in entry.load().values():
+            yield from _layers(algorithm)
+    for entry in registry("task"):
+        yield entry.load().run_defaults
+
+
+def _layers(algorithm: Algorithm) -> Iterator[Mapping[str, Any]]:
+    yield {**algorithm.run_defaults, "algo_params": algorithm.defaults}
+    yield from (algorithm.stage_defaults, *algorithm.task_defaults.values())
+    yield from (algorithm.fused_defaults, algorithm.fused_stage_defaults)
 
 
 def _where(condition: Mapping[str, Any], then: Mapping[str, Any]) -> Json:

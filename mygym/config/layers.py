@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
 from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
-from mygym.config.validation_errors import dotted, first_mistake
-from mygym.errors import ConfigError, bad_value
+from mygym.config.toolkit import REPLACED_BY
+from mygym.config.validation_errors import dotted, first_mistake, unknown_keys
+from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
 from mygym.nested import merged
 
 
@@ -35,6 +36,14 @@ class Resolved:
     def values(self) -> dict[str, Any]:
         """Return nested plain values, as in `config.yaml`."""
         return self.config.model_dump(mode="json")
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """Return dotted key, value and origin of each value, in the order of the schema."""
+        return [(key, value, self.origins[key]) for key, value in flatten(self.values())]
+
+    def origin(self, key: str) -> str:
+        """Return the origin of a value, or of a mapping of values."""
+        return _origin(key, self.origins)
 
     def with_algo_params(self, params: Mapping[str, Any]) -> Resolved:
         """Return a copy with other `algo_params`; a new key has the origin of the mapping that contains it."""
@@ -67,7 +76,7 @@ def resolve(layers: Sequence[Layer]) -> Resolved:
     try:
         config = RunConfig.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, values, origins)) from None
+        raise _explain(error, values, origins) from None
     complete = dict(flatten(config.model_dump(mode="json")))
     if "control" in complete:  # a name without parameters
         origins["control"] = origins.get("control.name", "default")
@@ -95,7 +104,8 @@ def refuse_defaults(resolved: Resolved) -> None:
     Raises:
         ConfigError: Values are missing; the message names them.
     """
-    missing = [key for key, origin in resolved.origins.items() if not origin.startswith(("file", "flag", "argument"))]
+    given = ("file", "flag", "argument", "network of")
+    missing = [key for key, origin in resolved.origins.items() if not origin.startswith(given)]
     if missing:
         raise ConfigError(
             bad_value("strict", True, f"every value written out; missing: {', '.join(missing)}", "allows no default")
@@ -156,17 +166,73 @@ def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
     return "default"
 
 
-def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
-    """Return the message for the first mistake: key, value, origin, allowed, nearest."""
+def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> ConfigError:
+    """Return the error for all unknown keys, or for the first mistake: key, value, origin, allowed, nearest."""
+    unknown = unknown_keys(error)
+    if len(unknown) > 1:
+        names = [f"{dotted(path)}{_hint(path)}" for path in unknown]
+        count = f"{len(unknown)} keys are not config keys ({_origin(dotted(unknown[0]), origins)})"
+        several = ConfigError(f"{count}: {', '.join(names)}; allowed: the keys that `mygym schema` prints")
+        several.parts = [_unknown(path, origins) for path in unknown]
+        return several
     path, given, allowed, kind, _ = first_mistake(error)
-    key = dotted(path)
-    origin = _origin(key, origins)
     if kind == "unknown":
-        names = sorted(_section(path[:-1]).model_fields)
-        return bad_value(key, given, names, f"is not a config key ({origin})")
-    if key in CHOICES:
-        return bad_value(key, given, CHOICES[key], f"is not allowed ({origin})")
-    return bad_value(key, given, allowed, f"is not allowed ({origin})")
+        return ConfigError(_unknown(path, origins))
+    key = dotted(path)
+    return ConfigError(bad_value(key, given, CHOICES.get(key, allowed), f"is not allowed ({_origin(key, origins)})"))
+
+
+def _unknown(path: Sequence[str | int], origins: Mapping[str, str]) -> str:
+    """Return the message for an unknown key."""
+    key, names = dotted(path), sorted(_section(path[:-1]).model_fields)
+    message = bad_value(key, path[-1], ", ".join(names), f"is not a config key ({_origin(key, origins)})")
+    elsewhere = _elsewhere(path)
+    return message + (f"; use {elsewhere}" if elsewhere else did_you_mean(path[-1], names))
+
+
+def _hint(path: Sequence[str | int]) -> str:
+    """Return ` (use KEY)` or ` (did you mean 'KEY'?)` for an unknown key; empty if no key is similar."""
+    if key := _elsewhere(path):
+        return f" (use {key})"
+    near = nearest(path[-1], _section(path[:-1]).model_fields)
+    return f" (did you mean {dotted((*path[:-1], near[0]))!r}?)" if near else ""
+
+
+def _elsewhere(path: Sequence[str | int]) -> str:
+    """Return the config key that replaces a key of another system, or a key in the wrong section; or empty."""
+    key = str(path[-1])
+    if len(path) == 1 and (replaced := REPLACED_BY.get(key) or FOREIGN.get(key)):
+        return replaced
+    if key in HYPERPARAMETERS:
+        return f"algo_params.{key}"
+    places = [
+        f"{section}.{key}"
+        for section, field in RunConfig.model_fields.items()
+        if any(key in inner.model_fields for inner in _sections_in(field.annotation))
+    ]
+    return key if len(path) > 1 and key in RunConfig.model_fields else places[0] if len(places) == 1 else ""
+
+
+HYPERPARAMETERS = frozenset(
+    {"learning_rate", "batch_size", "buffer_size", "n_steps", "n_epochs", "gamma", "gae_lambda", "ent_coef", "tau"}
+    | {"clip_range", "vf_coef", "max_grad_norm", "train_freq", "gradient_steps", "learning_starts", "policy_kwargs"}
+)
+"""Common hyperparameters, which are keys of `algo_params`."""
+
+FOREIGN = {
+    "model_name": "algo for a new policy, pretrained for the policy of a run",
+    "dataset": "strategy demos, with strategy_params.dataset for the path that mygym demos printed",
+    "output_dir": "logdir",
+    "num_train_epochs": "steps, in env steps",
+    "per_device_train_batch_size": "algo_params.batch_size",
+    "weight_decay": "algo_params.policy_kwargs.optimizer_kwargs.weight_decay",
+    "optim": "algo_params.policy_kwargs.optimizer_class",
+    "eval_steps": "eval.every, in env steps",
+    "save_steps": "checkpoint.every, in env steps",
+    "lora_r": "strategy_params.rank, with strategy lora",
+    "lora_alpha": "strategy_params.scale, with strategy lora",
+}
+"""Keys of trainers of language models → the key in their place."""
 
 
 CHOICES = {

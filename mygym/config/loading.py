@@ -99,11 +99,13 @@ for _class in (_Loader, FastLoader):
         _class.add_implicit_resolver(_tag, re.compile(f"^{_pattern}$"), list("-+0123456789."))
 
 
-def load_file(path: str | Path) -> dict[str, Any]:
-    """Return the mapping in a YAML (`.yaml`, `.yml`) or JSON (`.json`, comments allowed) file.
+def load_file(path: str | Path, repeated: list[str] | None = None) -> dict[str, Any]:
+    """Return the mapping in a YAML (`.yaml`, `.yml`) or JSON (`.json`, with comments) file.
 
     Args:
         path: The file; its suffix selects the format.
+        repeated: List that takes a message for each key that a JSON file has twice, of which the last counts; None:
+            such a file is refused.
 
     Raises:
         ConfigError: Missing, unreadable, too large, malformed, or not a mapping.
@@ -124,7 +126,7 @@ def load_file(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"config: {str(path)!r} cannot be read: {error}") from None
     try:
-        content = _read_json(text) if path.suffix == ".json" else _read_fast(text)
+        content = _read_json(text, repeated) if path.suffix == ".json" else _read_fast(text)
         if content is None:
             return {}
         if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -183,31 +185,74 @@ def _refuse_deep_nesting(text: str, loader: type[Any]) -> None:
             raise ConfigError("not valid YAML: nested too deep")
 
 
-def _read_json(text: str) -> Any:
+_JSON_TOKEN = re.compile(
+    r'"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])*'" + r"|(?P<comment>/\*.*?(?:\*/|\Z)|(?://|\#)[^\n]*)|(?P<comma>,)",
+    re.DOTALL,
+)
+"""Text in quotes, which may contain the marks of comments; a comment; a comma."""
+
+_CLOSING = re.compile(r"\s*[}\]]")
+
+
+def _read_json(text: str, repeated: list[str] | None) -> Any:
+    """Return the content of a JSON text, which may have comments (`#`, `//`, `/* */`) and trailing commas."""
+    plain = _without_comments(text)
+    messages: list[str] = []
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        content = json.loads(plain, object_pairs_hook=lambda pairs: _last(pairs, plain, messages))
     except RecursionError:
         raise ConfigError("not valid JSON: nested too deep") from None
-    except ValueError:  # comments and trailing commas are JSON5
-        return _read_json5(text)
+    except json.JSONDecodeError as error:
+        return _read_json5(plain, f"line {error.lineno}, column {error.colno}: {error.msg}")
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigError(f"not valid JSON: {error}") from None
+    if repeated is not None:
+        repeated += messages
+    elif messages:
+        raise ConfigError(messages[0])
+    return content
 
 
-def _read_json5(text: str) -> Any:
+def _without_comments(text: str) -> str:
+    """Return the text with spaces in place of comments and trailing commas, so that lines and columns stay."""
+    tokens = [token for token in _JSON_TOKEN.finditer(text) if token.lastgroup]
+    characters = list(text)
+    for token in tokens:
+        if token.lastgroup == "comment":
+            start, end = token.span()
+            characters[start:end] = ["\n" if character == "\n" else " " for character in token.group()]
+    plain = "".join(characters)
+    for token in tokens:
+        if token.lastgroup == "comma" and _CLOSING.match(plain, token.end()):
+            characters[token.start()] = " "
+    return "".join(characters)
+
+
+def _read_json5(text: str, why: str) -> Any:
+    """Return the content of a JSON5 text: keys without quotes, text in single quotes.
+
+    Args:
+        text: The text.
+        why: Reason why the text is not JSON, for the message.
+    """
     import json5
 
     try:
         return json5.loads(text, allow_duplicate_keys=False)
-    except ValueError as error:
-        raise ConfigError(f"not valid JSON: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise ConfigError("not valid JSON: nested too deep") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"not valid JSON: {why}") from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _last(pairs: list[tuple[str, Any]], text: str, messages: list[str]) -> dict[str, Any]:
+    """Return a mapping with the last value of each key; add a message for each key that occurs twice."""
     content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ConfigError(f"duplicate key {next(name for name in names if names.count(name) > 1)!r}")
+    names = [name for name, _ in pairs]
+    for name in content if len(content) < len(pairs) else ():
+        if names.count(name) == 1:
+            continue
+        starts = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(name))}\s*:", text)]
+        lines = ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
+        messages.append(f"duplicate key {name!r} (line {lines})")
     return content
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from mygym.config.plain import is_plain
 from mygym.registry import registry
+from mygym.registry.signatures import Parameter, fits
 
 NAMED = {
     "policy": "policy",
@@ -61,6 +62,11 @@ BUFFERS = {
     "rollout_buffer_class": ("stable_baselines3.common.buffers", "RolloutBuffer", "DictRolloutBuffer"),
 }
 """Default buffer of SB3: module, class for flat observations, class for dictionaries."""
+
+
+def is_name(parameter: Parameter) -> bool:
+    """Return whether configs give a parameter by a registered name; a class may use such a name for plain text."""
+    return parameter.name == "policy" or (parameter.name in NAMED and fits(object, parameter.annotation))
 
 
 def shown(value: Any) -> Any:

@@ -8,16 +8,21 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from mygym.config.named_components import shown
 from mygym.config.plain import is_plain
-from mygym.config.ranges import MAX_FLOAT32, RANGES, TEXTS
+from mygym.config.ranges import MAX_FLOAT32, TEXTS, is_known, range_of
+from mygym.config.schema import RunConfig
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
 
 RUN_PARAMETERS = frozenset({"env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
 """Constructor arguments of an algorithm that the run sets."""
+
+NEEDED_PARAMETERS = ("seed", "device", "_init_setup_model")
+"""Those of `RUN_PARAMETERS` without which an algorithm is neither reproducible nor can be loaded."""
 
 ARM_PARAMETERS = frozenset({"kinematics", "limits", "bounds", "dt", "inverse_dynamics", "tool_yaw"})
 """Constructor arguments of a controller that follow from the arm and the task."""
@@ -48,45 +53,87 @@ ALIASES: Mapping[str, str] = {
 """Common names of hyperparameters in other libraries → the names here, for the hint of an error message."""
 
 
-def unknown_parameter(key: str, known: Collection[str], owner: str) -> str:
+def unknown_parameter(
+    key: str, known: Collection[str], owner: str, sections: Mapping[str, Collection[str]] | None = None
+) -> str:
     """Return the message for a parameter that does not exist.
 
     Args:
         key: Its config key, e.g. `algo_params.lr`.
         known: Names of the parameters that exist.
         owner: Name of the class or function.
+        sections: Names by section of the config, for the hint that another section has the parameter.
     """
     name, why = key.rpartition(".")[2], f"is not a parameter of {owner}"
-    if (meant := ALIASES.get(name.lower())) in known:
-        return f"{bad_value(key, name, ', '.join(sorted(known)), why)}; did you mean {meant!r}?"
+    meant = ALIASES.get(name.lower())
+    hint = f"; did you mean {meant!r}?" if meant in known else in_other_section(name, sections or {})
+    if hint:
+        return bad_value(key, name, ", ".join(sorted(known)), why) + hint
     return bad_value(key, name, sorted(known), why)
 
 
-def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True) -> None:
-    """Refuse a value of the wrong type or, with `bounded`, outside the known range of the parameter's name.
+def in_other_section(name: str, sections: Mapping[str, Collection[str]]) -> str:
+    """Return `; did you mean …?` with the key of a parameter in another section of the config; empty without one.
+
+    Args:
+        name: The parameter, or a name of it in another library.
+        sections: Further names by section; those of `RunConfig` are known.
+    """
+    known: dict[str, Collection[str]] = {**sections, "": RunConfig.model_fields}
+    for key, field in RunConfig.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            known[key] = field.annotation.model_fields
+    for section, names in known.items():
+        for meant in (name, ALIASES.get(name.lower())):
+            if meant in names:
+                return f"; did you mean {f'{section}.{meant}'!r}?" if section else f"; did you mean the key {meant!r}?"
+    return ""
+
+
+def check_value(key: str, value: Any, parameter: Parameter, allowed: str = "") -> None:
+    """Refuse a value of the wrong type, or outside the range of the parameter; accept its default.
+
+    Args:
+        key: Its config key.
+        value: The value in the form of configs.
+        parameter: The parameter that takes it.
+        allowed: Allowed types in words; by default those of the type hint.
 
     Raises:
         ConfigError: The value is refused; the message has `key`, the value and the allowed values.
     """
+    if is_default(value, parameter):  # a class may be trained with it, so a config may hold it
+        return
     if not fits(value, parameter.annotation):
         if isinstance(value, str) and (names := choices(parameter.annotation)):
             raise ConfigError(bad_value(key, value, names))
-        raise ConfigError(bad_value(key, value, in_words(parameter.annotation), "has the wrong type"))
-    if refusal := _refusal(value, parameter.annotation):
+        raise ConfigError(bad_value(key, value, allowed or in_words(parameter.annotation), "has the wrong type"))
+    if refusal := refusal_of_type(value, parameter.annotation):
         raise ConfigError(bad_value(key, value, refusal, "is out of range"))
-    if bounded and isinstance(value, str) and parameter.name in TEXTS:
-        pattern, allowed = TEXTS[parameter.name]
+    if isinstance(value, str) and parameter.name in TEXTS and is_known(parameter):
+        pattern, words = TEXTS[parameter.name]
         if not re.fullmatch(pattern, value):
-            raise ConfigError(bad_value(key, value, allowed))
+            raise ConfigError(bad_value(key, value, words))
+    limits = range_of(parameter)
     for number in _numbers(value):
         if not abs(number) <= MAX_FLOAT32:
             raise ConfigError(bad_value(key, value, f"finite numbers of at most {MAX_FLOAT32:g}, as float32 has"))
-        if bounded and parameter.name in RANGES and number not in RANGES[parameter.name]:
-            raise ConfigError(bad_value(key, value, str(RANGES[parameter.name]), "is out of range"))
+        if limits is not None and number not in limits:
+            raise ConfigError(bad_value(key, value, str(limits), "is out of range"))
+
+
+def is_default(value: Any, parameter: Parameter) -> bool:
+    """Return whether a value in the form of configs is the default of a parameter."""
+    default = parameter.default
+    return not parameter.required and value == shown(default) and isinstance(value, bool) == isinstance(default, bool)
 
 
 def check_values(
-    section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any], bounded: bool = True
+    section: str,
+    owner: str,
+    known: Mapping[str, Parameter],
+    values: Mapping[str, Any],
+    sections: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Refuse values in a section of the config that `owner` does not accept.
 
@@ -95,7 +142,7 @@ def check_values(
         owner: Name of the class or function, for messages.
         known: Its parameters by name.
         values: Values by name.
-        bounded: Whether `RANGES` applies to the names.
+        sections: Names by section of the config, for a hint.
 
     Raises:
         ConfigError: An unknown parameter, a wrong type, or a number out of its range.
@@ -103,19 +150,23 @@ def check_values(
     for name, value in values.items():
         key = f"{section}.{name}"
         if name not in known:
-            raise ConfigError(unknown_parameter(key, known, owner))
-        check_value(key, value, known[name], bounded)
+            raise ConfigError(unknown_parameter(key, known, owner, sections))
+        check_value(key, value, known[name])
 
 
 def check_parameters(
-    section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any], bounded: bool = True
+    section: str,
+    owner: str,
+    known: Mapping[str, Parameter],
+    values: Mapping[str, Any],
+    sections: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Refuse the same values as `check_values`, and values without a required parameter.
 
     Raises:
         ConfigError: An unknown or missing parameter, a wrong type, or a number out of its range.
     """
-    check_values(section, owner, known, values, bounded)
+    check_values(section, owner, known, values, sections)
     for name, parameter in known.items():
         if parameter.required and name not in values:
             raise ConfigError(bad_value(f"{section}.{name}", None, f"a value, which {owner} needs", "is missing"))
@@ -148,10 +199,12 @@ def check_training(runner: Any, values: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: An unknown or missing training parameter, a wrong type, or a number out of its range.
     """
-    check_parameters("training_params", f"{runner.__name__}.training", training_parameters(runner), values)
+    of_constructor = {"algo_params": parameters(runner, leave_out=RUN_PARAMETERS)}
+    known = training_parameters(runner)
+    check_parameters("training_params", f"{runner.__name__}.training", known, values, of_constructor)
 
 
-def _refusal(value: Any, hint: Any) -> str:
+def refusal_of_type(value: Any, hint: Any) -> str:
     """Return the range in a type hint such as `Annotated[float, Field(gt=0)]` that a value violates; empty if none."""
     if not any(get_origin(option) is Annotated for option in (hint, *get_args(hint))):
         return ""

@@ -1,10 +1,12 @@
-"""Ranges of hyperparameters whose signatures have no bounds, for every class with a parameter of the same name."""
+"""Ranges of the hyperparameters of the libraries' classes and of mygym's, whose signatures have no bounds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from mygym.registry.signatures import Parameter
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,13 @@ class Range:
 _POSITIVE = Range(0, open_low=True)
 _COUNT = Range(1)
 _SHARE = Range(0, 1)
+
+PACKAGES = (
+    *("stable_baselines3", "sb3_contrib", "sbx", "torch", "optax"),
+    *("mygym.algos", "mygym.runs.runner", "mygym.runs.jax_runner"),
+)
+"""Packages of the classes for which `RANGES` and `TEXTS` hold. Other classes have only the bounds of their type hints,
+e.g. `Annotated[float, Gt(0)]`: an equal name may mean something else."""
 
 RANGES: Mapping[str, Range] = {
     "learning_rate": _POSITIVE,
@@ -98,6 +107,18 @@ TEXTS: Mapping[str, tuple[str, str]] = {
     "target_entropy": ("auto", "a number or auto"),
 }
 """Name of a hyperparameter that is a number or text → pattern of the text, and the allowed values in words."""
+
+
+def is_known(parameter: Parameter) -> bool:
+    """Return whether a class or function of `PACKAGES` declares a parameter."""
+    module: str = getattr(parameter.declared_by, "__module__", "")
+    return any(module == package or module.startswith(f"{package}.") for package in PACKAGES)
+
+
+def range_of(parameter: Parameter) -> Range | None:
+    """Return the range of a hyperparameter; None if the class that declares it is none of `PACKAGES`."""
+    return RANGES.get(parameter.name) if is_known(parameter) else None
+
 
 MAX_FLOAT32 = 3.4e38
 """Largest finite float32, the type in which torch computes."""

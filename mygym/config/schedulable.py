@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from mygym.config.parameter_checks import RUN_PARAMETERS
-from mygym.config.ranges import MAX_FLOAT32, RANGES
+from mygym.config.parameter_checks import RUN_PARAMETERS, refusal_of_type
+from mygym.config.ranges import MAX_FLOAT32, range_of
 from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import is_schedule
@@ -114,9 +114,13 @@ def check_schedule(
         names = ", ".join(may_be_scheduled(cls)) or "nothing"
         allowed = f"{parameter.type_in_words}; of {cls.__name__} may be scheduled: {names}"
         raise ConfigError(bad_value(key, value, allowed, "is fixed while training"))
-    schedule = parse(key, value, RANGES.get(parameter.name), total_steps)
-    if any(abs(number) > MAX_FLOAT32 for _, number in schedule.trials(total_steps)):
+    schedule = parse(key, value, range_of(parameter), total_steps)
+    numbers = [number for _, number in schedule.trials(total_steps)]
+    if any(abs(number) > MAX_FLOAT32 for number in numbers):
         raise ConfigError(bad_value(key, value, f"finite numbers of at most {MAX_FLOAT32:g}, as float32 has"))
+    refused = ((n, refusal) for n in numbers if (refusal := refusal_of_type(n, parameter.annotation)))
+    if outside := next(refused, None):
+        raise ConfigError(bad_value(key, value, outside[1], f"reaches {outside[0]:g}, which is out of range"))
     return schedule
 
 

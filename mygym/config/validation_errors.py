@@ -63,6 +63,12 @@ def first_mistake(error: ValidationError) -> Mistake:
     return Mistake(path, deepest["input"], " or ".join(words), needed=_message(deepest))
 
 
+def unknown_keys(error: ValidationError) -> list[tuple[str | int, ...]]:
+    """Return the paths of all unknown keys, in their order."""
+    details = error.errors(include_url=False)
+    return list(dict.fromkeys(tuple(detail["loc"]) for detail in details if detail["type"] in UNKNOWN))
+
+
 def _allowed(detail: ErrorDetails) -> str:
     if detail["type"] == "too_short":
         return f"a list of at least {detail['ctx']['min_length']}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import html
 import json
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,29 +16,28 @@ from fastapi import Path as PathParameter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, StreamingResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.run_index import run_id, stages_of
-from mygym.dashboard.service import Service, command_line, yaml_of
-from mygym.errors import MygymError
+from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
+from mygym.errors import MygymError, bad_value
 from mygym.registry import REGISTRIES, refresh, registry
 from mygym.reporting.doctor.diagnosis import diagnose
 from mygym.reporting.doctor.logs import read_logs
 
 Priority = Annotated[int, Query(ge=-100, le=100, description="jobs with a higher number begin first")]
 
+MESHES = "meshes"
+"""Folder of the meshes of the page World, in that of the jobs."""
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
 STREAM_PERIOD = 1.0
 """s between two looks at the log of a run that is streamed."""
-
-
-class Start(BaseModel):
-    """Body of `POST /api/start_training`: keys of a config; `strategy` by its name."""
-
-    model_config = ConfigDict(extra="allow")
-    strategy: str = "standard"
 
 
 class Resume(BaseModel):
@@ -64,17 +64,15 @@ def make_router(service: Service) -> APIRouter:
         return await run_in_threadpool(service.listing, dict(request.query_params))
 
     @router.post("/runs", status_code=201, summary="Check a config and queue its training")
+    @router.post("/start_training", status_code=201, summary="The same as POST /api/runs")
     async def start_run(config: dict[str, Any], priority: Priority = 0) -> dict[str, Any]:
         return service.waiting(await service.train(config, priority))
 
-    @router.post("/start_training", status_code=201, summary="The same as POST /api/runs, with a strategy by its name")
-    async def start_training(start: Start, priority: Priority = 0) -> dict[str, Any]:
-        return service.waiting(await service.train(start.model_dump(), priority))
-
-    @router.post("/check", summary="Check a config; return it as command line and as YAML")
-    async def check(config: dict[str, Any]) -> dict[str, str]:
-        await service.helper.call(heavy.check, config)
-        return {"command": command_line(config), "yaml": yaml_of(config)}
+    @router.post("/check", summary="Check a config; return it as command line, YAML, and values with their origins")
+    async def check(config: dict[str, Any]) -> dict[str, Any]:
+        resolved = await service.examine(config, built=True)
+        rows = [{"key": key, "value": value, "origin": origin} for key, value, origin in resolved.rows()]
+        return {"command": command_line(config, service.logdir), "yaml": yaml_of(config), "values": rows}
 
     @router.get("/runs/{identifier}", summary="A run, or a job that waits: status, config, stages")
     async def get_run(identifier: str) -> dict[str, Any]:
@@ -147,10 +145,11 @@ def make_router(service: Service) -> APIRouter:
         return result
 
     @router.get("/registry/{kind}", summary="Registered components of a kind; the user's are read again each time")
-    def components(kind: str) -> list[dict[str, Any]]:
+    async def components(kind: str) -> list[dict[str, Any]]:
         refresh()
         return [
             {"name": entry.name, "help": entry.help, "frameworks": list(entry.frameworks), "origin": entry.origin}
+            | await _parameters(service, kind, entry.name)
             for entry in registry(kind)
         ]
 
@@ -162,6 +161,17 @@ def make_router(service: Service) -> APIRouter:
     async def parameters(algo: str, framework: str = RunConfig().framework) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = await service.helper.call(heavy.algorithm_parameters, algo, framework)
         return rows
+
+    @router.get("/meshes/{name}", include_in_schema=False)
+    def mesh(name: str) -> FileResponse:
+        path = jobs.folder / MESHES / f"{name}.stl"
+        if not re.fullmatch(r"[0-9a-f]{16}", name) or not path.is_file():
+            raise MygymError("file: a mesh that does not exist; allowed: one of the page World")
+        return FileResponse(path, headers={"Cache-Control": "max-age=86400"})
+
+    @router.api_route("/{path:path}", methods=METHODS, include_in_schema=False)
+    def unknown(request: Request, path: str) -> JSONResponse:
+        return _unknown(request, [route for route in router.routes if isinstance(route, APIRoute)])
 
     return router
 
@@ -175,7 +185,8 @@ def add_api(app: FastAPI, service: Service) -> None:
         text = str(error)
         missing = text.startswith(("run: ", "job: ", "file: "))
         status = 404 if missing else 409 if text.startswith(("stop: ", "resume: ")) else 422
-        return JSONResponse({"errors": [{"field": text.partition(": ")[0], "message": text}]}, status)
+        errors = [{"field": message.partition(": ")[0], "message": message} for message in messages_of(error)]
+        return JSONResponse({"errors": errors}, status)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -202,6 +213,28 @@ async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
             yield "event: end\ndata: {}\n\n"
             return
         await asyncio.sleep(STREAM_PERIOD)
+
+
+async def _parameters(service: Service, kind: str, name: str) -> dict[str, Any]:
+    """Return the parameters of a strategy or a controller; their file may be broken."""
+    if kind not in ("strategy", "controller"):
+        return {}
+    try:
+        return {"parameters": await service.helper.call(heavy.component_parameters, kind, name)}
+    except MygymError as error:
+        return {"error": str(error)}
+
+
+def _unknown(request: Request, routes: Sequence[APIRoute]) -> JSONResponse:
+    """Return the answer to an operation that does not exist: 405 for another method of a path, else 404."""
+    path = request.url.path
+    methods = {method for route in routes[:-1] if route.path_regex.match(path) for method in route.methods or ()}
+    if methods:
+        message = bad_value("method", request.method, sorted(methods), f"is not a method of {path}")
+        return JSONResponse({"errors": [{"field": "method", "message": message}]}, 405)
+    known = dict.fromkeys(route.path for route in routes if route.include_in_schema)
+    message = bad_value("path", path, known, "is not an operation; /api has the list")
+    return JSONResponse({"errors": [{"field": "path", "message": message}]}, 404)
 
 
 def _job(service: Service, number: int) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mygym.config import Resolved
 from mygym.config.loading import load_file
+from mygym.config.plain import is_plain
 from mygym.registry.user_files import user_files, user_folders
 from mygym.runs import directory
 
@@ -102,15 +104,21 @@ def user_stamps() -> tuple[Any, ...]:
 # Functions that the process executes ----------------------------------------------------------------------------------
 
 
-def check(config: Mapping[str, Any]) -> None:
-    """Check a config as `mygym train` does.
+def examine(config: Mapping[str, Any], refused: Mapping[Any, str], built: bool) -> tuple[Resolved | None, list[str]]:
+    """Return the values that a run takes, with their origins, and no mistakes; or None and all mistakes of the config.
 
-    Raises:
-        ConfigError: A mistake, in the words of the command line.
+    Args:
+        config: Values of the user.
+        refused: Keys to a value that no check may look at → message.
+        built: Whether the values are those of `mygym train --explain`, which builds environment and model.
     """
-    from mygym.runs.planning.plan import make_plan
+    from mygym.runs.built_config import explained
+    from mygym.runs.planning.mistakes import plan_or_mistakes
 
-    make_plan(overrides=dict(config))
+    plan, mistakes = plan_or_mistakes(config, refused)
+    if plan is None:
+        return None, mistakes
+    return explained(plan) if built else plan.resolved, []
 
 
 @cache
@@ -124,21 +132,31 @@ def schema() -> dict[str, Any]:
 @cache
 def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
     """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
-    from mygym.config.plain import is_plain
     from mygym.registry import algorithm
     from mygym.runs.planning.parameter_tables import hyperparameters
 
-    rows = hyperparameters(algorithm(algo, framework))
-    return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
+    return _plain(hyperparameters(algorithm(algo, framework)))
 
 
 @cache
-def strategy_parameters(name: str) -> list[dict[str, Any]]:
-    """Return a row for each parameter of a strategy."""
-    from mygym.config.plain import is_plain
+def component_parameters(kind: str, name: str) -> list[dict[str, Any]]:
+    """Return a row for each parameter of a strategy or a controller."""
     from mygym.runs.planning import parameter_tables
 
-    rows = parameter_tables.strategy_parameters(name)
+    tables = {"strategy": parameter_tables.strategy_parameters, "controller": parameter_tables.controller_parameters}
+    return _plain(tables[kind](name))
+
+
+@cache
+def strategy_sections(strategy: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the key of the parameters, and their rows, of each of the strategies that `+` joins."""
+    from mygym.runs.planning.strategies import sections
+
+    keys = sections(strategy, {}).items()
+    return [(key, component_parameters("strategy", name)) for name, (key, _) in keys]
+
+
+def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
 
 

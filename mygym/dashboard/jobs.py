@@ -39,7 +39,7 @@ class Jobs:
     """Starts queued jobs while cores and memory allow, and follows their processes.
 
     Args:
-        logdir: Absolute path of the log directory.
+        logdir: Absolute path of the log directory; created if it is missing.
         slots: Cores that jobs may keep busy; None: all.
         program: Words that start the program `mygym`.
     """
@@ -47,7 +47,7 @@ class Jobs:
     def __init__(self, logdir: Path, slots: int | None = None, program: Sequence[str] = PROGRAM) -> None:
         self.logdir, self.slots = logdir, slots or cores()
         self.folder = logdir / FOLDER
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.queue = Queue(self.folder / "queue.sqlite")
         self._executor = LocalExecutor(program=program)
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -69,13 +69,19 @@ class Jobs:
             child.returncode = child.poll() or 0  # it goes on, and Python is not to warn of it
         self.queue.close()
 
-    def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
-        """Queue the training of a config, which has been checked."""
+    def train(self, config: Mapping[str, Any], values: Mapping[str, Any], priority: int = 0) -> QueuedJob:
+        """Queue a training.
+
+        Args:
+            config: Values of the user.
+            values: The complete config.
+            priority: Jobs with a higher number begin first.
+        """
         number = 1 + max((int(path.stem) for path in self.folder.glob("*.yaml")), default=0)
         file = self.folder / f"{number:06}.yaml"
         files.write_yaml(file, {**config, "logdir": str(self.logdir)})
-        title = " · ".join(str(config.get(key, default)) for key, default in (("algo", "sac"), ("task", "reach")))
-        return self.queue.add("train", ["--config", str(file)], title, priority, cores_of(config))
+        title = f"{values['algo']} · {values['task']}"
+        return self.queue.add("train", ["--config", str(file)], title, priority, cores_of(values))
 
     def resume(self, run: Path, steps: int | None = None, priority: int = 0) -> QueuedJob:
         """Queue the rest of a stopped run, or a longer run of a complete run.

@@ -135,7 +135,7 @@ class RunIndex:
             return replace(stored[1], record=replace(record, age_s=now - stored[0][-1] / 1e9))
         record = read_run(run, now)
         curve = read_curve(record)
-        rates = [] if curve is None else [float(rate) for rate in curve.success if rate == rate]
+        rates = [] if curve is None else curve.along("steps", "success")[1].tolist()
         spark = tuple(rates[:: max(1, len(rates) // SPARKS)])
         target = None if record.status == "done" else _steps(run)
         entry = Entry(run_id(self.logdir, run), record, spark, target)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, did_you_mean
 from mygym.runs.files import check_writable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def serve(
     """Serve the dashboard of a log directory until Ctrl-C or SIGTERM.
 
     Args:
-        logdir: Folder of all runs.
+        logdir: Folder of all runs; created if it is missing.
         host: Address to bind.
         port: Port to bind.
         token: Token of clients; None: that of the log directory, created at its first use.
@@ -43,14 +43,11 @@ def serve(
         notify: Called with lines for the user.
 
     Raises:
-        ConfigError: The folder does not exist, the port is in use, another machine could connect without `--token`, or
-            the extra `dashboard` is not installed.
+        ConfigError: The folder cannot be created or written, the port is in use, another machine could connect without
+            `--token`, or the extra `dashboard` is not installed.
     """
     folder = Path(logdir)
-    if not folder.is_dir():
-        near = sorted(str(path) for path in folder.parent.glob("[!.]*/")) if folder.parent.is_dir() else []
-        raise ConfigError(bad_value("DIR", logdir, near[:20] or "a folder that exists", "is not a folder"))
-    check_writable(folder, "DIR")
+    check_writable(folder, "--logdir")
     if host not in LOCAL and token is None:
         raise ConfigError(
             bad_value("--host", host, f"{', '.join(LOCAL)}; or another with --token TOKEN", "needs --token")
@@ -79,6 +76,9 @@ def _serve(
     from mygym.dashboard.pages.all_pages import add_pages
     from mygym.dashboard.service import Service, stored_token
 
+    if not logdir.exists():
+        near = did_you_mean(logdir.name, (path.name for path in logdir.parent.glob("[!.]*/")))
+        notify(f"note: {logdir} is new and has no runs{near}")
     service = Service(logdir, slots)
 
     @contextlib.asynccontextmanager

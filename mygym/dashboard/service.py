@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from mygym.config import Resolved
 from mygym.config.layers import flatten
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
@@ -19,12 +20,24 @@ from mygym.dashboard.helper import Helper
 from mygym.dashboard.jobs import FOLDER, PROGRAM, Jobs
 from mygym.dashboard.queue import QUEUED, STARTED, QueuedJob
 from mygym.dashboard.run_index import Entry, RunIndex
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.records import COLUMNS
 from mygym.runs.files import to_yaml
 
 SHORT_FLAGS = ("robot", "task", "workspace", "control", "reward", "algo", "framework", "strategy", "engine", "steps")
 """Keys that are flags of `mygym train` as well, in the order of the command line."""
+
+
+class ConfigMistakesError(ConfigError):
+    """Several values of a config are wrong.
+
+    Args:
+        messages: A message for each mistake.
+    """
+
+    def __init__(self, messages: Sequence[str]) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = tuple(messages)
 
 
 MAX_LEVELS = 20
@@ -57,15 +70,27 @@ class Service:
         self.jobs.close()
         self.helper.close()
 
+    async def examine(self, config: Mapping[str, Any], built: bool = False) -> Resolved:
+        """Return the values that a run of a config takes, with their origins; see `mygym.dashboard.helper.examine`.
+
+        Raises:
+            ConfigMistakesError: All mistakes of the config, in the words of the command line.
+        """
+        refused = refused_paths(config, self.logdir)
+        resolved, mistakes = await self.helper.call(heavy.examine, dict(config), refused, built)
+        if resolved is None:
+            raise ConfigMistakesError(mistakes)
+        known: Resolved = resolved
+        return known
+
     async def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
         """Check and queue a training.
 
         Raises:
-            ConfigError: A mistake in the config, in the words of the command line.
+            ConfigMistakesError: All mistakes of the config, in the words of the command line.
         """
-        check_paths(config, self.logdir)
-        await self.helper.call(heavy.check, dict(config))
-        return self.jobs.train(config, priority)
+        resolved = await self.examine(config)
+        return self.jobs.train(config, resolved.values(), priority)
 
     def listing(self, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Return all runs, and first the jobs that have no run yet.
@@ -110,25 +135,33 @@ def row_of(entry: Entry, logdir: Path) -> dict[str, Any]:
     return {"id": entry.id, **record, "curve": list(entry.spark), "target_steps": entry.target_steps}
 
 
-def check_paths(config: Mapping[str, Any], logdir: Path) -> None:
-    """Refuse values that are paths outside the log directory and the current folder, and another log directory.
+def messages_of(error: MygymError) -> tuple[str, ...]:
+    """Return the messages of an error, one for each mistake."""
+    return error.messages if isinstance(error, ConfigMistakesError) else (str(error),)
+
+
+def refused_paths(config: Mapping[str, Any], logdir: Path) -> dict[tuple[Any, ...], str]:
+    """Return keys → message of values that are paths outside the log directory and the current folder, and of logdir.
 
     Raises:
-        ConfigError: Such a value; the message has its key.
+        ConfigError: The config is nested too deeply.
     """
+    refused: dict[tuple[Any, ...], str] = {}
     if "logdir" in config and Path(str(config["logdir"])).absolute() != logdir:
-        raise ConfigError(bad_value("logdir", config["logdir"], str(logdir), "is not the log directory of the server"))
-    waiting: list[tuple[str, Any, int]] = [("", dict(config), 0)]
-    while waiting:
-        key, value, depth = waiting.pop()
-        if depth > MAX_LEVELS:
-            raise ConfigError(bad_value(key.split(".")[0], "…", f"at most {MAX_LEVELS} levels", "is nested too deeply"))
+        why = "is not the log directory of the server"
+        refused["logdir",] = bad_value("logdir", config["logdir"], str(logdir), why)
+    waiting: list[tuple[tuple[Any, ...], Any]] = [((), config)]
+    for path, value in waiting:
+        if len(path) > MAX_LEVELS:
+            raise ConfigError(bad_value(path[0], "…", f"at most {MAX_LEVELS} levels", "is nested too deeply"))
         if isinstance(value, Mapping | list):
             items = value.items() if isinstance(value, Mapping) else enumerate(value)
-            waiting += [(f"{key}.{name}".lstrip("."), item, depth + 1) for name, item in items]
+            waiting += [((*path, name), item) for name, item in items]
         elif isinstance(value, str) and ("/" in value or ".." in value) and not _is_inside(value, logdir):
             why = "is outside the log directory and the folder of the server"
-            raise ConfigError(bad_value(key, value, "a path in one of them", why))
+            message = bad_value(".".join(map(str, path)), value, "a path in one of them", why)
+            refused.setdefault(path, message)
+    return refused
 
 
 def _is_inside(text: str, logdir: Path) -> bool:
@@ -139,17 +172,24 @@ def _is_inside(text: str, logdir: Path) -> bool:
     return path.is_relative_to(logdir) or path.is_relative_to(Path.cwd())
 
 
-def command_line(config: Mapping[str, Any]) -> str:
-    """Return the command that trains a config."""
+def command_line(config: Mapping[str, Any], logdir: Path) -> str:
+    """Return the command that trains a config in a log directory, from the folder of the server."""
     words = ["mygym", "train"]
     for key in SHORT_FLAGS:
         if isinstance(config.get(key), str | int) and not isinstance(config.get(key), bool):
             words += [f"--{key}", str(config[key])]
     for key, value in flatten(config):
-        if key not in SHORT_FLAGS or not isinstance(value, str | int):
+        if key != "logdir" and (key not in SHORT_FLAGS or not isinstance(value, str | int)):
             text = yaml.safe_dump(value, default_flow_style=True, width=10_000).strip().removesuffix("\n...").strip()
             words += ["--set", f"{key}={text}"]
+    if logdir != Path(RunConfig().logdir).absolute():
+        words += ["--logdir", displayed(logdir)]
     return shlex.join(words)
+
+
+def displayed(path: Path) -> str:
+    """Return a path, relative to the folder of the server if it is inside."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def yaml_of(config: Mapping[str, Any]) -> str:

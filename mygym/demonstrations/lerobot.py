@@ -18,7 +18,7 @@ from mygym.envs.lerobot import ACTION, IMAGES, STATE, check_images, feature_of
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import resolve
-from mygym.runs.files import write_json
+from mygym.runs.files import is_file, write_json
 from mygym.runs.video import encode_raw
 
 CHUNK = "chunk-000/file-000"
@@ -26,6 +26,9 @@ CHUNK = "chunk-000/file-000"
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+ABOUT = "meta/mygym.json"
+"""File with the config and the other properties of the recording."""
+
 SIZES = {"chunks_size": 1000, "data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 """Limits at which LeRobot begins a new file when it adds episodes."""
 
@@ -77,9 +80,19 @@ def storing(
                 with writing(path):
                     writer.add(demonstration)
 
-            yield store, lambda about: write_json(folder / "meta" / "mygym.json", about)
+            yield store, lambda about: write_json(folder / ABOUT, about)
             with writing(path):
                 writer.finish()
+
+
+def recorded_values(path: Path) -> Mapping[str, Any]:
+    """Return the config values of a data set; empty if the folder is not a data set of `mygym demos`."""
+    content: Any = None
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if is_file(path / ABOUT):  # reading a pipe would block
+            content = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+    values = content.get("config") if isinstance(content, dict) else None
+    return values if isinstance(values, dict) else {}
 
 
 class _Writer:

@@ -20,6 +20,11 @@ from mygym.registry.user_files import user_modules
 
 METADATA = "metadata.json"
 
+OTHER_FORMATS = {"meta/info.json": "is a LeRobotDataset", "annotations": "is a data set of images"}
+"""File or folder → the data set that has it, which other programs or trainings read."""
+
+ALLOWED = "a folder that mygym demos has written with --format minari, the default"
+
 
 def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrations:
     """Read a dataset of `mygym demos`, without executing code of a third-party dataset.
@@ -89,8 +94,10 @@ def _metadata(path: Path, key: str) -> dict[str, Any]:
         why = "has no spaces in its metadata"  # Minari would build the environment in the metadata to get the spaces
     near: list[str] = []
     with contextlib.suppress(OSError):
+        if formats := [other for name, other in OTHER_FORMATS.items() if (path / name).exists()]:
+            why = f"{formats[0]}, not demonstrations that mygym reads"
         near = sorted(str(file.parent.parent) for file in path.glob(f"*/{DATA}/{METADATA}"))[:5]
-    raise ConfigError(bad_value(key, str(path), near or "the path that mygym demos printed last", why))
+    raise ConfigError(bad_value(key, str(path), near or ALLOWED, why))
 
 
 def _demonstration(number: int, content: Mapping[str, Any], metadata: Mapping[str, Any], storage: Any) -> Demonstration:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import operator
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import gymnasium
 import numpy as np
@@ -29,6 +31,41 @@ MAX_EPISODES = 100_000
 
 MAX_IMAGE_SIZE = 4096
 """Maximum width and height of images, pixels."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: an unknown keyword argument of a function of the Python API is a ConfigError with the nearest name."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_keywords(function.__name__, kwargs, known)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def check_keywords(function: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Check the names of keyword arguments.
+
+    Args:
+        function: Name of the function, for the message.
+        given: The keyword arguments.
+        known: Names of the parameters.
+
+    Raises:
+        ConfigError: A name is unknown.
+    """
+    for name, value in given.items():
+        if name in RunConfig.model_fields and name not in known and "config" in known:
+            allowed = f"{function}({{{name!r}: {value!r}, …}})"
+            raise ConfigError(bad_value(function, name, allowed, "is a key of the config"))
+        if name not in known:
+            raise ConfigError(bad_value(function, name, known, "is not a parameter"))
 
 
 def checked_arguments(given: Mapping[str, Any]) -> tuple[dict[str, Any], RunConfig]:

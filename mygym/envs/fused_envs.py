@@ -68,7 +68,8 @@ class FusedEnvs:
     Args:
         arguments: Arguments of `RobotEnv`.
         count: `N`.
-        output: `numpy` or `torch`, the library of all arrays.
+        output: `numpy` or `torch`, the library of all arrays. On the CPU torch is the slower one, with its default
+            number of threads by a factor of ten; `FusedVectorEnv` returns tensors there and computes in numpy.
         device: Device of torch.
 
     Raises:
@@ -91,7 +92,7 @@ class FusedEnvs:
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space
             self.goal_env, self.gamma = env.goal_env, env.gamma
-            self.task, self.components = env.task, env.components
+            self.task, self.components, self.areas = env.task, env.components, env.areas
             self._builder, self._discrete = env.builder, env.discrete
             self._measured = self.arrays.floats(env.builder.measured)
             self._reward = find_reward(env.reward_kind)
@@ -204,6 +205,10 @@ class FusedEnvs:
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return the reward of goal vectors `(…, size)`, as `RobotEnv.compute_reward`."""
         return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Return whether goal vectors `(…, size)` reach their goals, as `RobotEnv.compute_terminated`."""
+        return goals.goal_reached(self._builder.goal_space, achieved_goal, desired_goal)
 
     def goal_distance(self, observations: Observations) -> Array:
         """Return the distances `(N,)` m between achieved and desired goals."""

@@ -14,6 +14,11 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 from mygym.envs.fused_envs import BatchStep, FusedEnvs, Observations
 from mygym.fused.arrays import to_numpy
 
+METHODS = ("compute_reward", "compute_terminated")
+"""Methods of `RobotEnv` that algorithms call with goal vectors."""
+
+_MISSING = object()
+
 
 class FusedVecEnv(VecEnv):
     """`N` environments of the fused engine; all values are numpy arrays, also those of environments on a GPU.
@@ -112,8 +117,14 @@ class FusedVecEnv(VecEnv):
         return {key: to_numpy(value) for key, value in self.fused.load_state_dict(state).items()}
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute, which is the same for all environments, once for each of `indices`."""
-        value = None if attr_name == "render_mode" else getattr(self.fused, attr_name)
+        """Return an attribute, which is the same for all environments, once for each of `indices`.
+
+        Raises:
+            AttributeError: Environments of this engine do not have it.
+        """
+        value = None if attr_name == "render_mode" else getattr(self.fused, attr_name, _MISSING)
+        if value is _MISSING:
+            raise AttributeError(f"environments of the fused engine have no {attr_name!r}; allowed: engine pybullet")
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
@@ -123,7 +134,7 @@ class FusedVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method for each of `indices`: `compute_reward` of hindsight replay, or `expert_action`.
+        """Call a method for each of `indices`: one of `METHODS`, or `expert_action`.
 
         Raises:
             AttributeError: Another method.
@@ -131,9 +142,11 @@ class FusedVecEnv(VecEnv):
         if method_name == "expert_action":
             actions = to_numpy(self.fused.expert_action())
             return [actions[index] for index in self._get_indices(indices)]
-        if method_name != "compute_reward":
-            raise AttributeError(f"{method_name}: environments of the fused engine have compute_reward, expert_action")
-        return [self.fused.compute_reward(*method_args, **method_kwargs) for _ in self._get_indices(indices)]
+        if method_name not in METHODS:
+            methods = ", ".join((*METHODS, "expert_action"))
+            raise AttributeError(f"{method_name}: environments of the fused engine have {methods}")
+        method = getattr(self.fused, method_name)
+        return [method(*method_args, **method_kwargs) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: VecEnvIndices = None) -> list[bool]:
         """Return False for each environment."""

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from mygym.envs.fused_envs import FusedEnvs
+from mygym.fused.arrays import find_arrays, to_numpy
 from mygym.types import Array
 
 
@@ -21,9 +22,12 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     new episode, and `final_obs` and `final_info` in the infos are of the step before the reset. They are batches, like
     all values, and `_final_obs` and `_final_info` `(N,)` are True where an episode has ended.
 
+    On the CPU the engine computes in numpy, also for tensors of torch, which share the memory of its results: torch's
+    threads make its many small operations slower, and their number is a setting of the whole process.
+
     Args:
         num_envs: `N`.
-        output: `numpy` or `torch`, the library of all arrays.
+        output: `numpy` or `torch`, the library of all values that are returned.
         device: Device of torch, such as `cpu` or `cuda`.
         **arguments: Arguments of `RobotEnv`.
 
@@ -34,7 +38,9 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def __init__(self, num_envs: int = 1, output: str = "numpy", device: str = "cpu", **arguments: Any) -> None:
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
-        self.fused = FusedEnvs(arguments, num_envs, output, device)
+        self._shares_memory = output == "torch" and find_arrays(output, device).device.type == "cpu"
+        engine = ("numpy", "cpu") if self._shares_memory else (output, device)
+        self.fused = FusedEnvs(arguments, num_envs, *engine)
         self.num_envs = num_envs
         self.single_observation_space = self.fused.observation_space
         self.single_action_space = self.fused.action_space
@@ -59,7 +65,7 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         else:
             seeds = seed
         self._begun = True
-        return self.fused.arranged(self.fused.reset(seeds)), self._info()
+        return self._returned(self.fused.arranged(self.fused.reset(seeds))), self._returned(self._info())
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Advance all environments by a control step.
@@ -70,6 +76,8 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises:
             DivergedError: An action is not finite.
         """
+        if self._shares_memory and hasattr(actions, "detach"):
+            actions = to_numpy(actions.detach())
         step = self.fused.step(actions)
         infos = self._info()
         ended = step.terminated | step.truncated
@@ -85,7 +93,9 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 "elapsed_steps": step.elapsed,
             }
             infos["_final_info"] = ended
-        return self.fused.arranged(step.observations), step.reward, step.terminated, step.truncated, infos
+        values = (self.fused.arranged(step.observations), step.reward, step.terminated, step.truncated, infos)
+        observations, reward, terminated, truncated, infos = map(self._returned, values)
+        return observations, reward, terminated, truncated, infos
 
     def _info(self) -> dict[str, Any]:
         """Return the infos of the running episodes, each `(N,)`."""
@@ -98,4 +108,14 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def expert_action(self) -> Array:
         """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
-        return self.fused.expert_action()
+        return self._returned(self.fused.expert_action())
+
+    def _returned(self, values: Any) -> Any:
+        """Return an array, or a dictionary of arrays, in the library of the output."""
+        if not self._shares_memory:
+            return values
+        if isinstance(values, dict):
+            return {key: self._returned(value) for key, value in values.items()}
+        import torch
+
+        return torch.as_tensor(values)

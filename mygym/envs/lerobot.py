@@ -63,7 +63,7 @@ class LeRobot(gymnasium.Wrapper[dict[str, Any], Any, Any, Any]):
         if not isinstance(robot_env, RobotEnv):
             raise ConfigError(bad_value("env", type(robot_env).__name__, "an environment of a single task of mygym"))
         check_images(robot_env)
-        self._task = robot_env.task
+        self._robot_env = robot_env
         self.observation_space = spaces.Dict(
             {
                 key: spaces.Dict(value) if isinstance(value, dict) else value
@@ -74,12 +74,17 @@ class LeRobot(gymnasium.Wrapper[dict[str, Any], Any, Any, Any]):
     @property
     def task_description(self) -> str:
         """The task in words, as in the data sets."""
-        return self._task.describe()
+        return self._robot_env.task.describe()
 
     @property
     def task(self) -> str:
         """The task's name."""
-        return self._task.name
+        return self._robot_env.task.name
+
+    @property
+    def _max_episode_steps(self) -> int:
+        """Steps until truncation, by the name under which LeRobot's rollouts ask for them."""
+        return self._robot_env.task.horizon
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Any]:
         """Start an episode; see `RobotEnv.reset`."""

@@ -201,9 +201,10 @@ class ObservationBuilder:
         if noise is not None:
             values = values + noise
         bound = constant(self._bounds, values)
+        achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
         return {
             "observation": xp.minimum(xp.maximum(values, -bound), bound),
-            "achieved_goal": goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals),
+            "achieved_goal": xp.asarray(achieved, copy=True),  # may be an array of the state; the caller may change it
             "desired_goal": goals.desired_goal(self.goal_space, context.goals),
         }
 

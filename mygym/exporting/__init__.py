@@ -1,4 +1,4 @@
-"""Exported policies: a network with normaliser and action scaling in a file that needs neither mygym nor torch.
+"""Runs for other programs: policies in files that need neither mygym nor torch, hyperparameters, environments.
 
 formats          names of the formats and of the graph's inputs and outputs; messages
 graph            the acting part of a policy as one module of torch
@@ -11,4 +11,6 @@ exported_policy  `ExportedPolicy`: acts with numpy and onnxruntime alone, or wit
 deployment       `DeployedPolicy`: acts on the joint states of a robot
 closed_loop      durations of a closed loop at the control rate
 playing          plays a file in PyBullet, without torch
+zoo              a run as an entry of RL Zoo
+envhub           environments as an `env.py` for LeRobot's EnvHub
 """

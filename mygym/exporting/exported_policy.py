@@ -15,6 +15,8 @@ from mygym.exporting.formats import ACTION, FLAT, FORMATS, NEXT, START, STATES, 
 from mygym.exporting.sessions import Arrays, OnnxSession, Session, TorchSession
 from mygym.tasks.observations import CRITIC
 
+ALLOWED = f"a policy that `mygym export` has written, {' or '.join(FORMATS.values())}"
+
 
 class ExportedPolicy:
     """Policy of a file that `mygym export` has written; acts on raw observations, without noise.
@@ -102,7 +104,7 @@ def _open(path: Path, threads: int, trust: bool) -> Session:
     """
     if path.suffix not in FORMATS.values() or not path.is_file():  # reading a pipe would block
         why = "does not exist" if path.suffix in FORMATS.values() else "is not an exported policy"
-        raise ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why))
+        raise ConfigError(bad_value("file", str(path), ALLOWED, why))
     if path.suffix == FORMATS["pt2"] and not trust:
         why = "holds pickles, which can execute any code"
         allowed = "--trust if you trust its author, or an .onnx file, which executes no code"
@@ -114,7 +116,7 @@ def _open(path: Path, threads: int, trust: bool) -> Session:
         raise
     except Exception as error:  # of onnxruntime and torch, without a common class
         why = f"cannot be read: {' '.join(str(error).split()):.200}"
-        raise ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why)) from error
+        raise ConfigError(bad_value("file", str(path), ALLOWED, why)) from error
 
 
 def _description(path: Path, text: str | None) -> dict[str, Any]:
@@ -137,4 +139,4 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
 
 def _not_exported(path: Path) -> ConfigError:
     why = "is not an exported policy: it has no description of mygym"
-    return ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why))
+    return ConfigError(bad_value("file", str(path), ALLOWED, why))

@@ -3,7 +3,7 @@
 components       `Registry` of a kind of component
 registries       the registries of all kinds
 entries          `Entry`, a registered component
-decorators       `decorator`, the base of every `register_KIND`
+decorators       `decorator`, the base of every `register_KIND`, and `check_hooks`
 builtins         tables of the built-in components and extras
 discovery        search in the user's folders and in plug-ins
 source_names     names that a file registers, read from its source
@@ -30,9 +30,9 @@ from mygym.registry.algorithms import (
     register_policy,
 )
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTION_SUFFIXES, KINDS
-from mygym.registry.combos import implemented_combos, is_environment, with_env
+from mygym.registry.combos import implemented_combos, is_environment, register_dictionary, with_env
 from mygym.registry.components import Registry
-from mygym.registry.decorators import decorator
+from mygym.registry.decorators import check_hooks, decorator
 from mygym.registry.entries import Entry, resolve
 from mygym.registry.registries import REGISTRIES, isolated, refresh, registry
 
@@ -48,6 +48,7 @@ __all__ = [
     "Registry",
     "add_algorithm",
     "algorithm",
+    "check_hooks",
     "decorator",
     "implemented_combos",
     "is_environment",
@@ -56,6 +57,7 @@ __all__ = [
     "refresh",
     "register_activation",
     "register_algorithm",
+    "register_dictionary",
     "register_features_extractor",
     "register_optimizer",
     "register_policy",

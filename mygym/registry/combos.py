@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import ModuleType
+from typing import Any, Self
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.algorithms import add_algorithm
-from mygym.registry.entries import caller, unknown_framework
+from mygym.registry.entries import Deferred, Entry, caller, unknown_framework
 from mygym.registry.inheritance import complete
 from mygym.registry.registries import registry
 from mygym.registry.signatures import first_line, parameters
+from mygym.registry.user_files import on_import
 
 Combo = tuple[type, tuple[Any, ...], dict[str, Any]]
 """Algorithm class, constructor arguments, keyword arguments."""
 
 
 class FrameworkCombos(Mapping[str, Combo]):
-    """Framework → `(AlgoClass, args, kwargs)` of one algorithm; a class is imported when it is looked up."""
+    """Framework → `(AlgoClass, args, kwargs)` of one algorithm; a file or class is imported when it is looked up."""
 
-    def __init__(self, name: str, frameworks: Mapping[str, Algorithm]) -> None:
-        self._name = name
-        self._frameworks = frameworks
+    def __init__(self, entry: Entry) -> None:
+        self._name = entry.name
+        self._entry = entry
+
+    @property
+    def _frameworks(self) -> Mapping[str, Algorithm]:
+        frameworks: Mapping[str, Algorithm] = self._entry.load()
+        return frameworks
 
     def __getitem__(self, framework: str) -> Combo:
         if framework not in self._frameworks:
@@ -52,24 +60,27 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """
 
     def __getitem__(self, name: str) -> FrameworkCombos:
-        return FrameworkCombos(name, registry("algorithm").get(name, "algo").load())
+        return FrameworkCombos(registry("algorithm").get(name, "algo"))
 
     def __contains__(self, name: object) -> bool:
         return name in registry("algorithm")
 
     def __setitem__(self, name: str, frameworks: Mapping[str, Any]) -> None:
-        origin = caller()
-        if not isinstance(frameworks, Mapping):
-            allowed = '{"pytorch": (AlgoClass, (policy, "env"), kwargs)}'
-            raise RegistryError(bad_value(f"implemented_combos[{name!r}]", frameworks, allowed, "has no framework"))
-        for framework, combo in frameworks.items():
-            if not _is_combo(combo):
-                why = f"is not (AlgoClass, args, kwargs) ({origin})"
-                raise RegistryError(bad_value(f"implemented_combos[{name!r}][{framework!r}]", combo, "a triple", why))
-            add_algorithm(_algorithm(name, framework, *combo), origin)
+        _register(name, frameworks, caller())
 
     def __delitem__(self, name: str) -> None:
         raise RegistryError(f"algo: {name!r} cannot be removed from the registry")
+
+    def __ior__(self, combos: Mapping[str, Mapping[str, Any]]) -> Self:
+        self.update(combos)
+        return self
+
+    def setdefault(self, name: str, frameworks: Mapping[str, Any] | None = None) -> FrameworkCombos:
+        """Register an algorithm whose name is new, or declared in the source of the file that is executed now."""
+        known = registry("algorithm").peek(name)
+        if frameworks is not None and (known is None or isinstance(known.target, Deferred)):
+            _register(name, frameworks, caller())
+        return self[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(registry("algorithm").names())
@@ -84,6 +95,25 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
 
 
 implemented_combos = ImplementedCombos()
+
+
+def register_dictionary(module: ModuleType) -> None:
+    """Register the algorithms of a dictionary `implemented_combos = {…}` that a module assigns.
+
+    Args:
+        module: A user's module, e.g. a copy of train.py.
+
+    Raises:
+        RegistryError: An entry is not `{framework: (AlgoClass, args, kwargs)}`, or its name is taken.
+    """
+    combos, lines = vars(module).get("implemented_combos"), linecache.getlines(str(getattr(module, "__file__", "")))
+    line = next((number for number, text in enumerate(lines, 1) if text.startswith("implemented_combos")), 1)
+    for name, frameworks in combos.items() if isinstance(combos, dict) else ():
+        if not isinstance(frameworks, FrameworkCombos):  # of `{**implemented_combos, …}`
+            _register(name, frameworks, f"{module.__file__}:{line}")
+
+
+on_import.append(register_dictionary)
 
 
 def with_env(args: Sequence[Any], env: Any) -> tuple[Any, ...]:
@@ -102,6 +132,22 @@ def is_environment(argument: Any) -> bool:
         if isinstance(argument, str)
         else hasattr(argument, "observation_space") and callable(getattr(argument, "step", None))
     )
+
+
+def _register(name: str, frameworks: Mapping[str, Any], origin: str) -> None:
+    """Register an algorithm in its frameworks.
+
+    Raises:
+        RegistryError: The value has another form, or the name is taken.
+    """
+    if not isinstance(frameworks, Mapping):
+        allowed = '{"pytorch": (AlgoClass, (policy, "env"), kwargs)}'
+        raise RegistryError(bad_value(f"implemented_combos[{name!r}]", frameworks, allowed, "has no framework"))
+    for framework, combo in frameworks.items():
+        if not _is_combo(combo):
+            why = f"is not (AlgoClass, args, kwargs) ({origin})"
+            raise RegistryError(bad_value(f"implemented_combos[{name!r}][{framework!r}]", combo, "a triple", why))
+        add_algorithm(_algorithm(name, framework, *combo), origin)
 
 
 def _is_combo(combo: Any) -> bool:

@@ -189,13 +189,13 @@ class Registry:
     def _unknown_name(self, name: str, key: str) -> UnknownNameError:
         why = f"is not a known {self.kind}"
         labels = {known: with_extras(known, entry.missing_extras) for known, entry in sorted(self._entries.items())}
-        if len(labels) <= MAX_NAMES:
-            message = bad_value(key, name, ", ".join(labels.values()) or "nothing", why) + did_you_mean(name, labels)
-        else:
-            message = bad_value(key, name, f"a name of `mygym list {self.kind}`", why)
-            message += did_you_mean(name, labels, most=3)
-            near = nearest(name, labels, most=3)
-            message += "".join(f"; {labels[known]}" for known in near if labels[known] != known)
+        are_few = len(labels) <= MAX_NAMES
+        allowed = ", ".join(labels.values()) or "nothing" if are_few else f"a name of `mygym list {self.kind}`"
+        near = [known for known in labels if self._entries[known].class_name == name]
+        near = near or nearest(name, [*labels, *self.aliases], most=1 if are_few else 3)
+        message = bad_value(key, name, allowed, why) + did_you_mean(name, near, most=3, cutoff=0.0)
+        if not are_few:
+            message += "".join(f"; {labels[known]}" for known in near if labels.get(known, known) != known)
         why = "is not read, because it is in a run directory, whose author may be unknown: move it, or use --import"
         unread = [f"{folder} {why}" for folder in unread_folders()]
         return UnknownNameError("; ".join([message, *self.unreadable.values(), *unread]))
@@ -254,7 +254,7 @@ class Registry:
             self._replaced[name] = known
         target: Any = path
         if file.kind is None:
-            target = Deferred(path, lambda: self._execute(name, file), component.frameworks)
+            target = Deferred(path, lambda: self._execute(name, file), component.frameworks, component.class_name)
         self._add(Entry(self.kind, name, target, component.help, str(path)))
         self.aliases |= {alias: name for alias in component.aliases if self._find(alias) is None}
 

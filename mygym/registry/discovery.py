@@ -12,7 +12,7 @@ from typing import Any
 
 from mygym.registry.builtins import BUILTIN_FOLDERS
 from mygym.registry.source_names import SourceName, source_names
-from mygym.registry.user_files import error_line, installed_files, user_assets, user_files, user_modules
+from mygym.registry.user_files import installed_files, place_of, user_assets, user_files, user_modules
 
 Signature = tuple[int, int]
 """Modification time in ns and size in bytes, by which a changed file is recognised."""
@@ -86,7 +86,7 @@ class Scanner:
         """Return the state for `restore`."""
         names = ("_folder_key", "_signatures", "_kinds")
         state = {name: copy.copy(getattr(self, name)) for name in names}
-        return {**state, "modules": copy.copy(vars(user_modules))}
+        return {**state, "modules": {name: copy.copy(value) for name, value in vars(user_modules).items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to the state of a `snapshot`."""
@@ -107,7 +107,7 @@ def _scan_python(path: Path, module: str) -> ScannedFile:
     try:
         return ScannedFile(path, None, module, tuple(source_names(path)))
     except (SyntaxError, ValueError, OSError) as error:
-        return ScannedFile(path, error=f"{path}:{error_line(path, error)}: {type(error).__name__}: {error}")
+        return ScannedFile(path, error=f"{place_of(error) or path}: {type(error).__name__}: {error}")
 
 
 def _scan_yaml(path: Path, kind: str) -> ScannedFile:

@@ -25,6 +25,8 @@ class Deferred:
     """Executes the file and returns the entry that the file has registered."""
     frameworks: tuple[str, ...] = ()
     """Frameworks of an algorithm, a policy or a component of a network."""
+    class_name: str = ""
+    """Name of its class or function, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,15 @@ class Entry:
         if isinstance(self.target, Deferred):
             return self.target.frameworks
         return tuple(self.target) if isinstance(self.target, Mapping) else ()
+
+    @property
+    def class_name(self) -> str:
+        """Name of the component's class or function, without importing it; empty if it is unknown."""
+        target = next(iter(self.target.values()), None) if isinstance(self.target, Mapping) else self.target
+        target = getattr(target, "target", target)  # of an algorithm
+        if isinstance(target, str):
+            return target.rpartition(":")[2]
+        return str(getattr(target, "class_name", None) or getattr(target, "__name__", ""))
 
     @property
     def missing_extras(self) -> tuple[str, ...]:
@@ -160,7 +171,9 @@ def caller() -> str:
     """Return `file:line` of the first frame outside this package and outside functions called `register_…`."""
     frame = inspect.currentframe()
     while frame is not None and (
-        frame.f_globals.get("__package__") == __package__ or frame.f_code.co_qualname.startswith("register_")
+        frame.f_globals.get("__package__") == __package__
+        or frame.f_globals.get("__name__") == "collections.abc"  # `implemented_combos.update`
+        or frame.f_code.co_qualname.startswith("register_")
     ):
         frame = frame.f_back
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

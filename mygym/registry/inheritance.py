@@ -34,7 +34,10 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     inherited: dict[str, Any] = {name: getattr(parent, name) for name in FIELDS} if parent else {}
     whole = replace(entry, **{**inherited, **stated})
     if "policy" in stated and "dict_observations" not in stated:
-        whole = replace(whole, dict_observations=_takes_dicts(whole))
+        whole = replace(whole, dict_observations=takes_dictionaries(whole))
+    buffer = entry.defaults.get("replay_buffer_class")
+    if buffer is not None and "goal_relabelling" not in stated and not _relabels(buffer):
+        whole = replace(whole, goal_relabelling=False)
     whole = replace(whole, goal_relabelling=whole.goal_relabelling and whole.dict_observations)
     if parent is None:
         return whole
@@ -140,12 +143,17 @@ def _training_defaults(cls: type, parent: Algorithm) -> dict[str, Any]:
     return {key: value for key, value in parent.training_defaults.items() if key in known}
 
 
-def _takes_dicts(entry: Algorithm) -> bool:
+def _relabels(buffer: Any) -> bool:
+    """Return whether a class of replay buffers is SB3's for hindsight replay, or a subclass of it."""
+    return any(base.__name__ == "HerReplayBuffer" for base in getattr(buffer, "__mro__", ()))
+
+
+def takes_dictionaries(entry: Algorithm) -> bool:
     """Return whether an algorithm's policy takes goal dictionaries; unchanged if the policy does not show it."""
     policy, aliases = policy_class(entry), _aliases(entry)
-    for_dicts = aliases.get("MultiInputPolicy")
-    if for_dicts is None and entry.policy in aliases:
-        return False
+    for_dicts = next((cls for name, cls in aliases.items() if name.startswith("MultiInput")), None)
+    if entry.policy in aliases and (for_dicts is None or entry.policy.startswith(("Mlp", "Cnn"))):
+        return False  # by the name: in SBX both names have the same class
     if not isinstance(policy, type) or not isinstance(for_dicts, type):
         return entry.dict_observations
     if issubclass(policy, for_dicts):

@@ -49,5 +49,8 @@ def isolated() -> Iterator[None]:
             REGISTRIES[kind].restore(state)
         _scanner.restore(scanner)
         if len(sys.modules) != modules:  # a search through thousands of names takes longer than most tests
-            for module in [module for module in sys.modules if module.startswith(f"{PACKAGE}.")]:
-                del sys.modules[module]
+            for name, module in list(
+                sys.modules.items()
+            ):  # also a second name of a module, e.g. of `from parts import x`
+                if getattr(module, "__name__", "").startswith(f"{PACKAGE}."):
+                    del sys.modules[name]

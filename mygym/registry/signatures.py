@@ -61,16 +61,24 @@ def _parameters(owner: Callable[..., Any]) -> Mapping[str, Parameter]:
     if not inspect.isclass(owner):
         return {p.name: p for p in _declared(owner, owner)}
     result: dict[str, Parameter] = {}
+    for base in constructors(owner):
+        for parameter in _declared(base, base.__dict__["__init__"]):
+            if parameter.name != "self":
+                result.setdefault(parameter.name, parameter)
+    return dict(sorted(result.items(), key=lambda item: item[1].keyword_only))
+
+
+def constructors(owner: type) -> list[type]:
+    """Return the classes whose constructors get the arguments of `owner`: up to the first without `**kwargs`."""
+    classes = []
     for base in owner.__mro__:
         init = base.__dict__.get("__init__")
         if init is None or base is object:
             continue
-        for parameter in _declared(base, init):
-            if parameter.name != "self":
-                result.setdefault(parameter.name, parameter)
+        classes.append(base)
         if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values()):
             break
-    return dict(sorted(result.items(), key=lambda item: item[1].keyword_only))
+    return classes
 
 
 def source_location(owner: Callable[..., Any]) -> str:

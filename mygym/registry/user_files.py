@@ -1,7 +1,9 @@
-"""The user's `algos/`, `envs/` and `strategies/` folders and installed plug-ins: paths of their files, and imports.
+"""The user's `algos/`, `envs/` and `strategies/` folders and installed plug-ins: paths, imports, and lines of errors.
 
 A user's file is imported under a stable module name, e.g. `mygym_user.algos.NAME`, so that pickles and worker processes
-can import it again. Nothing is imported from a run directory or a folder in it, because its author may be unknown.
+can import it again. Its imports of the files beside it, relative or not (`from .parts import x`, `from parts import x`,
+`from algos.parts import x`), find the same modules. Nothing is imported from a run directory or a folder in it, because
+its author may be unknown.
 """
 
 from __future__ import annotations
@@ -10,20 +12,23 @@ import importlib
 import importlib.util
 import os
 import sys
+import sysconfig
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
-from mygym.errors import RegistryError
+from mygym.errors import MygymError, RegistryError, bad_value
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS
 
 PACKAGE = "mygym_user"
 FOLDERS = ("algos", "envs", "strategies")
+IMPORTED = "imported"
+"""Subpackage of the files of `--import FILE` that are in none of the `FOLDERS`."""
 ENTRY_POINT_GROUP = "mygym"
 RUN_FILES = ("result.json", "progress.jsonl", "policy.safetensors", "best_policy.safetensors")
 """Files by which a run directory is recognised."""
@@ -76,10 +81,16 @@ def user_files() -> Iterator[tuple[str, Path]]:
     seen: set[str] = set()
     for folder in user_folders():
         for path in _python_files(folder):
-            name = ".".join((PACKAGE, folder.name, *path.relative_to(folder).with_suffix("").parts))
+            name = _module_name(folder, path)
             if name not in seen:
                 seen.add(name)
                 yield name, path
+
+
+def _module_name(folder: Path, path: Path) -> str:
+    """Return the stable name of a Python file below one of the `FOLDERS`; `__init__.py` of a subfolder names it."""
+    parts = path.relative_to(folder).with_suffix("").parts
+    return ".".join((PACKAGE, folder.name, *(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)))
 
 
 def user_assets(kind: str) -> Iterator[Path]:
@@ -154,16 +165,49 @@ class UserModules(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of `mygym_user`, its subpackages and the modules in them; None for any other module."""
-        if fullname == PACKAGE or fullname in {f"{PACKAGE}.{name}" for name in FOLDERS}:
+        """Return the spec of a module in `mygym_user`, or of a file beside the user's file that imports it."""
+        if fullname in {PACKAGE, *(f"{PACKAGE}.{name}" for name in (*FOLDERS, IMPORTED))}:
             return ModuleSpec(fullname, None, is_package=True)
-        if not fullname.startswith(f"{PACKAGE}."):
-            return None
-        files = dict(user_files()) | self.paths
-        if fullname in files:
-            return importlib.util.spec_from_file_location(fullname, files[fullname])
-        is_package = any(name.startswith(f"{fullname}.") for name in files)
-        return ModuleSpec(fullname, None, is_package=True) if is_package else None
+        if fullname.startswith(f"{PACKAGE}."):
+            return self._user_spec(fullname)
+        package = _importing_package()
+        names = [f"{parent}.{fullname}" for parent in _parents(package)] if package else []
+        if package and fullname.partition(".")[0] in FOLDERS:
+            names.append(f"{PACKAGE}.{fullname}")
+        for name in names:
+            if (spec := self.find_spec(name)) is not None:
+                is_package = spec.submodule_search_locations is not None
+                return ModuleSpec(fullname, _SameModule(name), is_package=is_package)
+        return None
+
+    def _user_spec(self, fullname: str) -> ModuleSpec | None:
+        """Return the spec of a file or a subfolder of the user; files that begin with `_` can be imported, too."""
+        known = self.paths.get(fullname)
+        if known is not None and known.name != "__init__.py":
+            return importlib.util.spec_from_file_location(fullname, known)
+        _, folder, *parts = fullname.split(".")
+        for root in self._roots(folder):
+            path = root.joinpath(*parts)
+            if self.excludes(path) or _is_refused(path):
+                continue
+            if path.with_suffix(".py").is_file():
+                return importlib.util.spec_from_file_location(fullname, path.with_suffix(".py"))
+            if (path / "__init__.py").is_file():
+                file = path / "__init__.py"
+                return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=[])
+            if path.is_dir():
+                return ModuleSpec(fullname, None, is_package=True)
+        return None
+
+    def _roots(self, folder: str) -> dict[Path, None]:
+        """Return the folders whose files are modules of `mygym_user.FOLDER`, the first of which wins."""
+        roots = dict.fromkeys(path for path in user_folders() if path.name == folder)
+        for module, path in self.paths.items():
+            parts = module.split(".")
+            if parts[:2] == [PACKAGE, folder]:
+                depth = len(parts) - 3 + (path.name == "__init__.py" and parts[-1] != "__init__")
+                roots.setdefault(path.parents[depth])
+        return roots
 
     def install(self) -> None:
         """Let `import` and unpickling find the user's modules."""
@@ -174,56 +218,165 @@ class UserModules(MetaPathFinder):
 user_modules = UserModules()
 
 
+class _SameModule(Loader):
+    """Loader of a second name of a user's module, e.g. `parts` for `mygym_user.algos.parts`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module, imported under its stable name."""
+        module = importlib.import_module(self.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Restore the spec, which the import system has replaced."""
+        module.__spec__ = self.spec
+
+
+_IMPORT_SYSTEM = (__name__.partition(".")[0], "importlib", "_frozen_importlib", "_frozen_importlib_external")
+"""Packages whose frames are between the file that imports a module and the import hook."""
+
+
+def _importing_package() -> str:
+    """Return the package in `mygym_user` of the file that imports now; empty if it is not a file of the user."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _IMPORT_SYSTEM:
+        frame = frame.f_back
+    package = "" if frame is None else str(frame.f_globals.get("__package__"))
+    return package if package.startswith(f"{PACKAGE}.") else ""
+
+
+def _parents(package: str) -> list[str]:
+    """Return a package in `mygym_user` and the packages that contain it, without `mygym_user`."""
+    parts = package.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 1, -1)]
+
+
+on_import: list[Callable[[ModuleType], object]] = []
+"""Functions that are called with each user's module after its import."""
+
+
 def import_modules(names: Sequence[str]) -> None:
-    """Import the modules of `--import`, which may be in the current folder.
+    """Import the modules of `--import`: names of modules, which may be in the current folder, or paths of files.
 
     Raises:
-        RegistryError: A module does not exist or raises an error; the message contains file and line.
+        RegistryError: A module or file does not exist or raises an error; the message contains file and line.
     """
     if names and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     for name in names:
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            hint = f"; did you mean --import {name[:-3]}?" if name.endswith(".py") else ""
-            shown = name if name.isprintable() else repr(name)
-            raise RegistryError(f"--import {shown}: {_location(error)}{type(error).__name__}: {error}{hint}") from error
+        prefix = f"--import {name if name.isprintable() else repr(name)}: "
+        if not name.endswith(".py"):
+            _import(name, prefix)
+        elif Path(name).expanduser().is_file():
+            execute(module_of(name), Path(name).expanduser().absolute(), prefix)
+        else:
+            raise RegistryError(bad_value("--import", name, "a module, or the path of a Python file", "is not a file"))
 
 
-def _location(error: Exception) -> str:
-    """Return `file:line: ` of an error during an import; empty if the module does not exist."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}:{error.lineno}: "
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    return "" if frames[-1].filename == __file__ else f"{frames[-1].filename}:{frames[-1].lineno}: "
+def module_of(name: str) -> str:
+    """Return the name under which a module of `--import` is imported.
+
+    Args:
+        name: Name of a module, or path of a Python file.
+    """
+    if not name.endswith(".py"):
+        return name
+    path = Path(name).expanduser().absolute()
+    folder = next((parent for parent in path.parents if parent.name in FOLDERS), None)
+    return f"{PACKAGE}.{IMPORTED}.{path.stem}" if folder is None else _module_name(folder, path)
 
 
-def execute(module: str, path: Path) -> None:
+def execute(module: str, path: Path, prefix: str = "") -> None:
     """Import a user's file under its stable name.
+
+    Args:
+        module: The name.
+        path: The file.
+        prefix: Beginning of the message of an error.
 
     Raises:
         RegistryError: The file raises an error (the message has file and line), or another file has this module name.
     """
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded is not None and Path(loaded) != path:
-        raise RegistryError(f"{path}: {loaded} was imported as {module} already; rename a file or restart Python")
+        why = f"{loaded} was imported as {module} already; rename a file or restart Python"
+        raise RegistryError(f"{prefix}{path}: {why}")
     user_modules.paths[module] = path
+    _import(module, prefix, f"{path}: ")
+
+
+def _import(module: str, prefix: str, otherwise: str = "") -> None:
+    """Import a user's module.
+
+    Args:
+        module: Name of the module.
+        prefix: Beginning of the message of an error.
+        otherwise: Place of an error that no line of the user raises.
+
+    Raises:
+        RegistryError: The module does not exist or raises an error.
+    """
     try:
-        importlib.import_module(module)
+        imported = importlib.import_module(module)
+        for receive in on_import:
+            receive(imported)
     except Exception as error:
-        line = error_line(path, error)
-        raise RegistryError(f"{path}:{line}: {type(error).__name__}: {error}") from error
+        place = f"{at}: " if (at := place_of(error)) else otherwise
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, MygymError):
+            text = str(error)
+        elif isinstance(error, NameError) and error.name == "env":
+            text += '; write "env" with quotes: it stands for the environment of the run'
+        raise RegistryError(f"{prefix}{place}{text}") from error
 
 
-def error_line(path: Path, error: BaseException) -> int:
-    """Return the line of a file in which an error was raised; 0 if it was raised elsewhere."""
-    if isinstance(error, SyntaxError):
-        return error.lineno or 0
-    lines = []
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    return lines[-1] if lines else 0
+def place_of(error: BaseException) -> str:
+    """Return `file:line` of the innermost line of the user's code that has raised an error; empty without one.
+
+    The user's code is every file outside this package, Python and the installed packages, and every plug-in. If no line
+    of it has raised the error itself, its cause is searched. Errors of runs, such as the death of a worker process, are
+    not mistakes of the lines that they pass.
+    """
+    cause: BaseException | None = error
+    for _ in range(20):  # an error may be its own context
+        if cause is None:
+            break
+        if isinstance(cause, SyntaxError) and cause.filename and not _is_library(cause.filename):
+            return f"{cause.filename}:{cause.lineno or 1}"
+        if not isinstance(cause, MygymError) or cause.exit_code == MygymError.exit_code:
+            frames = list(traceback.walk_tb(cause.__traceback__))
+            for index, (frame, line) in enumerate(reversed(frames)):
+                if not _is_library(_file_of(frame)) and (index == 0 or not _is_entry_point(frame)):
+                    return f"{_file_of(frame)}:{line}"
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return ""
+
+
+def located(text: str, error: BaseException) -> str:
+    """Return the message of an error with the `place_of` the error, unless the message has it."""
+    place = place_of(error)
+    return f"{text} ({place})" if place and place not in text else text
+
+
+def _is_entry_point(frame: FrameType) -> bool:
+    """Return whether a frame is the script itself, or `train` of a copy of train.py, through which every run goes."""
+    name = frame.f_code.co_qualname.partition(".")[0]
+    return frame.f_globals.get("__name__") == "__main__" and name in ("<module>", "train")
+
+
+def _file_of(frame: FrameType) -> str:
+    return frame.f_code.co_filename
+
+
+@cache
+def _is_library(file: str) -> bool:
+    """Return whether a file is part of this package, of Python or of an installed package that is not a plug-in."""
+    path = Path(file)
+    if path in installed_files().values():
+        return False
+    packages, paths = {"site-packages", "dist-packages"}, sysconfig.get_paths()
+    folders = (ASSETS.parent, *(Path(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+    return not path.is_file() or not packages.isdisjoint(path.parts) or any(map(path.is_relative_to, folders))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mygym.errors import ConfigError, bad_value
+from mygym.reporting.curves import LABELS, find_metric
+from mygym.reporting.final_scores import last_figures
 from mygym.reporting.settings import Setting, different_keys, find_settings
 from mygym.reporting.statistics import (
     Interval,
@@ -21,6 +24,19 @@ from mygym.reporting.statistics import (
     runs_needed,
     success_interval,
 )
+
+
+@dataclass(frozen=True)
+class ComparedFigure:
+    """The last values of a recorded figure of a setting, compared with the first setting."""
+
+    value: float | None
+    """IQM over the runs that are done; None if none has recorded it."""
+    interval: Interval
+    """Bootstrap interval over runs; NaN with a single run."""
+    difference: float | None = None
+    """Mean difference to the first setting, of equal seeds where both have them."""
+    difference_interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,8 @@ class Comparison:
     """Probability that a run has a higher success rate than a run of the first setting."""
     can_differ: bool = True
     """Whether so many runs could show any difference."""
+    figures: Mapping[str, ComparedFigure] = field(default_factory=dict)
+    """Metric → comparison of its last values."""
 
     def is_worse_by(self, amount: float) -> bool:
         """Return whether the success rate is lower by `amount` or more, and the interval excludes equality."""
@@ -56,11 +74,15 @@ class Comparison:
         return self.difference <= -amount and self.difference_interval.high < 0
 
 
-def compare(settings: Sequence[Setting]) -> list[Comparison]:
+def compare(settings: Sequence[Setting], metrics: Sequence[str] = ()) -> list[Comparison]:
     """Compare settings with the first of them.
 
+    Args:
+        settings: Two settings or more, of the same task.
+        metrics: Recorded figures to compare besides success and return; a figure may have its name in progress.jsonl.
+
     Raises:
-        ConfigError: Fewer than two settings, or settings with different tasks.
+        ConfigError: Fewer than two settings, settings with different tasks, or a metric that no run has recorded.
     """
     if len(settings) < 2:
         paths = ", ".join(setting.path for setting in settings)
@@ -72,7 +94,18 @@ def compare(settings: Sequence[Setting]) -> list[Comparison]:
                 both = f"{first.config.get(key)} ({first.path}) and {setting.config.get(key)} ({setting.path})"
                 raise ConfigError(f"{key} differs: {both}; only settings of the same task can be compared")
     same_reward = not different_rewards(settings)
-    return [summarize(setting, first if setting is not first else None, same_reward) for setting in settings]
+    comparisons = [summarize(setting, first if setting is not first else None, same_reward) for setting in settings]
+    if not metrics:
+        return comparisons
+    last = [last_figures(setting) for setting in settings]
+    known = sorted({metric for each in last for metric in each})
+    names = [name for name in (find_metric("--metric", metric, known) for metric in metrics) if name not in LABELS]
+
+    def figures(index: int) -> dict[str, ComparedFigure]:
+        first_values = last[0] if index else {}
+        return {name: _figure(last[index].get(name, {}), first_values.get(name, {})) for name in names}
+
+    return [replace(comparison, figures=figures(index)) for index, comparison in enumerate(comparisons)]
 
 
 def summary_in_words(folder: str | Path) -> str:
@@ -122,7 +155,7 @@ def summarize(setting: Setting, first: Setting | None = None, same_reward: bool 
     )
     if first is None:
         return comparison
-    difference, interval = _difference(setting, first)
+    difference, interval = _difference(_rates(setting), _rates(first))
     return replace(
         comparison,
         difference=difference,
@@ -154,18 +187,32 @@ def _success(setting: Setting) -> Interval:
     )
 
 
-def _difference(setting: Setting, first: Setting) -> tuple[float, Interval]:
-    """Return the mean difference of success rates and its interval: paired if two seeds or more are in both."""
-    rates, first_rates = (
-        {record.seed: score for record, (score,) in zip(each.records, each.scores, strict=True)}
-        for each in (setting, first)
-    )
-    seeds = [seed for seed in rates if seed in first_rates]
+def _figure(values: Mapping[str, float], first: Mapping[str, float]) -> ComparedFigure:
+    """Compare the last values of a figure, by seed, with those of the first setting, if it has any."""
+    if not values:
+        return ComparedFigure(None, Interval(math.nan, math.nan))
+    scores = np.array([[value] for value in values.values()])
+    figure = ComparedFigure(float(iqm(scores)), bootstrap_interval(iqm, scores))
+    if not first:
+        return figure
+    difference, interval = _difference(values, first)
+    return replace(figure, difference=difference, difference_interval=interval)
+
+
+def _rates(setting: Setting) -> dict[int | None, float]:
+    """Return seed → success rate."""
+    return {record.seed: float(score) for record, (score,) in zip(setting.records, setting.scores, strict=True)}
+
+
+def _difference(values: Mapping[Any, float], first: Mapping[Any, float]) -> tuple[float, Interval]:
+    """Return the mean difference of values by seed and its interval: paired if two seeds or more are in both."""
+    seeds = [seed for seed in values if seed in first]
     if len(seeds) > 1:
-        differences = np.array([[rates[seed] - first_rates[seed]] for seed in seeds])
+        differences = np.array([[values[seed] - first[seed]] for seed in seeds])
         return float(differences.mean()), bootstrap_interval(mean, differences)
-    difference = float(setting.scores.mean() - first.scores.mean())
-    return difference, bootstrap_interval(lambda a, b: mean(a) - mean(b), setting.scores, first.scores)
+    scores, first_scores = (np.array([[value] for value in each.values()]) for each in (values, first))
+    difference = float(scores.mean() - first_scores.mean())
+    return difference, bootstrap_interval(lambda a, b: mean(a) - mean(b), scores, first_scores)
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""Learning curves of runs and of settings: figures of the evaluations, aligned on env steps or seconds, with bands."""
+"""Learning curves of runs and of settings: recorded figures, aligned on env steps or seconds, with bands."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import RUNNING, RunRecord
 from mygym.reporting.settings import Setting
 from mygym.reporting.statistics import RESAMPLES, SIGNIFICANCE, iqm, mean, median, success_interval
@@ -23,8 +24,8 @@ from mygym.types import FloatArray
 AXES = {"steps": "env steps", "seconds": "training time"}
 """Field of a curve that an axis shows → its label."""
 
-METRICS = {"success": "success rate", "return": "mean return"}
-"""Figure of the evaluations → its label."""
+LABELS = {"success": "success rate", "return": "mean return"}
+"""Metric of a run's outcome → its label; other metrics are recorded figures, whose label is their name."""
 
 STATISTICS: Mapping[str, Callable[[FloatArray], FloatArray]] = {"iqm": iqm, "mean": mean, "median": median}
 """Name of an aggregate over runs → its function."""
@@ -32,10 +33,26 @@ STATISTICS: Mapping[str, Callable[[FloatArray], FloatArray]] = {"iqm": iqm, "mea
 LOGGED = {
     "steps": "steps",
     "wall_time_s": "time/wall_time_s",
-    "success_rate": "eval/success_rate",
-    "mean_return": "eval/mean_return",
+    **{
+        f"{source}{key}": f"{source.rstrip('_') or 'eval'}/{key}"
+        for source in ("", "train_", "test_")
+        for key in ("success_rate", "mean_return")
+    },
 }
 """Figure of an evaluation in result.json → its name in progress.jsonl."""
+
+SHORT_NAMES = {
+    "eval/success_rate": "success",
+    "eval/mean_return": "return",
+    "train/success_rate": "train_success",
+    "train/mean_return": "train_return",
+    "test/success_rate": "test_success",
+    "test/mean_return": "test_return",
+}
+"""Name in progress.jsonl → the metric."""
+
+_NO_METRICS = frozenset({"steps", "time/wall_time_s", "time/time_elapsed", "time/total_timesteps"})
+"""Names in progress.jsonl of positions along an axis."""
 
 MAX_POINTS = 50
 """Points of a curve of several runs; with fewer evaluations, all of their positions."""
@@ -43,25 +60,25 @@ MAX_POINTS = 50
 
 @dataclass(frozen=True)
 class Curve:
-    """Evaluations of a run, in the order of their env steps; unknown numbers are NaN."""
+    """Figures that a run has recorded, in the order of their env steps."""
 
-    steps: FloatArray
-    """`(E,)` env steps."""
-    seconds: FloatArray
-    """`(E,)` s since the run began."""
-    success: FloatArray
-    """`(E,)` success rates."""
-    returns: FloatArray
-    """`(E,)` mean returns."""
+    series: Mapping[str, tuple[FloatArray, FloatArray]]
+    """Metric → env steps `(n,)` and values `(n,)`; see `metric_names`."""
+    times: tuple[FloatArray, FloatArray]
+    """Env steps `(T,)`, and s `(T,)` since the run began."""
     stages: tuple[Mapping[str, int], ...] = ()
     """Number of episodes that ended in each stage, for each evaluation; empty if unknown."""
     status: str = "done"
     """Status of the run, see `RunRecord`."""
 
     def along(self, axis: str, metric: str) -> tuple[FloatArray, FloatArray]:
-        """Return positions and values `(E,)` of the evaluations where both are known."""
-        x: FloatArray = getattr(self, axis)
-        y = self.success if metric == "success" else self.returns
+        """Return positions and values `(n,)` of a metric where both are known; times lie between recorded times."""
+        nothing = np.zeros(0)
+        x, y = self.series.get(metric, (nothing, nothing))
+        if axis == "seconds":
+            known = np.isfinite(self.times[1])
+            steps, seconds = self.times[0][known], self.times[1][known]
+            x = np.interp(x, steps, seconds, left=math.nan, right=math.nan) if len(steps) else np.full(len(x), math.nan)
         known = np.isfinite(x) & np.isfinite(y)
         return x[known], y[known]
 
@@ -92,16 +109,62 @@ def read_curve(record: RunRecord) -> Curve | None:
     """Return the curve of a run; None if it has no evaluation."""
     run = Path(record.path)
     result = Result.read(run) if record.status != RUNNING else None
-    entries = result.evaluations if result else _logged(run / directory.PROGRESS)
+    lines = _logged(run / directory.PROGRESS)
+    entries = result.evaluations if result else [line for line in lines if LOGGED["success_rate"] in line]
     if not entries:
         return None
-    entries = sorted(entries, key=lambda entry: _number(entry.get("steps")))
-    steps, seconds, success, returns = (
-        np.array([_number(entry.get(key)) for entry in entries])
-        for key in ("steps", "wall_time_s", "success_rate", "mean_return")
-    )
+    if result:
+        lines += [_as_logged(entry) for entry in (*entries, result.last_interval)]  # the log may have been lost
+    series = _series(lines)
     stages = tuple(entry["stage_reached"] for entry in entries if _are_counts(entry.get("stage_reached")))
-    return Curve(steps, seconds, success, returns, stages if len(stages) == len(entries) else (), status=record.status)
+    if len(stages) != len(series.get(LOGGED["success_rate"], ((),))[0]):
+        stages = ()
+    times = series.get(LOGGED["wall_time_s"], (np.zeros(0), np.zeros(0)))
+    names = metric_names(series)
+    recorded = {names[key]: (x, y) for key, (x, y) in series.items() if key in names and np.isfinite(y).any()}
+    return Curve(recorded, times, stages, record.status)
+
+
+def metric_names(logged: Collection[str]) -> dict[str, str]:
+    """Return name in progress.jsonl → metric: scores of episodes first, then other figures in alphabetical order.
+
+    A figure of `Loop.record` has its name as it was recorded, unless another metric has it.
+    """
+    names = {key: name for key, name in SHORT_NAMES.items() if key in logged}
+    for key in sorted({*logged} - {*SHORT_NAMES} - _NO_METRICS):
+        short = key.removeprefix("figures/")
+        is_taken = short in SHORT_NAMES.values() or (short != key and short in logged)
+        names[key] = key if is_taken else short
+    return names
+
+
+def metrics_of(curves: Iterable[Curve]) -> list[str]:
+    """Return the metrics that any of the runs has recorded: those of episodes, those of runners, those of the log."""
+    names = dict.fromkeys(name for curve in curves for name in curve.series)
+    scores = [name for name in SHORT_NAMES.values() if name in names]
+    return [*scores, *sorted(names.keys() - {*scores}, key=lambda name: ("/" in name, name))]
+
+
+def find_metric(flag: str, name: str, known: Collection[str]) -> str:
+    """Return a metric by its name, or by its name in progress.jsonl.
+
+    Args:
+        flag: Name of the setting, for the message.
+        name: Name of the metric.
+        known: The metrics that the runs have recorded.
+
+    Raises:
+        ConfigError: No run has recorded it.
+    """
+    for candidate in (name, SHORT_NAMES.get(name, name), name.removeprefix("figures/")):
+        if candidate in known or candidate in LABELS:
+            return candidate
+    raise ConfigError(bad_value(flag, name, dict.fromkeys([*LABELS, *known]), "is in no run"))
+
+
+def is_rate(metric: str) -> bool:
+    """Return whether a metric is a share of successful episodes."""
+    return metric in ("success", "train_success", "test_success") or "/success_rate" in metric
 
 
 def read_curves(setting: Setting) -> SettingCurves:
@@ -114,13 +177,13 @@ def align(curves: Sequence[Curve], axis: str = "steps", metric: str = "success")
     """Return common positions `(P,)` and the values `(runs, P)`, interpolated between the evaluations.
 
     A run that is done keeps its last value up to the end of the longest run: it has stopped because it was good enough.
-    A diverged run has a success rate of 0 after its last evaluation. The values end with the shortest of the runs whose
-    further values are unknown: those that have not ended, and for returns the diverged runs.
+    A diverged run has success rates of 0 after its last evaluation. The values end with the shortest of the runs whose
+    further values are unknown: those that have not ended, and for other metrics the diverged runs.
 
     Args:
         curves: Curves of runs; those without known values are left out.
         axis: `steps` or `seconds`.
-        metric: `success` or `return`.
+        metric: A metric, see `metric_names`.
     """
     known = [(curve, *curve.along(axis, metric)) for curve in curves]
     known = [entry for entry in known if len(entry[1])]
@@ -183,7 +246,10 @@ def stage_curves(curves: SettingCurves) -> tuple[FloatArray, dict[str, FloatArra
     for index, stage in enumerate(order):
         if not _is_last(stage):
             up_to = {earlier for earlier in order[: index + 1] if _task_of(earlier) == _task_of(stage)}
-            completed = [replace(curve, success=_shares_beyond(curve.stages, up_to)) for curve in recorded]
+            completed = [
+                replace(curve, series={"success": (curve.series["success"][0], _shares_beyond(curve.stages, up_to))})
+                for curve in recorded
+            ]
             x, values = align(completed)
             shares[stage] = values.mean(axis=0)
     return x, shares
@@ -222,22 +288,42 @@ def _shares_beyond(evaluations: Sequence[Mapping[str, int]], stages: Collection[
 
 
 def _logged(path: Path) -> list[dict[str, Any]]:
-    """Return the evaluations in the log of a run that has no result yet."""
-    entries = []
+    """Return the lines of a log."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
         return []
+    lines = []
     for line in text.splitlines():
-        if '"eval/success_rate"' not in line:
-            continue
         try:
             content = json.loads(line)
         except ValueError:  # half-written
             continue
         if isinstance(content, dict):
-            entries.append({name: content.get(key) for name, key in LOGGED.items()})
-    return entries
+            lines.append(content)
+    return lines
+
+
+def _as_logged(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of an evaluation in result.json with their names in progress.jsonl."""
+    figures = record.get("figures")
+    named = {f"figures/{name}": value for name, value in figures.items()} if isinstance(figures, dict) else {}
+    return {**named, **{key: record[name] for name, key in LOGGED.items() if name in record}}
+
+
+def _series(lines: Iterable[Mapping[str, Any]]) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return name → env steps and values `(n,)`, sorted by steps; of repeated values at a step, the last."""
+    known: dict[str, dict[float, float]] = {}
+    for line in lines:
+        steps = _number(line.get("steps"))
+        for key, value in line.items():
+            if steps == steps and (isinstance(value, int | float) or value is None):
+                known.setdefault(key, {})[steps] = _number(value)
+    return {
+        key: (np.array(list(points)), np.array(list(points.values())))
+        for key, unsorted in known.items()
+        for points in [dict(sorted(unsorted.items()))]
+    }
 
 
 def _number(value: Any) -> float:
@@ -249,4 +335,4 @@ def _are_counts(value: Any) -> bool:
 
 
 def _has_end(curve: Curve, metric: str) -> bool:
-    return curve.status == "done" or (curve.status == "diverged" and metric == "success")
+    return curve.status == "done" or (curve.status == "diverged" and is_rate(metric))

@@ -11,7 +11,7 @@ import numpy as np
 
 from mygym.errors import ConfigError
 from mygym.reporting.comparison import count
-from mygym.reporting.curves import AXES, METRICS, SettingCurves, setting_band, stage_curves
+from mygym.reporting.curves import AXES, LABELS, SettingCurves, is_rate, metrics_of, setting_band, stage_curves
 from mygym.reporting.final_scores import Sensitivity, profile_bands, spans_decades
 from mygym.reporting.panels import MAX_LINES, draw_line, finish_row, make_panels, styled, thousands
 from mygym.reporting.settings import names_of
@@ -32,10 +32,11 @@ def by_task(settings: Iterable[SettingCurves]) -> dict[str, list[SettingCurves]]
 
 
 def best(settings: Sequence[SettingCurves], metric: str = "success") -> list[SettingCurves]:
-    """Return up to `MAX_LINES` settings, those whose runs ended best, in their order."""
+    """Return up to `MAX_LINES` settings, those whose runs ended best, in their order; for other figures, in success."""
+    ranking = metric if metric in LABELS else "success"
 
     def last(curves: SettingCurves) -> float:
-        values = [y[-1] for curve in curves.curves if len(y := curve.along("steps", metric)[1])]
+        values = [y[-1] for curve in curves.curves if len(y := curve.along("steps", ranking)[1])]
         return float(np.mean(values)) if values else -math.inf
 
     chosen = sorted(range(len(settings)), key=lambda index: last(settings[index]), reverse=True)[:MAX_LINES]
@@ -69,8 +70,38 @@ def draw_curves(settings: Sequence[SettingCurves], metric: str = "success", stat
                 panel.text(0.5, 0.5, "not recorded", ha="center", transform=panel.transAxes)
             if axis == "steps":
                 thousands(panel)
-        row[0].set_ylabel(METRICS[metric])
-        finish_row(row, len(members), metric)
+        row[0].set_ylabel(LABELS.get(metric, metric))
+        finish_row(row, len(members), rates=is_rate(metric))
+    return figure
+
+
+@styled()
+def draw_figures(settings: Sequence[SettingCurves], columns: int = 4) -> Figure | None:
+    """Draw all recorded figures of settings of a task, besides success and return of evaluations.
+
+    Returns:
+        A panel for each figure, over env steps, with a line and a band for each setting; None without figures.
+    """
+    shown = best(_evaluated(settings))
+    metrics = [
+        metric for metric in metrics_of(curve for each in shown for curve in each.curves) if metric not in LABELS
+    ]
+    if not metrics:
+        return None
+    names = labels(shown)
+    figure, panels = make_panels(-(-len(metrics) // columns), min(columns, len(metrics)))
+    flat = [panel for row in panels for panel in row]
+    for panel, metric in zip(flat, metrics, strict=False):
+        for index, (curves, name) in enumerate(zip(shown, names, strict=True)):
+            x, value, low, high = setting_band(curves, "steps", metric)
+            draw_line(panel, index, x, value, name, low, high)
+        panel.set_title(metric)
+        thousands(panel)
+        if is_rate(metric):
+            panel.set_ylim(-0.02, 1.02)
+    for panel in flat[len(metrics) :]:
+        panel.set_visible(False)
+    finish_row(panels[0], len(settings))
     return figure
 
 
@@ -127,9 +158,10 @@ def draw_profiles(settings: Sequence[SettingCurves], metric: str = "success") ->
         for index, (name, (value, low, high)) in enumerate(zip(names, bands, strict=True)):
             draw_line(row[0], index, thresholds, value, name, low, high, steps=True)
         row[0].set_title(task)
-        row[0].set_xlabel(f"{METRICS[metric]} of the saved policy, τ")
+        of = " of the saved policy" if metric in LABELS else ", last value"
+        row[0].set_xlabel(f"{LABELS.get(metric, metric)}{of}, τ")
         row[0].set_ylabel("share of runs above τ")
-        finish_row(row, len(members), "success")
+        finish_row(row, len(members), rates=True)
     return figure
 
 
@@ -140,7 +172,7 @@ def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metr
     Args:
         groups: Task → groups of settings that differ in the hyperparameter alone.
         key: Key of the hyperparameter.
-        metric: `success` or `return`.
+        metric: A metric, see `metric_names`.
     """
     figure, panels = make_panels(len(groups), 1)
     for (panel,), (task, members) in zip(panels, groups.items(), strict=True):
@@ -170,8 +202,8 @@ def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metr
             panel.set_xticks(range(len(texts)), texts)
         panel.set_title(task)
         panel.set_xlabel(key)
-        panel.set_ylabel(f"final {METRICS[metric]}")
-        finish_row([panel], len(members), metric)
+        panel.set_ylabel(f"final {LABELS.get(metric, metric)}")
+        finish_row([panel], len(members), rates=is_rate(metric))
     return figure
 
 
@@ -207,7 +239,8 @@ def _sorted_by_name(settings: Sequence[SettingCurves]) -> list[SettingCurves]:
 
 def _time_unit(settings: Sequence[SettingCurves]) -> tuple[float, str]:
     """Return the length in s of a time unit that suits the longest run, and its symbol."""
-    longest = max((float(np.nanmax(curve.seconds, initial=0)) for each in settings for curve in each.curves), default=0)
+    times = (curve.times[1] for each in settings for curve in each.curves)
+    longest = max((float(np.nanmax(seconds, initial=0)) for seconds in times), default=0)
     return next(
         (size, unit) for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")) if longest >= 3 * size or size == 1
     )

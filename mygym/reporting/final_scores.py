@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.curves import band
+from mygym.reporting.curves import band, is_rate, read_curve
 from mygym.reporting.settings import Setting, different_keys, names_of
 from mygym.reporting.statistics import SIGNIFICANCE, performance_profile, resamples
 from mygym.types import FloatArray
@@ -48,11 +48,35 @@ class Sensitivity:
 
 
 def final_scores(setting: Setting, metric: str = "success") -> FloatArray:
-    """Return the scores `(runs, 1)` of the runs that have ended; diverged runs have no return."""
+    """Return the scores `(runs, 1)` of the runs that have ended; diverged runs have a success rate alone.
+
+    Success and return are those of the saved policy, other metrics the last recorded values.
+    """
     if metric == "success":
         return setting.ended.scores.reshape(-1, 1)
-    returns = [record.mean_return for record in setting.ended.records if record.status == "done"]
-    return np.array([[value] for value in returns if value is not None], float).reshape(-1, 1)
+    done = [record for record in setting.ended.records if record.status == "done"]
+    returns = [record.mean_return for record in done if record.mean_return is not None]
+    values = returns if metric == "return" else list(last_figures(setting).get(metric, {}).values())
+    return np.array(values, float).reshape(-1, 1)
+
+
+def last_figures(setting: Setting) -> Mapping[str, Mapping[str, float]]:
+    """Return metric → seed → last recorded value, of the runs that are done."""
+    if setting.figures:
+        return setting.figures
+    figures: dict[str, dict[str, float]] = {}
+    for record in setting.ended.records:
+        curve = read_curve(record) if record.status == "done" else None
+        for metric in curve.series if curve else ():
+            assert curve is not None
+            figures.setdefault(metric, {})[str(record.seed)] = float(curve.along("steps", metric)[1][-1])
+    return figures
+
+
+def store(settings: Sequence[Setting]) -> str:
+    """Return settings as JSON with their last figures, which `find_settings` reads again as a baseline."""
+    contents = [asdict(replace(setting, figures=last_figures(setting))) for setting in settings]
+    return json.dumps({"settings": contents}, indent=1) + "\n"
 
 
 def profile_bands(
@@ -60,11 +84,12 @@ def profile_bands(
 ) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray, FloatArray]]]:
     """Return thresholds `(T,)`, and for each setting the share `(T,)` of runs above them with its bounds.
 
-    The thresholds cover [0, 1], for returns the range of all scores. With a single run the bounds are NaN.
+    The thresholds cover [0, 1], for metrics that are no rates the range of all scores. With a single run the bounds are
+    NaN.
     """
     scores = [final_scores(setting, metric) for setting in settings]
     known = np.concatenate(scores) if scores else np.zeros((0, 1))
-    span = (0.0, 1.0) if metric == "success" or not len(known) else (float(known.min()), float(known.max()))
+    span = (0.0, 1.0) if is_rate(metric) or not len(known) else (float(known.min()), float(known.max()))
     thresholds = np.linspace(*span, THRESHOLDS)
     return thresholds, [_profile_band(each, thresholds) for each in scores]
 

@@ -129,15 +129,18 @@ def draw_line(
         panel.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0, step="post" if steps else None)
 
 
-def finish_row(row: Sequence[Axes], settings: int, metric: str) -> None:
+def finish_row(row: Sequence[Axes], settings: int, rates: bool = False) -> None:
     """Put the legend of a row of panels beside it, and limit the axes of rates."""
-    if metric == "success":
+    if rates:
         for panel in row:
             panel.set_ylim(-0.02, 1.02)
     title = f"the best {MAX_LINES} of {settings}" if settings > MAX_LINES else None
-    handles, names = row[0].get_legend_handles_labels()
+    pairs = [zip(*reversed(panel.get_legend_handles_labels()), strict=True) for panel in reversed(row)]
+    handles = dict(pair for panel in pairs for pair in panel)
     if handles:
-        row[-1].legend(handles, names, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, title=title)
+        row[-1].legend(
+            handles.values(), handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, title=title
+        )
 
 
 def thousands(panel: Axes) -> None:

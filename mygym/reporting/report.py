@@ -83,6 +83,9 @@ def _task(
     yield table([_setting(setting, name, same_reward) for setting, name in zip(settings, names, strict=True)])
     if any(each.curves for each in members):
         yield element("figure", inline_svg(rendered(figures.draw_curves(members), "svg")))
+        if (recorded := figures.draw_figures(members)) is not None:
+            drawing = element("figure", inline_svg(rendered(recorded, "svg")))
+            yield details("Training, test episodes and all recorded figures, over env steps", drawing)
     stages = [(name, _failures(setting, contents)) for name, setting in zip(names, settings, strict=True)]
     if any(shares for _, shares in stages):
         yield element("h3", "Stages in which final episodes fail")

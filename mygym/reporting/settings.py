@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class Setting:
     """One run for each seed, sorted by seed."""
     eval_episodes: int = 0
     """Episodes of each evaluation; 0: unknown."""
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Metric → seed → last value, of a setting that `store` wrote; those of other settings are in their runs."""
 
     @property
     def scores(self) -> FloatArray:
@@ -74,11 +76,6 @@ def settings_of(records: Iterable[RunRecord]) -> list[Setting]:
     for record in records:
         by_folder.setdefault(record.setting, []).append(record)
     return [_setting(path, runs) for path, runs in by_folder.items()]
-
-
-def store(settings: Sequence[Setting]) -> str:
-    """Return settings as JSON, which `find_settings` reads again as a baseline."""
-    return json.dumps({"settings": [asdict(setting) for setting in settings]}, indent=1) + "\n"
 
 
 def different_keys(*configs: Mapping[str, Any]) -> list[str]:
@@ -148,12 +145,13 @@ def _unique_seeds(records: Iterable[RunRecord]) -> list[RunRecord]:
 def _stored(file: Path) -> list[Setting]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        names = {field.name for field in fields(RunRecord)}
+        names = {each.name for each in fields(RunRecord)}
         return [
             Setting(
                 f"{file}: {setting['path']}",
                 dict(setting["config"]),
                 tuple(RunRecord(**{name: record[name] for name in names}) for record in setting["records"]),
+                figures=setting.get("figures", {}),
             )
             for setting in content["settings"]
         ]

@@ -109,7 +109,7 @@ def _checked(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str, Mappi
             allowed = "a name, or {name: NAME, params: {…}}"
             raise ConfigError(bad_value(key, value, allowed, "is not a callback"))
         cls = _find(name, f"{key}.name")
-        check_parameters(f"{key}.params", name, parameters(cls), params, bounded=False)
+        check_parameters(f"{key}.params", name, parameters(cls), params)
         result.append((cls, f"{key}.params", params))
     return result
 

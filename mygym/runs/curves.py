@@ -77,11 +77,13 @@ class Figures:
         total, count = self.sums.get(name, (0.0, 0.0))
         self.sums[name] = [total + value, count + 1.0]
 
-    def take(self) -> dict[str, float]:
-        """Return the means since the last call."""
-        means = {name: total / count for name, (total, count) in self.sums.items()}
+    def means(self) -> dict[str, float]:
+        """Return the means since the last call of `clear`."""
+        return {name: total / count for name, (total, count) in self.sums.items()}
+
+    def clear(self) -> None:
+        """Forget the values."""
         self.sums = {}
-        return means
 
     def state_dict(self) -> dict[str, list[float]]:
         """Return sums and numbers."""
@@ -96,6 +98,10 @@ class EpisodeCounter:
     """Counts the training episodes between two marks."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the episodes."""
         self.episodes, self.successes, self.total_return = 0, 0, 0.0
 
     def add(self, episode: Mapping[str, Any]) -> None:
@@ -104,11 +110,10 @@ class EpisodeCounter:
         self.successes += bool(episode["is_success"])
         self.total_return += float(episode["r"])
 
-    def take(self) -> dict[str, float | None]:
-        """Return the figures since the last call for an evaluation's record; None if no episode has ended."""
+    def means(self) -> dict[str, float | None]:
+        """Return the figures of an evaluation's record; None if no episode has ended."""
         count = self.episodes
         rate, mean = (self.successes / count, self.total_return / count) if count else (None, None)
-        self.episodes, self.successes, self.total_return = 0, 0, 0.0
         return {"train_success_rate": rate, "train_mean_return": mean}
 
     def state_dict(self) -> dict[str, float]:

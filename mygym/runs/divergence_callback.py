@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,6 +57,24 @@ class DivergenceCallback(BaseCallback):
             return True
         return all(bool(torch.isfinite(value).all()) for value in weights(self.model).values())
 
+    def as_divergence(self, error: Exception) -> DivergedError | None:
+        """Return the error of a run as a `DivergedError`; None if the numbers have not caused it.
+
+        Torch raises on NaN before the next check: in any operation, or because a distribution of actions has a scale of
+        0 or a parameter that is not finite.
+
+        Args:
+            error: The error.
+        """
+        if isinstance(error, DivergedError):
+            return error
+        if not self.is_finite():
+            return DivergedError(f"a weight is not finite after {self.model.num_timesteps} steps")
+        if name := _degenerate_parameter(error):
+            after = f"after {self.model.num_timesteps} steps"
+            return DivergedError(f"the {name} of the distribution of the actions is 0 or not finite {after}")
+        return None
+
     def restore(self) -> None:
         """Load the last finite weights and the normaliser with which they were trained."""
         load_weights(self.model, self.finite_weights)
@@ -87,3 +106,16 @@ class DivergenceCallback(BaseCallback):
         """Restore a state of `state_dict`; the model's weights are loaded already."""
         self.n_calls = state["calls"]
         self.check_weights()
+
+
+def _degenerate_parameter(error: Exception) -> str:
+    """Return the name of a parameter that a distribution of torch refuses, if it is 0 or not finite; else empty."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if not frames or frames[-1].f_globals.get("__name__") != "torch.distributions.distribution":
+        return ""
+    given = frames[-1].f_locals  # of `Distribution.__init__`
+    name, values, valid = given.get("param", ""), given.get("value"), given.get("valid")
+    if not isinstance(values, torch.Tensor) or not isinstance(valid, torch.Tensor) or valid.shape != values.shape:
+        return ""
+    refused = values[~valid]
+    return str(name) if bool(((refused == 0) | ~torch.isfinite(refused)).any()) else ""

@@ -241,13 +241,13 @@ def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> 
         raise ConfigError(
             bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
         )
-    device = "cpu" if only_spaces else _engine_device(plan.config)
+    device = "cpu" if only_spaces else engine_device(plan.config)
     env = FusedVecEnv(env_arguments(plan.config), 1 if only_spaces else count, device)
     env.num_envs = count
     return env
 
 
-def _engine_device(config: RunConfig) -> str:
+def engine_device(config: RunConfig) -> str:
     """Return the device of the fused engine: that of the networks if both are torch on a GPU."""
     return config.device if config.framework == "pytorch" and config.device.startswith("cuda") else "cpu"
 

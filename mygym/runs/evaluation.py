@@ -203,7 +203,7 @@ def evaluate_policy(
     for slot in range(len(envs)):
         begin(slot, next(waiting, None))
     memory = None
-    predict = getattr(policy, "predict_padded", policy.predict)
+    predict = getattr(policy, "predict_rows", policy.predict)
     while any(index is not None for index in running):
         batch = stack_observations(observations)
         try:

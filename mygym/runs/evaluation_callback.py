@@ -88,20 +88,18 @@ class EvaluationCallback(BaseCallback):
         evaluation = self.evaluate(number)
         test = self.test(number).summary() if self.test is not None else {}
         self.seconds += time.perf_counter() - begin
-        record = {"steps": steps, "wall_time_s": self.elapsed(), **evaluation.summary(), **self.training.take()}
+        seconds, interval = self.elapsed(), self._log_interval()
+        self.training.clear()
+        self.figures.clear()
+        record = {"steps": steps, "wall_time_s": seconds, **evaluation.summary(), **interval}
         record |= {f"test_{key}": test[key] for key in ("success_rate", "mean_return") if test}
-        figures = self.figures.take()
-        if figures:
-            record["figures"] = figures
         self.records.append(record)
-        for key, value in figures.items():
-            self.logger.record(f"figures/{key}", value)
         for prefix, summary in (("eval", evaluation.summary()), ("test", test)):
             by_task = {f"success_rate_{task}": rate for task, rate in summary.get("success_by_task", {}).items()}
             for key, value in (summary | by_task).items():
                 if isinstance(value, float):
                     self.logger.record(f"{prefix}/{key}", value)
-        self.logger.record("time/wall_time_s", record["wall_time_s"])
+        self.logger.record("time/wall_time_s", seconds)
         self.logger.dump(steps)
         self.on_record(record)
         score = (evaluation.success_rate, evaluation.mean_return)
@@ -110,6 +108,31 @@ class EvaluationCallback(BaseCallback):
             self.on_best()
         last = [entry["success_rate"] for entry in self.records[-2:]]
         return self.stop_at_success is not None and len(last) == 2 and min(last) >= self.stop_at_success
+
+    def log_last_interval(self) -> dict[str, Any]:
+        """Write the figures of the env steps since the last evaluation into the log.
+
+        They stay counted, so that the next evaluation of a resumed run has them as well.
+
+        Returns:
+            `steps` and the figures, named as in a record of an evaluation; empty if the last step was evaluated.
+        """
+        steps = self.model.num_timesteps
+        if self.records and self.records[-1]["steps"] == steps:
+            return {}
+        interval = {"steps": steps, **self._log_interval()}
+        self.logger.record("time/wall_time_s", self.elapsed())
+        self.logger.dump(steps)
+        return interval
+
+    def _log_interval(self) -> dict[str, Any]:
+        """Give the logger the figures of the training since the last evaluation; return their part of a record."""
+        scores, figures = self.training.means(), self.figures.means()
+        named = {f"figures/{name}": value for name, value in figures.items()}
+        for key, value in {**named, **{key.replace("_", "/", 1): score for key, score in scores.items()}}.items():
+            if value is not None:
+                self.logger.record(key, value)
+        return scores | ({"figures": figures} if figures else {})
 
     def extra(self) -> Evaluation:
         """Evaluate between marks, on separate episodes; the result selects nothing here."""

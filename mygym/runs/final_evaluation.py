@@ -19,7 +19,7 @@ from mygym.runs.video import FAILURE_PREFIX, record_failure_videos, record_video
 
 def saved_policy(plan: RunPlan, run: Path, env: Any) -> Predicts:
     """Return the policy as it was saved; the model in memory may differ."""
-    model = model_factory.loadable(plan).load(run / directory.MODEL, env=env, device=plan.config.device)
+    model = model_factory.loadable(plan, env).load(run / directory.MODEL, env=env, device=plan.config.device)
     return Policy(model, normalizer_of(env))
 
 

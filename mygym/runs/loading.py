@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +38,7 @@ def read_config(run: Path) -> dict[str, Any]:
     if isinstance(algo, str) and algo not in registry("algorithm") and (result := Result.read(run)):
         file = Path(result.algo_source.rpartition(":")[0])
         if file.suffix == ".py":
-            remedy = f"{result.algo_source} registered it: add --import {file.stem}, in the folder {file.parent}"
+            remedy = f"{result.algo_source} registered it: add --import {shlex.quote(str(file))}"
             raise ConfigError(f"algo: {algo!r} is not registered; {remedy}")
     return values
 
@@ -81,17 +83,14 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
 
     folder, file = directory.find_policy(run)
     plan = plan_of_run(folder)
-    config, acting = plan.config, plan_of(model_factory.for_acting(plan.config))
-    if file.suffix == ".zip":
-        devices.use(config.framework, acting.config.device, config.threads)
-        policy = open_model(file, model_factory.loadable(plan), trust, acting.config.device)
-    else:
-        env = env_factory.make_vec_env(acting)
-        try:
+    config, acting = plan.config, plan_of(model_factory.for_acting(plan))
+    with contextlib.closing(env_factory.make_vec_env(acting)) as env:
+        if file.suffix == ".zip":
+            devices.use(config.framework, acting.config.device, config.threads)
+            policy = open_model(file, model_factory.loadable(acting, env), trust, acting.config.device)
+        else:
             policy = load_policy(file, model_factory.build_model(acting, env))
-        finally:
-            env.close()
-        policy.model.env = None  # acting does not need it, and it cannot be pickled
+    policy.model.env = None  # acting does not need it, and it cannot be pickled
     if config.normalize != bool(policy.normalizer):
         has = "has a normaliser" if policy.normalizer else "has no normaliser"
         raise RunError(f"{file}: {has}, but {folder / directory.CONFIG} has normalize: {str(config.normalize).lower()}")

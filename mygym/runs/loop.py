@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,31 @@ Observations = Any
 
 SEEDS = 2**30
 """Number of training seeds; the seeds of evaluations begin here (`mygym.runs.evaluation.episode_seeds`)."""
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Env steps of a rollout in their order: arrays `(n, n_envs, …)`, or dictionaries of such arrays."""
+
+    observations: Observations
+    """Before each step."""
+    actions: NDArray[Any]
+    """As `act` returned them."""
+    rewards: NDArray[np.float32]
+    """`(n, n_envs)`."""
+    terminated: NDArray[np.bool_]
+    """`(n, n_envs)`: whether the episode has ended for good, so that no rewards follow."""
+    truncated: NDArray[np.bool_]
+    """`(n, n_envs)`: whether the horizon has ended the episode."""
+    next_observations: Observations
+    """After each step; at the end of an episode its last observation, not the first of the next."""
+    infos: Sequence[Any]
+    """`n` lists of `n_envs` dictionaries."""
+
+    def flat(self) -> Transitions:
+        """Return the env steps as rows `(n · n_envs, …)`, for a replay buffer; the infos become a single list."""
+        rows = {name: _flattened(value) for name, value in vars(self).items() if name != "infos"}
+        return Transitions(**rows, infos=[info for infos in self.infos for info in infos])
 
 
 class Loop:
@@ -113,8 +139,8 @@ class Loop:
             actions: `(n_envs, …)`, as returned by the policy: unscaled if it squashes its output, else clipped.
 
         Returns:
-            Observations (after the end of an episode, the first of the next; the last is `terminal_observation` of the
-            info), rewards `(n_envs,)`, whether an episode has ended `(n_envs,)`, and infos.
+            Observations (after the end of an episode, the first of the next; `rollout` has the last), rewards
+            `(n_envs,)`, whether an episode has ended `(n_envs,)`, and infos.
 
         Raises:
             RunError: `next_iteration` was not called before, or returned False.
@@ -136,6 +162,39 @@ class Loop:
         runner._last_obs = observations  # type: ignore[assignment]
         runner._last_episode_starts = dones
         return observations, rewards, dones, infos
+
+    def rollout(self, steps: int, act: Callable[[Observations], Any]) -> Transitions:
+        """Step every training environment `steps` times.
+
+        Args:
+            steps: Number of steps of each environment, at least 1.
+            act: Returns the actions `(n_envs, …)`, as for `step`, for observations `(n_envs, …)`.
+
+        Returns:
+            The transitions `(steps, n_envs, …)`, with the last observations of the episodes that have ended.
+
+        Raises:
+            RunError: `steps` is below 1, `act` does not return an array, or as for `step`.
+            TrainingStopped: A callback ended the training; `learn` handles it.
+        """
+        name = f"{type(self.runner).__name__}.training"
+        if steps < 1:
+            raise RunError(f"{name}: loop.rollout({steps}, …); allowed: 1 or more steps")
+        self._check_iterating("loop.rollout()")
+        rows: list[tuple[Any, ...]] = []
+        for _ in range(steps):
+            before = self.observations
+            actions = act(before)
+            if isinstance(actions, tuple):
+                why = "`act` returned a tuple; allowed: an array of actions, e.g. predict(observations)[0]"
+                raise RunError(f"{name}: loop.rollout({steps}, act): {why}")
+            after, rewards, dones, infos = self.step(actions)
+            truncated = np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
+            actions = actions.detach().cpu() if isinstance(actions, torch.Tensor) else actions
+            rows.append((before, actions, rewards, dones & ~truncated, truncated, _last(after, dones, infos), infos))
+        *columns, of_steps = zip(*rows, strict=True)
+        values: list[Any] = [*map(_stacked, columns), of_steps]
+        return Transitions(*values)
 
     def reset(self, seed: int | None = None) -> Observations:
         """Reset every training environment; unfinished episodes are dropped and not counted.
@@ -193,7 +252,8 @@ class Loop:
         """Record a figure of the runner, such as a loss on training, validation or test data.
 
         The next mark has the mean of the values since the last mark: in the curves and in result.json as `figures`, in
-        progress.jsonl and TensorBoard as `figures/NAME`.
+        progress.jsonl and TensorBoard as `figures/NAME`. When the run ends or stops, the mean of the values after the
+        last mark is logged as well, and is in `last_interval` of result.json.
 
         Args:
             name: Name of the figure.
@@ -238,6 +298,36 @@ class Loop:
             return self.runner.policy.unscale_action(actions)
         clipped: NDArray[Any] = np.clip(actions, space.low, space.high)
         return clipped
+
+
+def _last(after: Observations, dones: NDArray[np.bool_], infos: Sequence[Mapping[str, Any]]) -> Observations:
+    """Return the observations after a step, with the last observation of each episode that has ended."""
+    ended = np.flatnonzero(dones).tolist()
+    if not ended:
+        return after
+    last = _stacked([infos[index]["terminal_observation"] for index in ended])
+    if not isinstance(after, dict):
+        return _replaced(after, ended, last)
+    return {key: _replaced(array, ended, last[key]) for key, array in after.items()}
+
+
+def _replaced(array: NDArray[Any], rows: list[int], values: NDArray[Any]) -> NDArray[Any]:
+    array = array.copy()
+    array[rows] = values
+    return array
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], dict):
+        return {key: np.stack([value[key] for value in values]) for key in values[0]}
+    return np.stack(values)
+
+
+def _flattened(values: Any) -> Any:
+    """Return arrays `(n, n_envs, …)` as `(n · n_envs, …)`."""
+    if isinstance(values, dict):
+        return {key: _flattened(array) for key, array in values.items()}
+    return values.reshape(-1, *values.shape[2:])
 
 
 class TrainingStopped(Exception):  # noqa: N818  (no error)

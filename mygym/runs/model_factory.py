@@ -43,20 +43,56 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     Raises:
         ConfigError: The class refuses its arguments, or the device is missing.
     """
-    from stable_baselines3 import HerReplayBuffer
-
     from mygym.runs import schedule_callback
-    from mygym.runs.planning.exploration import gaussian_noise
 
     plan = plan_of(run)
     config, entry = plan.config, plan.algorithm
     schema = plan.schema if combo is None else Schema(entry, config.algo_params, bool(config.her), combo)
     devices.use(config.framework, config.device, config.threads)
+    requirements.check(entry, env.observation_space, env.action_space)
+    for argument in schema.args:
+        if is_environment(argument) and argument != "env":
+            requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
+    args, kwargs = _arguments(plan, schema, env)
+    cls = schema.cls
+    if config.overlap:
+        from mygym.runs.overlapping import overlapping
+
+        cls = overlapping(cls)
+    try:
+        model = cls(*args, **kwargs)
+    except MemoryError as error:
+        rows, allowed = config.algo_params.get("buffer_size"), "fewer steps, or smaller images"
+        why = f"needs too much memory: {error}"
+        raise ConfigError(bad_value("algo_params.buffer_size", rows, allowed, why)) from error
+    except _REFUSALS as error:
+        raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
+    schedule_callback.check_held(model, schedules_of(plan), config.steps)
+    check_memory(model)
+    if config.training_params:
+        model.training_params = copy.deepcopy(config.training_params)
+    env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
+    return model
+
+
+def _arguments(plan: RunPlan, schema: Schema, env: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments with which training constructs the algorithm.
+
+    Args:
+        plan: The plan.
+        schema: The algorithm's parameters.
+        env: Training environments.
+    """
+    from stable_baselines3 import HerReplayBuffer
+
+    from mygym.runs import schedule_callback
+    from mygym.runs.planning.exploration import gaussian_noise
+
+    config = plan.config
     policy, kwargs = schema.arguments(config.algo_params)
     if is_frozen(schema):
         kwargs = with_loaded_encoder(kwargs)
-    scheduled = schedules_of(plan)
-    kwargs |= schedule_callback.arguments(schema.cls, scheduled, config.steps)
+    kwargs |= schedule_callback.arguments(schema.cls, schedules_of(plan), config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
         if len(plan.variants) > 1 and kwargs["replay_buffer_class"] is HerReplayBuffer:
@@ -78,31 +114,8 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     noise = kwargs.get("action_noise")
     if isinstance(noise, int | float) and is_noise(taken["action_noise"].annotation):
         kwargs["action_noise"] = gaussian_noise(noise, env.action_space)
-    requirements.check(entry, env.observation_space, env.action_space)
-    for argument in schema.args:
-        if is_environment(argument) and argument != "env":
-            requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
     policy = _policy_class(schema, policy, plan.strategies, env)
-    cls = schema.cls
-    if config.overlap:
-        from mygym.runs.overlapping import overlapping
-
-        cls = overlapping(cls)
-    args = [env if is_environment(argument) else policy for argument in schema.args]
-    try:
-        model = cls(*args, **kwargs)
-    except MemoryError as error:
-        rows, allowed = config.algo_params.get("buffer_size"), "fewer steps, or smaller images"
-        why = f"needs too much memory: {error}"
-        raise ConfigError(bad_value("algo_params.buffer_size", rows, allowed, why)) from error
-    except _REFUSALS as error:
-        raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
-    schedule_callback.check_held(model, scheduled, config.steps)
-    check_memory(model)
-    if config.training_params:
-        model.training_params = copy.deepcopy(config.training_params)
-    env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
-    return model
+    return [env if is_environment(argument) else policy for argument in schema.args], kwargs
 
 
 def _stores_images_once(plan: RunPlan, kwargs: Mapping[str, Any], env: Any) -> bool:
@@ -131,17 +144,33 @@ def _policy_class(schema: Schema, policy: Any, strategies: Sequence[Any], env: A
     return policy if chosen is cls else chosen
 
 
-def loadable(run: Plannable) -> Any:
-    """Return the algorithm's class for its `load`: SB3 constructs it without the required constructor arguments."""
+def loadable(run: Plannable, env: Any) -> Any:
+    """Return the algorithm's class for its `load`, which constructs the class of a user as training did.
+
+    SB3 calls the constructor without networks and with its first arguments alone, before it sets all attributes. This
+    suits the constructors of libraries, and no constructor that uses the policy or has required arguments.
+
+    Args:
+        run: A plan, or a complete config.
+        env: Environments with the spaces of the run.
+    """
     plan = plan_of(run)
-    cls, kwargs = plan.schema.cls, plan.schema.arguments(plan.config.algo_params)[1]
-    known = plan.schema.known.items()
-    required = {name: kwargs[name] for name, parameter in known if parameter.required and name in kwargs}
+    cls = plan.schema.cls
+    if not constructed_by_user(cls):
+        return cls
+    args, kwargs = _arguments(plan, plan.schema, env)
 
-    def construct(self: Any, *args: Any, **given: Any) -> None:
-        cls.__init__(self, *args, **{**required, **given})  # type: ignore[misc]
+    def construct(self: Any, **given: Any) -> None:
+        device = {"device": given["device"]} if "device" in kwargs else {}
+        cls.__init__(self, *args, **{**kwargs, **device})  # type: ignore[misc]
 
-    return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__}) if required else cls
+    return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__})
+
+
+def constructed_by_user(cls: type) -> bool:
+    """Return whether the constructor of an algorithm is neither of a library nor of this package."""
+    constructor = next(base for base in cls.__mro__ if "__init__" in vars(base))
+    return constructor.__module__.partition(".")[0] not in ("mygym", "stable_baselines3", "sb3_contrib", "sbx")
 
 
 def schedules_of(run: Plannable) -> dict[str, Schedule]:
@@ -150,14 +179,15 @@ def schedules_of(run: Plannable) -> dict[str, Schedule]:
     return schedules(plan.schema.cls, plan.config.algo_params, plan.config.steps)
 
 
-def for_acting(config: RunConfig) -> RunConfig:
-    """Return `config` for a policy that only acts: a single environment, a tiny replay buffer, an available device."""
+def for_acting(plan: RunPlan) -> RunConfig:
+    """Return the config for a policy that only acts: one environment, a tiny replay buffer, an available device."""
+    config = plan.config
     params = dict(config.algo_params)
-    if "buffer_size" in params:
+    if plan.schema.has_replay:
         params |= {
             key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
         }
-    elif "n_steps" in params:
+    elif isinstance(params.get("n_steps"), int):
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
     device = devices.or_cpu(config.framework, config.device, config.threads)
     alone = {"n_envs": 1, "workers": 1, "subprocesses": False, "overlap": False}

@@ -22,7 +22,7 @@ from mygym.runs.weights import load_weights, weights
 CRITICS = ("critic", "critic_target", "qf_state", "vf_state", "value_net", "vf_features_extractor")
 """Names of the modules of policies that estimate values."""
 
-ADDED = (".lora_a", ".lora_b")
+ADDED = (".lora_a", ".lora_b", ".ia3", ".bottleneck_down", ".bottleneck_up", "_down_bias", "_up_bias")
 """Ends of the names of parameters that a strategy adds to networks, so that earlier runs do not have them."""
 
 KEY = "pretrained"
@@ -44,7 +44,7 @@ def load_pretrained(plan: RunPlan, model: Any, env: Any, resumed: bool = False) 
     if section.path is not None and not resumed:
         path = _file(Path(section.path))
         try:
-            tensors, normalizer = _read(path, plan)
+            tensors, normalizer = _read(path, plan, env)
         except RunError as error:
             raise ConfigError(f"{KEY}.path: {error}") from error
         chosen = {name for name in weights(model) if ("critics" if is_critic(name) else "policy") in section.load}
@@ -73,11 +73,11 @@ def _file(path: Path) -> Path:
     return directory.find_policy(path, f"{KEY}.path")[1]
 
 
-def _read(path: Path, plan: RunPlan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any] | None]:
+def _read(path: Path, plan: RunPlan, env: Any) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any] | None]:
     """Return the tensors and the normaliser of a policy file or an SB3 file."""
     if path.suffix != ".zip":
         return read_policy(path)
-    policy = open_model(path, model_factory.loadable(plan), trust=False)
+    policy = open_model(path, model_factory.loadable(plan, env), trust=False)
     return weights(policy.model), policy.normalizer
 
 

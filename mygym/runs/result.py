@@ -55,6 +55,8 @@ class Result:
     steps_per_second: float = 0.0
     """Env steps per second of training, evaluations excluded."""
     evaluations: list[dict[str, Any]] = field(default_factory=list)
+    last_interval: dict[str, Any] = field(default_factory=dict)
+    """Env steps and figures of the training after the last evaluation, as in `evaluations`; empty if none."""
     stage_reached: dict[str, int] = field(default_factory=dict)
     """Number of final episodes that ended in each stage."""
     success_by_task: dict[str, float] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class Result:
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
             if content["schema"] != SCHEMA:
                 return None
-            content = {"strategy": {}, "algo_source": "", **content}  # absent in older runs
+            content = {"strategy": {}, "algo_source": "", "last_interval": {}, **content}  # absent in older runs
             names = [entry.name for entry in fields(cls) if entry.name != "path"]
             result = cls(path=run, **{name: content[name] for name in names})
             figures = [entry[key] for entry in result.evaluations for key in ("steps", "wall_time_s", "success_rate")]

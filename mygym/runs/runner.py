@@ -26,9 +26,9 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry.signatures import parameters
 from mygym.runs.checkpoints.algorithm_state import Stateful
 from mygym.runs.curves import Curves
-from mygym.runs.loop import SEEDS, Loop, Observations, TrainingStopped
+from mygym.runs.loop import SEEDS, Loop, Observations, TrainingStopped, Transitions
 
-__all__ = ["SEEDS", "Curves", "Loop", "Observations", "Runner", "setting_name"]
+__all__ = ["SEEDS", "Curves", "Loop", "Observations", "Runner", "Transitions", "setting_name"]
 
 _NAME = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_.=-]{0,79}")
 
@@ -49,7 +49,7 @@ class Runner(Stateful, BaseAlgorithm):
 
             def training(self, loop, *, steps_per_try: int = 100) -> Curves:
                 while loop.next_iteration():         # evaluates, writes checkpoints, stops, resumes
-                    ...                       # act with loop.step(actions), learn
+                    ...                       # act with loop.rollout(n, act) or loop.step(actions), learn
                 return loop.curves()
 
     **State of the loop belongs in attributes.** Checkpoints are written in `loop.next_iteration()`, and in a

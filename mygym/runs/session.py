@@ -15,17 +15,20 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
+from mygym.errors import InterruptedRunError, MygymError, RunError, error_text
+from mygym.registry.user_files import located, place_of
 from mygym.runs import directory, env_factory, files, logs, model_factory, schedule_callback
 from mygym.runs.callbacks import construct_callbacks
 from mygym.runs.checkpoint_callbacks import CheckpointCallback, ResumeCallback
 from mygym.runs.checkpoints import receipts
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.clock import RunClock
 from mygym.runs.divergence_callback import DivergenceCallback
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.evaluation_callback import EvaluationCallback, StopTraining
 from mygym.runs.final_evaluation import check_finite, evaluate_finally, record_videos, saved_policy
+from mygym.runs.loading import load
 from mygym.runs.planning.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.progress_bar import ProgressBarCallback
@@ -164,6 +167,9 @@ class Session:
             self.state.load(self.checkpoint)
         else:
             self.state.check()
+            self._check_loading()
+            if self.checkpoint is not None:  # `create_trainer` of a strategy goes on with its phase
+                self.model.num_timesteps = self.checkpoint.steps
             resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
             callbacks = [
                 *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
@@ -182,6 +188,9 @@ class Session:
                 if self.synchronization:
                     self.synchronization.workers.end_learning()
             self._write_checkpoint(finished=True)
+        self.result.last_interval = (
+            self.evaluations.log_last_interval()
+        )  # not in the checkpoint: a longer run counts on
         if self.stop.received:
             raise KeyboardInterrupt
         self.stop.immediate = True
@@ -189,6 +198,32 @@ class Session:
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
         self.save_model()
+
+    def _log_last_interval(self) -> None:
+        """Log the figures since the last evaluation after the last checkpoint: a resumed run writes them again."""
+        if not self.result.last_interval and getattr(self.evaluations, "model", None) is not None:
+            self.result.last_interval = self.evaluations.log_last_interval()
+
+    def _check_loading(self) -> None:
+        """Save the untrained model of a user's class and load it: a mistake would cost the run at its end.
+
+        Raises:
+            RunError: It cannot be loaded.
+        """
+        if not model_factory.constructed_by_user(self.plan.schema.cls):
+            return
+        self.save_model()
+        random = random_state()
+        try:
+            for file in (directory.MODEL, directory.POLICY):
+                load(self.path / file)
+        except Exception as error:
+            cls = type(self.model).__name__
+            text = str(error) if isinstance(error, MygymError) else error_text(error)
+            remedy = "its constructor and _setup_model run again when it is loaded, with the same arguments"
+            raise RunError(located(f"{cls} can be trained, but not loaded: {text}; {remedy}", error)) from error
+        finally:
+            load_random_state(random)
 
     def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
         """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`."""
@@ -269,6 +304,7 @@ class Session:
             f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}"
         )
         with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
+            self._log_last_interval()
             self.save_model()
         try:
             self._write_result()
@@ -278,20 +314,18 @@ class Session:
 
     def _failed(self, error: Exception) -> MygymError:
         """Save the last finite model and the traceback; return `error` as a `MygymError`."""
-        diverged = isinstance(error, DivergedError) or not self.divergence.is_finite()
-        self.result.status = "diverged" if diverged else "failed"
-        self.result.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raised = error if isinstance(error, MygymError) else RunError(self.result.error)
-        if diverged and raised is not error:  # torch has raised on NaN before our check
-            raised = DivergedError(f"a weight is not finite after {self.result.steps} steps")
+        divergence = self.divergence.as_divergence(error)
+        self.result.status = "failed" if divergence is None else "diverged"
+        self.result.error = error_text(divergence) if divergence else located(error_text(error), error)
+        raised = error if isinstance(error, MygymError) else divergence or RunError(self.result.error)
         try:
             self.guard.check()
         except RunError as gone:  # the directory is gone: the cause of the error
             return self._with_run(gone)
         with contextlib.suppress(MygymError, OSError):  # the disk may be the cause of the failure
-            if not isinstance(error, MygymError) or (isinstance(error, RunError) and hasattr(error, "__notes__")):
+            if not isinstance(error, MygymError) or place_of(error) or hasattr(error, "__notes__"):
                 files.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
-            if diverged and self.divergence.finite_weights:
+            if divergence and self.divergence.finite_weights:
                 self.divergence.restore()
                 self.save_model()
         with contextlib.suppress(MygymError, OSError):

@@ -8,6 +8,7 @@ curriculum_levels     built-in levels of a curriculum
 multitask             several tasks in one run
 gradient_bandit       sampling weights learned from rewards
 ewc                   one task after the other
+reptile               weights from which tasks are learned in few steps
 mixture               several networks in one policy
 demos                 demonstrations in reinforcement learning
 demonstration_replay  replay minibatches with demonstrations
@@ -16,8 +17,8 @@ teachers              teachers of a student
 teacher_config        teachers of a config
 losses                losses in addition to an algorithm's loss
 gaussians             divergence of Gaussian policies
-fine_tuning           `bitfit` and `lora`
-low_rank              low-rank changes of linear layers
+fine_tuning           `bitfit`, `lora`, `ia3` and `bottleneck`
+adapters              linear layers with few trained parameters
 """
 
 from mygym.strategies.strategy import Requirement, Strategy, register_strategy

@@ -10,6 +10,10 @@ BUILT_IN = {
         "mygym.strategies.ewc:EWC",
         "several tasks one after the other; elastic weight consolidation against forgetting",
     ),
+    "reptile": (
+        "mygym.strategies.reptile:Reptile",
+        "meta-learning: weights from which each of several tasks is learned in few steps",
+    ),
     "mixture": (
         "mygym.strategies.mixture.mixture:Mixture",
         "several networks in one policy, chosen by stage, task, sampler or gate",
@@ -19,6 +23,14 @@ BUILT_IN = {
     "lora": (
         "mygym.strategies.fine_tuning:LoRA",
         "fine-tuning: trains low-rank changes of a pretrained policy's layers",
+    ),
+    "ia3": (
+        "mygym.strategies.fine_tuning:IA3",
+        "fine-tuning: trains factors of the activations of a pretrained policy",
+    ),
+    "bottleneck": (
+        "mygym.strategies.fine_tuning:Bottleneck",
+        "fine-tuning: trains small networks after a pretrained policy's layers",
     ),
     "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert or from trained runs"),
 }

@@ -78,7 +78,7 @@ class EWC(MultiTask):
             least = len(self.tasks) * rollout
             why = f"is too few for {len(self.tasks)} tasks with rollouts of {rollout} steps"
             raise ConfigError(bad_value("steps", self.config.steps, f"{least} or more, or shorter rollouts", why))
-        self._set_task(0)
+        self.play_only(0)
 
     def prepare_model(self) -> None:
         """Add the gradient of the penalty to every step of the actor's optimiser."""
@@ -105,7 +105,7 @@ class EWC(MultiTask):
         index = self._task_at(self.num_timesteps)
         if index != self.index:
             self._consolidate()
-            self._set_task(index)
+            self.play_only(index)
         self.logger.record("strategy/task", self.index)
         self.logger.record("strategy/penalty", self.penalty())
 
@@ -126,10 +126,6 @@ class EWC(MultiTask):
     def _task_at(self, step: int) -> int:
         """Return the index of the task in training at an env step."""
         return min(step * len(self.tasks) // self.config.steps, len(self.tasks) - 1)
-
-    def _set_task(self, index: int) -> None:
-        self.index = index
-        self.training_env.env_method("set_weights", [float(task == index) for task in range(len(self.tasks))])
 
     def _consolidate(self) -> None:
         """Keep the parameters, and add their importance for the completed task."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class MultiTask(Strategy):
             task's stages, which also encodes tasks that were not trained.
     """
 
-    checkpointed = ("fast", "slow", "logits", "baseline", "has_sent_weights")
+    checkpointed: ClassVar[tuple[str, ...]] = ("fast", "slow", "logits", "baseline", "has_sent_weights")
 
     def __init__(
         self,
@@ -118,6 +118,12 @@ class MultiTask(Strategy):
         self.training_env.env_method("set_weights", weights.tolist())
         for label, weight in zip(self.labels, weights, strict=True):
             self.logger.record(f"strategy/weight_{label}", weight)
+
+    def play_only(self, index: int) -> None:
+        """Play a single task from the next episodes on."""
+        self.index = index
+        """Index of the task in training."""
+        self.training_env.env_method("set_weights", [float(task == index) for task in range(len(self.tasks))])
 
     def weights(self) -> FloatArray:
         """Return the share of episodes of each task, `(tasks,)`."""

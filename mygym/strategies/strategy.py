@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from mygym.registry import decorator
+from mygym.registry import check_hooks, decorator
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from mygym.runs.planning.plan import RunPlan
 
 S = TypeVar("S")
+
+OTHER_METHODS = {
+    "get_strategy_name": "@register_strategy(NAME) above the class",
+    "prepare_dataset": "prepare_data",
+    "get_required_dataset_fields": "requires",
+}
+"""Method of strategies of other libraries → method or line that does its work here."""
 
 
 class Requirement(NamedTuple):
@@ -166,6 +173,10 @@ class Strategy:
         The function must pass the callbacks to every call of `learn`, because they evaluate, write checkpoints and
         resume. Only one of several joined strategies may define this method.
 
+        In a resumed run `num_timesteps` is that of the checkpoint when the function begins, and the first call of
+        `learn` restores the rest. So a trainer of several phases chooses its phase by `num_timesteps`, and calls
+        `learn(end - self.num_timesteps, callback=callbacks, reset_num_timesteps=False)` until the end of the phase.
+
         Args:
             callbacks: All callbacks of the run.
         """
@@ -253,13 +264,15 @@ def register_strategy(name: str, *, help: str = "", override: bool = False) -> C
         override: Replace a strategy of the same name.
 
     Raises:
-        RegistryError: The class is not a subclass of `Strategy`, or the name is taken.
+        RegistryError: The name is taken, the class is not a subclass of `Strategy`, or a method of it would never be
+            called or gets other parameters.
     """
     return decorator(
         "strategy",
         name,
         check=lambda cls: inspect.isclass(cls) and issubclass(cls, Strategy),
         allowed="a subclass of Strategy",
+        build=check_hooks("strategy", Strategy, OTHER_METHODS),
         help=help,
         override=override,
     )

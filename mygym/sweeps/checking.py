@@ -48,7 +48,7 @@ def check_space(sweep: Sweep) -> Extent:
             resolved = resolve_config(config)
         except ConfigError as error:
             shown = ", ".join(f"{each.key}={value}" for each, value in zip(sweep.parameters, values, strict=True))
-            raise ConfigError(f"{error} (in the trial {shown})") from None
+            raise ConfigError(f"{error} (in the trial {shown})") from error
         evaluations = max(evaluations, -(-resolved.config.steps // resolved.config.eval.every))
         if largest is None or _size(resolved) > _size(largest):
             largest = resolved

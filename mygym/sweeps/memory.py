@@ -31,4 +31,4 @@ def run_memory(resolved: Resolved) -> int:
             buffer, _ = buffer_bytes(build_model(plan, env))
         finally:
             env.close()
-    return PROCESS[config.framework] * config.workers + CLIENT * clients + buffer
+    return PROCESS.get(config.framework, PROCESS["pytorch"]) * config.workers + CLIENT * clients + buffer

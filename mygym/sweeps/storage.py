@@ -45,12 +45,12 @@ def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -
         ConfigError: The folder exists, or cannot be created.
         RunError: `sweep.yaml` cannot be written.
     """
-    files.check_new(folder, "--out", "a folder")
+    files.check_new(folder, "--logdir", "a folder")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         why = f"cannot be created ({error.strerror or error})"
-        raise ConfigError(bad_value("--out", str(folder), "a folder that you may write to", why)) from None
+        raise ConfigError(bad_value("--logdir", str(folder), "a folder that you may write to", why)) from None
     if past:
         files.write_text(folder / PAST, json.dumps(past, indent=2) + "\n")
     files.write_yaml(folder / SWEEP, sweep.to_file())  # last: from now on the folder is a sweep
@@ -81,7 +81,7 @@ def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
     before, after = dict(flatten(stored.fixed())), dict(flatten(asked.fixed()))
     for key in different_keys(before, after):
         why = f"differs from the sweep in {folder}"
-        raise ConfigError(bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --out DIR", why))
+        raise ConfigError(bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --logdir DIR", why))
 
 
 def lock(folder: Path) -> contextlib.AbstractContextManager[None]:

@@ -37,8 +37,8 @@ SHORT: dict[str, Any] = {
 }
 RESULT_KEYS = {
     "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "seed", "steps",
-    "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "stage_reached", "success_by_task",
-    "algo_source",
+    "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "last_interval", "stage_reached",
+    "success_by_task", "algo_source",
     "strategy", "time_to_threshold", "versions", "config_hash",
 }  # fmt: skip
 EVALUATION_KEYS = {

@@ -15,12 +15,13 @@ from safetensors.torch import load_file
 from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import unwrap_vec_wrapper
+from stable_baselines3.sac.policies import MultiInputPolicy
 
 import mygym
 from mygym.algos import stable_baselines
 from mygym.algos.device.ppo_update import PPOUpdate
 from mygym.algos.device.rollouts import DictDeviceRollouts
-from mygym.algos.stable_baselines import PPO
+from mygym.algos.stable_baselines import PPO, SAC
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.fused.arrays import to_numpy
 from mygym.registry import register_algorithm
@@ -274,3 +275,30 @@ def test_samples_equal_those_of_sb3_to_the_bit() -> None:
                 for key in values if isinstance(values, dict) else [None]:
                     got, want = (each[key] if key else each for each in (values, wanted))
                     torch.testing.assert_close(got, want, rtol=0.0, atol=0.0)
+
+
+class Overriding(SAC):
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        return super().predict(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("cls", "parent", "words"),
+    [
+        (Overriding, SAC, "Overriding.predict is overridden"),
+        (type("OfLibrary", (sb3.PPO,), {}), PPO, "OfLibrary is not a subclass of mygym.algos.stable_baselines.PPO"),
+        (type("Training", (PPO,), {"train": lambda self: None}), PPO, ""),
+        (SAC, SAC, ""),
+    ],
+)
+def test_the_reason_for_steps_in_numpy_is_named(cls: type, parent: type, words: str) -> None:
+    assert stable_baselines.reason_for_numpy(cls, None, parent) == words
+
+
+def test_a_policy_that_acts_by_itself_is_named() -> None:
+    class Acting(MultiInputPolicy):
+        def predict(self, *args: Any, **kwargs: Any) -> Any:
+            return super().predict(*args, **kwargs)
+
+    assert stable_baselines.reason_for_numpy(SAC, Acting, SAC) == "Acting.predict is overridden"
+    assert stable_baselines.reason_for_numpy(PPO, Acting, PPO) == ""

@@ -19,7 +19,7 @@ SHORT: dict[str, Any] = {
     "algo_params": {"n_steps": 16, "batch_size": 16, "n_epochs": 2},
     "task_params": {"horizon": 10},
 }
-QUICK: dict[str, Any] = {"demos": {"episodes": 2, "warm_start": 3}}
+QUICK: dict[str, Any] = {"demos": {"episodes": 2, "warm_start": 3}, "reptile": {"inner": 1}}
 """Parameters of strategies whose defaults take long."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import re
 import runpy
@@ -20,6 +21,16 @@ from tests.cli.conftest import Command
 from tests.components import slow_except
 from tests.conftest import ROOT
 
+LOG_DIRECTORIES = {
+    "runs": "runs",
+    "serve": "runs",
+    "compare": ["runs"],
+    "plot -o curves.svg": ["runs"],
+    "report -o page.html": ["runs"],
+    "judge": [],
+}
+"""Command that reads a log directory → the default."""
+
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_has_usage_options_and_examples(command: str, mygym_command: Command) -> None:
@@ -33,6 +44,28 @@ def test_help_has_usage_options_and_examples(command: str, mygym_command: Comman
         assert "--import MODULE" in outcome.out
     else:
         assert all(name in outcome.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize(("command", "default"), LOG_DIRECTORIES.items(), ids=LOG_DIRECTORIES)
+def test_commands_that_read_a_log_directory_spell_it_as_train_does(command: str, default: object) -> None:
+    name, *words = command.split()
+    parser = importlib.import_module(f"mygym.cli.{name}").PARSER
+    known = vars(parser.parse(words))
+    assert default in known.values()
+    wanted = "elsewhere" if isinstance(default, str) else ["elsewhere"]
+    for given in (["--logdir", "elsewhere"], ["--logdir=elsewhere"], ["elsewhere"]):
+        for line in ([*given, *words], [*words, *given]):
+            parsed = vars(parser.parse(line))
+            assert [parsed[key] for key in parsed if parsed[key] != known[key]] == [wanted]
+    if wanted != "elsewhere":
+        for line in (["--logdir", "a", "b"], ["--logdir", "a", "--logdir", "b"], ["a", "b"]):
+            assert ["a", "b"] in vars(parser.parse([*words, *line])).values()
+    assert "--logdir DIR" in parser.format_help()
+
+
+def test_a_sweep_takes_its_folder_as_train_does() -> None:
+    parser = importlib.import_module("mygym.cli.sweep").PARSER
+    assert parser.parse(["--logdir", "new"]) == parser.parse(["--out", "new"]) != parser.parse([])
 
 
 def test_no_command_prints_the_help(mygym_command: Command) -> None:

@@ -149,8 +149,8 @@ def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) ->
         ("--space algo_params.gamm={uniform:[0.5,0.9]}", "did you mean 'gamma'?"),
         ("--space default --set sweep.trails=3", "did you mean 'trials'?"),
         ("--resume nowhere", "--resume: 'nowhere' has no sweep.yaml"),
-        ("--resume a --out b", "--resume and --out exclude each other"),
-        ("--space default --out taken", "--out: 'taken' exists already"),
+        ("--resume a --out b", "--resume and --logdir exclude each other"),
+        ("--space default --out taken", "--logdir: 'taken' exists already"),
         ("--space default --past taken", "--past: 'taken' has no such runs"),
         ("--space default --workers 9000", "--workers: 9000 needs"),
         (

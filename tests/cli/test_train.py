@@ -51,7 +51,21 @@ def test_help_has_type_range_default_and_text(mygym_command: Command, monkeypatc
     assert "training_params of" not in text
     runner = mygym_command("train", "--algo", "cem", "--help").out
     assert re.search(r"training_params of cem .*\n\n.*\n.*\n episodes +a whole number, at least 1 +\d ", runner)
-    assert "lists the hyperparameters of A" in mygym_command("train", "--help").out
+    bare = mygym_command("train", "--help").out
+    assert "--help also lists the hyperparameters" in bare
+    assert "algo_params of" not in bare
+
+
+def test_help_has_the_values_of_the_run(mygym_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    text = mygym_command("train", "--task", "press", "--set", "algo_params.gamma=0.9", "--algo", "ppo", "--help").out
+    assert re.search(r"\n n_steps +a whole number, at least 1 +64 ", text), "that of ppo for several stages, not 2048"
+    assert re.search(r"\n gamma +a number, [^0-9]*0 and at most 1 +0\.9 ", text)
+    assert "algo_params of ppo (pytorch)" in mygym_command("train", "--task", "press", "--help").out
+    assert "algo_params of sac (pytorch)" in mygym_command("train", "--task", "reach", "--help").out
+    joined = mygym_command("train", "--strategy", "demos+curriculum", "--task", "AGM", "--help").out
+    assert "--set strategy_params.curriculum.NAME=VALUE" in joined
+    assert re.search(r"\n episodes +a whole number or null +100 ", joined), "what demos decides, not null"
 
 
 def test_explain_prints_every_value_and_its_origin(mygym_command: Command, tmp_path: Path) -> None:

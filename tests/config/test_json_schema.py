@@ -40,6 +40,28 @@ def test_a_shipped_config_is_valid(path: Path) -> None:
     assert mistakes(yaml.safe_load(path.read_text(encoding="utf-8"))) == []
 
 
+def test_a_default_holds_for_every_run() -> None:
+    schema = json_schema()
+    runs = [
+        resolve_config(overrides=config).values()
+        for config in ({}, {"task": "press"}, {"task": "hand_over"}, {"algo": "tqc"}, {"engine": "fused"})
+    ]
+    stated = {key: entry["default"] for key, entry in schema["properties"].items() if "default" in entry}
+    assert {"seed", "logdir", "tensorboard"} <= set(stated)
+    assert not {"algo", "reward", "n_envs", "steps", "eval"} & set(stated)
+    for key in set(stated) - {"task", "workspace", "engine", "her"}:  # null: decided by others
+        for values in runs:
+            assert values[key] == stated[key]
+    (ppo,) = [
+        case["then"]["properties"]["algo_params"]["properties"]
+        for case in schema["allOf"]
+        if case["if"]["properties"].get("algo") == {"const": "ppo"}
+        and case["if"]["properties"]["framework"] == {"const": "pytorch"}
+    ]
+    assert "default" not in ppo["n_steps"]
+    assert ppo["vf_coef"]["default"] == 0.5
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_has_its_parameters(strategy: str) -> None:
     complete = resolve_config(overrides={"strategy": strategy, "algo": "ppo"}).values()

@@ -52,6 +52,24 @@ def test_every_value_has_an_origin() -> None:
         ({"task_params": {"rotation": [0.5, 0.1]}}, ["task_params.rotation", "[0.5, 0.1]", "not be below the first"]),
         ({"task_params": {"colors": {"cube": [0, 0, 2, 1]}}}, ["task_params.colors.cube", "2", "less than or equal"]),
         ({"reward": 3}, ["reward", "3", "text"]),
+        ({"eval_freq": 5}, ["eval_freq", "not a config key", "use eval.every", "file"]),
+        ({"horizon": 5}, ["horizon", "use task_params.horizon"]),
+        ({"gamma": 0.9}, ["gamma", "use algo_params.gamma"]),
+        ({"eval": {"steps": 5}}, ["eval.steps", "use steps"]),
+        (
+            {"task_type": "A", "robot_action": "step", "train_framework": "x", "max_episode_steps": 3, "robbot": 1}
+            | {"eval_freq": 5, "eval": {"evry": 3}, "zzzz": 1},
+            [
+                *("8 keys", "file", "task_type (use task)", "robot_action (use control)"),
+                *("train_framework (use framework)", "max_episode_steps (use task_params.horizon)"),
+                *(
+                    "eval_freq (use eval.every)",
+                    "(did you mean 'robot'?)",
+                    "eval.evry (did you mean 'eval.every'?)",
+                    "zzzz",
+                ),
+            ],
+        ),
         ({"engine": "mujoco"}, ["engine", "'mujoco'", "pybullet", "fused"]),
         ({"steps": 0}, ["steps", "0", "greater than or equal to 1", "file"]),
         ({"steps": 1.5}, ["steps", "1.5", "whole number"]),

@@ -87,6 +87,13 @@ def test_json_may_have_comments_and_trailing_commas(tmp_path: Path) -> None:
     assert read(tmp_path, text, "run.json") == {"robot": "kuka", "algo_params": {"gamma": 0.95}}
 
 
+def test_json_may_have_hash_comments_but_not_in_text(tmp_path: Path) -> None:
+    text = (
+        '{\n# the "first, line\n"robot": "a # b // c /* d */, ]", \'x\': "it\\"s # 2", # end, }\n"y": [1, 2, # 3\n],}\n'
+    )
+    assert read(tmp_path, text, "run.json") == {"robot": "a # b // c /* d */, ]", "x": 'it"s # 2', "y": [1, 2]}
+
+
 def test_an_empty_yaml_file_is_an_empty_config(tmp_path: Path) -> None:
     assert read(tmp_path, "# all defaults\n") == {}
 
@@ -96,7 +103,8 @@ def test_an_empty_yaml_file_is_an_empty_config(tmp_path: Path) -> None:
     [
         ("run.yaml", "seed: 1\nrobot: panda\nseed: 2\n", ["run.yaml", "duplicate key 'seed'", "line 3"]),
         ("run.yaml", "eval:\n  every: 1\n  every: 2\n", ["run.yaml", "duplicate key 'every'", "line 3"]),
-        ("run.json", '{"seed": 1, "seed": 2}', ["run.json", "seed"]),
+        ("run.json", '{"seed": 1,\n"robot": "a",\n"seed": 2}', ["run.json", "duplicate key 'seed'", "line 1, 3"]),
+        ("run.json", '{\n# a comment\n"robot": "a"\n"seed": 2}', ["run.json", "line 4, column 1", "','"]),
         ("run.yaml", "robot: [panda", ["run.yaml", "line 1"]),
         ("run.yaml", "robot: panda\n\ttask: reach", ["run.yaml", "line 2"]),
         ("run.json", '{"robot": ', ["run.json"]),

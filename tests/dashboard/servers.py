@@ -30,6 +30,8 @@ class Server:
     login: str
     """Address that opens once."""
     token: str
+    note: str
+    """Note that was printed before."""
 
     @property
     def address(self) -> str:
@@ -47,15 +49,16 @@ class Server:
 
 @contextlib.contextmanager
 def server(logdir: Path) -> Iterator[Server]:
-    """Serve a log directory on a free port."""
-    words = [sys.executable, "-m", "mygym", "serve", str(logdir), "--port", "0"]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=logdir)
+    """Serve a log directory on a free port; the folder above it is the current folder."""
+    words = [sys.executable, "-m", "mygym", "serve", "--logdir", str(logdir), "--port", "0"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=logdir.parent)
     assert process.stderr is not None
     with process:
         try:
-            login = process.stderr.readline().split()[1]
-            token = process.stderr.readline().split()[1]
-            started = Server(process, login, token)
+            printed = dict.fromkeys(("note", "dashboard", "token"), "")
+            while not printed["token"] and (line := process.stderr.readline()):
+                printed[line.partition(":")[0]] = line.partition(":")[2].strip()
+            started = Server(process, printed["dashboard"].split()[0], printed["token"], printed["note"])
             for _ in range(300):
                 with contextlib.suppress(OSError):
                     started.call("/api/registry")

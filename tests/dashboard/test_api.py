@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mygym.dashboard.service import Service, command_line, stored_token
+from mygym.runs.planning import mistakes
 from tests.reporting.runs import make_run
 
 
@@ -60,6 +63,113 @@ def test_mistakes_have_the_words_of_the_command_line(client: Any, service: Servi
     assert service.jobs.queue.newest() == []
 
 
+def test_all_mistakes_of_a_foreign_body_are_listed(client: Any, service: Service) -> None:
+    body = {
+        "strategy": "custom",
+        "model_name": "meta-llama/Llama-3.2-3B",
+        "dataset": "/path/to/dataset.jsonl",
+        "stesp": 1000,
+        "eval": {"evry": 5, "episodes": 0},
+        "algo": "ppo",
+        "algo_params": {"gama": 0.9, "gae_lambda": 3.0},
+        "pretrained": "/etc/passwd",
+    }
+    answer = client.post("/api/start_training", json=body)
+    assert answer.status_code == 422
+    messages = {error["field"]: error["message"] for error in answer.json()["errors"]}
+    wanted = {
+        "strategy": ("'custom'", "curriculum"),
+        "model_name": ("is not a config key", "algo", "pretrained"),
+        "dataset": ("is not a config key", "strategy_params.dataset", "demos"),
+        "stesp": ("is not a config key", "did you mean 'steps'?"),
+        "eval.evry": ("is not a config key", "did you mean 'every'?"),
+        "eval.episodes": ("0", "1"),
+        "algo_params.gama": ("'gama'", "did you mean 'gamma'?"),
+        "algo_params.gae_lambda": ("3.0", "at most 1"),
+        "pretrained": ("'/etc/passwd'", "is outside the log directory"),
+    }
+    assert set(messages) == set(wanted)
+    for field, words in wanted.items():
+        assert all(word in messages[field] for word in words), messages[field]
+    assert service.jobs.queue.newest() == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"pretrained": {"path": "/etc/passwd"}},
+        {"task": [{"stages": "/etc/passwd"}]},
+        {"algo_params": {"a.b": "/etc/passwd"}},
+        {"algo_params.policy": "/etc/passwd"},
+        {"strategy_params": {"dataset": "../../../../../../etc"}},
+        {"": "/etc/passwd"},
+        {"imports": ["/etc/passwd"]},
+        {"callbacks": [{"name": "a", "file": "~root/x"}]},
+    ],
+)
+@pytest.mark.parametrize("operation", ["runs", "start_training", "check"])
+def test_a_path_outside_is_refused_before_anything_reads_it(
+    client: Any, monkeypatch: pytest.MonkeyPatch, operation: str, body: dict[str, Any]
+) -> None:
+    seen: list[str] = []
+    make_plan = mistakes.make_plan
+    monkeypatch.setattr(mistakes, "make_plan", lambda **values: seen.append(str(values)) or make_plan(**values))
+    check_names = mistakes.check_names
+    monkeypatch.setattr(mistakes, "check_names", lambda config: seen.append(str(config)) or check_names(config))
+    answer = client.post(f"/api/{operation}", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["errors"]
+    assert not [text for text in seen if "etc" in text or "~root" in text]
+
+
+def test_a_run_takes_what_explain_prints(client: Any) -> None:
+    for operation in ("runs", "start_training"):
+        assert client.post(f"/api/{operation}", json={"task": "press"}).json()["title"] == "ppo · press"
+    rows = {row["key"]: row for row in client.post("/api/check", json={"task": "press"}).json()["values"]}
+    assert [rows[key]["value"] for key in ("algo", "reward", "n_envs", "steps")] == ["ppo", "shaped", 32, 500_000]
+    assert rows["n_envs"]["origin"] == "algorithm ppo, for several stages"
+    assert rows["algo_params.n_steps"]["value"] == 64
+
+
+@pytest.mark.parametrize(
+    ("path", "near"), [("run", "/api/runs"), ("start_trainin", "/api/start_training"), ("q" * 60, "")]
+)
+def test_an_unknown_operation_is_json_with_the_nearest(client: Any, path: str, near: str) -> None:
+    for answer in (client.get(f"/api/{path}"), client.post(f"/api/{path}", json={})):
+        assert answer.status_code == 404
+        (error,) = answer.json()["errors"]
+        assert f"'/api/{path}'" in error["message"]
+        assert "/api/registry" in error["message"]
+        assert ("did you mean" in error["message"]) == bool(near)
+        assert near in error["message"]
+
+
+def test_another_method_of_an_operation_is_named(client: Any) -> None:
+    answer = client.get("/api/start_training")
+    assert answer.status_code == 405
+    assert "'GET'" in answer.text
+    assert "POST" in answer.text
+    assert client.get("/api/meshes/0123456789abcdef").status_code == 404
+
+
+def test_strategies_and_controllers_have_parameters(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "algos").mkdir()
+    (tmp_path / "algos" / "broken.py").write_text(
+        "from mygym.strategies.strategy import Strategy, register_strategy\n\n\n@register_strategy('broken')\n"
+        "class Broken(Strategy):\n    raise RuntimeError('of the user')\n"
+    )
+    rows = {row["name"]: row for row in client.get("/api/registry/strategy").json()}
+    (rank,) = [row for row in rows["lora"]["parameters"] if row["name"] == "rank"]
+    assert (rank["type"], rank["default"]) == ("a whole number", 8)
+    assert rank["help"]
+    assert "of the user" in rows["broken"]["error"]
+    controllers = {row["name"]: row for row in client.get("/api/registry/controller").json()}
+    assert "step" in {row["name"] for row in controllers["ee_delta"]["parameters"]}
+
+
 def test_training_starts_by_post(client: Any, service: Service) -> None:
     body = {"strategy": "standard", "algo": "sac", "steps": 1000}
     answer = client.post("/api/start_training?priority=3", json=body)
@@ -97,11 +207,12 @@ def test_hyperparameters(client: Any) -> None:
     assert "at least" in rows["gamma"]["type"] or "[" in rows["gamma"]["type"] or "to" in rows["gamma"]["type"]
 
 
-def test_command_line_and_yaml_of_a_config(client: Any) -> None:
+def test_command_line_and_yaml_of_a_config(client: Any, service: Service) -> None:
     config = {"algo": "tqc", "steps": 5000, "algo_params": {"gamma": 0.9}, "eval": {"every": 100}}
     content = client.post("/api/check", json=config).json()
     command = "mygym train --algo tqc --steps 5000 --set algo_params.gamma=0.9 --set eval.every=100"
-    assert content["command"] == command == command_line(config)
+    assert content["command"] == f"{command} --logdir {service.logdir}"
+    assert command_line(config, Path("runs").absolute()) == command
     assert "gamma: 0.9" in content["yaml"]
 
 

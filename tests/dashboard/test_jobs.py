@@ -26,7 +26,7 @@ def wait(jobs: Jobs, condition: Callable[[], bool]) -> None:
 
 def test_a_training_survives_the_server_and_resumes(service: Service, program: tuple[str, ...]) -> None:
     jobs = service.jobs
-    job = jobs.train({"algo": "sac"})
+    job = jobs.train({"algo": "sac"}, {"algo": "sac", "task": "reach"})
     wait(jobs, lambda: jobs.queue.get(job.id).run is not None)
     run = Path(str(jobs.queue.get(job.id).run))
     assert find_runs(service.logdir)[0].status == "running"

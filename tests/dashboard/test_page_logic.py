@@ -60,17 +60,79 @@ def confirm(user: User, label: str) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(200):
+    for _ in range(1500):
         if condition():
             return
         await asyncio.sleep(0.02)
-    raise AssertionError("nothing happened in 4 s")
+    raise AssertionError("nothing happened in 30 s")
 
 
-def test_an_empty_log_directory_names_the_first_step(visit: Callable[[Scenario], None]) -> None:
+def test_an_empty_log_directory_begins_with_a_click(visit: Callable[[Scenario], None], service: Service) -> None:
     async def scenario(user: User) -> None:
         await user.open("/")
-        await user.should_see("No runs yet")
+        await user.should_see("has no runs yet")
+        commands = [code.content for code in user.find(ui.code).elements]
+        first = f"mygym train --logdir {service.logdir}"
+        new = "mygym new algo my_algo\nmygym train --algo my_algo"
+        assert sorted(commands) == sorted([first, new, "mygym train --config FILE"])
+        user.find("Train it").click()
+        await until(lambda: bool(service.jobs.queue.in_state("queued")))
+        await user.should_see("The run begins as soon as a core is free.", retries=20)
+
+    visit(scenario)
+    (job,) = service.jobs.queue.newest()
+    assert job.title == "sac · reach"
+
+
+def taken(user: User, label: str) -> str:
+    """Return the value that a field of the form shows without one of the user."""
+    return str(control(user, label).props.get("placeholder", ""))
+
+
+def test_the_form_shows_what_the_run_takes_and_follows_each_choice(visit: Callable[[Scenario], None]) -> None:
+    async def scenario(user: User) -> None:
+        await user.open("/new")
+        await until(lambda: taken(user, "algo") == "sac  (default)")
+        assert taken(user, "n_envs") == "4  (algorithm sac)"
+        control(user, "task").value = "press"
+        await until(lambda: taken(user, "algo") == "ppo  (tasks of several stages)")
+        assert taken(user, "reward") == "shaped  (algorithm ppo, for several stages)"
+        assert taken(user, "n_envs") == "32  (algorithm ppo, for several stages)"
+        assert taken(user, "steps") == "500000  (algorithm ppo, for several stages)"
+        assert taken(user, "workspace") == "panel  (derived)"
+        assert taken(user, "algo_params.n_steps") == "64  (algorithm ppo, for several stages)"
+        assert taken(user, "eval.every") == "40000  (algorithm ppo, for several stages)"
+        control(user, "algo_params.gamma").value = "0.9"
+        await until(lambda: control(user, "algo").value == "ppo")  # and not sac, the schema's
+        control(user, "algo").value = "sac"
+        await until(lambda: taken(user, "n_envs") == "8  (algorithm sac, for task press)")
+        control(user, "engine").value = "fused"
+        await user.should_see("which engine fused does not support", retries=200)
+        assert taken(user, "n_envs") == "", "no run, no values"
+        control(user, "algo").value = None
+        control(user, "task").value = "reach"
+        await until(lambda: taken(user, "n_envs") == "512  (algorithm ppo, for engine fused)")
+        control(user, "engine").value = None
+        control(user, "task").value = "pick_and_place"
+        control(user, "strategy").value = "curriculum"
+        await user.should_see("strategy_params.window", retries=200)
+        await until(lambda: taken(user, "strategy_params.window") == "30  (strategy curriculum)")
+
+    visit(scenario)
+
+
+def test_the_form_shows_all_mistakes_at_their_fields(visit: Callable[[Scenario], None]) -> None:
+    async def scenario(user: User) -> None:
+        await user.open("/new")
+        await user.should_see("This run can start.", retries=200)
+        control(user, "n_envs").value = "0"
+        control(user, "algo").set_options([*control(user, "algo").options, "sax"], value="sax")
+        control(user, "eval.every").value = "often"
+        for word in ("n_envs: 0", "did you mean 'sac'?", "eval.every: 'often'"):
+            await user.should_see(word, retries=200)
+        for key in ("n_envs", "algo", "eval.every"):
+            assert control(user, key).props["error-message"].startswith(f"{key}: ")
+        assert "error-message" not in control(user, "steps").props
 
     visit(scenario)
 
@@ -152,5 +214,52 @@ def test_the_browser_keeps_the_theme(
         await user.open("/compare")
         (dark_mode,) = user.find(ui.dark_mode).elements
         assert dark_mode.value is dark
+
+    visit(scenario)
+
+
+def names(chart: Any) -> list[str]:
+    """Return the names of the curves of a chart."""
+    return [each["name"] for each in chart.options["series"] if each.get("name")]
+
+
+def charts_of(user: User) -> dict[str, Any]:
+    """Return label of the vertical axis → chart."""
+    return {
+        chart.options["yAxis"]["name"]: chart
+        for chart in user.find(ui.echart).elements
+        if "name" in chart.options["yAxis"]
+    }
+
+
+def test_the_page_of_a_run_draws_every_recorded_figure(service: Service, visit: Callable[[Scenario], None]) -> None:
+    make_run(service.index.logdir, 1.0, loss=2.0)
+
+    async def scenario(user: User) -> None:
+        (identifier,) = service.index.entries()
+        await user.open(f"/run/{identifier}")
+        charts = charts_of(user)
+        assert names(charts["success"]) == ["evaluation", "training"]
+        assert [each["data"][-1] for each in charts["success"].options["series"]] == [[10_000, 1.0], [10_000, 0.5]]
+        assert names(charts["return"]) == ["evaluation"]
+        assert names(charts["figures"]) == ["test_loss", "train/loss"]
+        assert charts["figures"].options["series"][0]["data"][-1] == [10_000, 2.0]
+
+    visit(scenario)
+
+
+def test_a_comparison_draws_the_figure_that_is_chosen(service: Service, visit: Callable[[Scenario], None]) -> None:
+    for envs in (1, 2):
+        make_run(service.index.logdir, 1.0, n_envs=envs, loss=float(envs))
+
+    async def scenario(user: User) -> None:
+        await user.open(f"/compare?runs={','.join(service.index.entries())}")
+        assert set(charts_of(user)) == {"success rate", "mean return", "train_success"}
+        (figure,) = [each for each in user.find(ui.select).elements if each.props.get("label") == "Figure"]
+        assert figure.options == ["train_success", "test_loss", "train/loss"]
+        figure.set_value("test_loss")
+        chart = charts_of(user)["test_loss"]
+        last = {each["name"]: each["data"][-1] for each in chart.options["series"]}
+        assert last == {"n_envs=1": [10_000, 1.0], "n_envs=2": [10_000, 2.0]}
 
     visit(scenario)

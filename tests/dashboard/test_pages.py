@@ -57,8 +57,8 @@ def wait_for_status(served: Server, status: str) -> None:
 
 
 def test_from_the_first_run_to_the_moving_arm(page: Any, served: Server) -> None:
-    page.get_by_text("No runs yet").wait_for()
-    page.get_by_role("button", name="Start a run").click()
+    page.get_by_text("has no runs yet").wait_for()
+    page.get_by_role("button", name="Choose task").click()
     page.get_by_text("This run can start.").wait_for()
     page.get_by_label("algo", exact=True).fill("sax")
     page.get_by_label("algo", exact=True).press("Enter")

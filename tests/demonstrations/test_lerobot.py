@@ -15,6 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from pyarrow import parquet
 
 import mygym
+from mygym.cli.main import main
 from mygym.demonstrations import Demonstrations
 from mygym.demonstrations.lerobot import QUANTILES
 from mygym.errors import ConfigError
@@ -194,6 +195,18 @@ def test_what_the_format_cannot_hold_is_refused(
     with pytest.raises(ConfigError, match=f"^{key}: .*{allowed}"):
         record(tmp_path / "new", **changes)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_of_demonstrations_names_the_format_to_write(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError, match=rf"dataset: '{folder}' is a LeRobotDataset.*allowed: .*--format minari"):
+        mygym.load_demonstrations(folder)
+    strategy = {"strategy": "demos", "strategy_params": {"dataset": str(folder)}}
+    with pytest.raises(ConfigError, match=r"strategy_params.dataset: .* LeRobotDataset.*--format minari"):
+        mygym.train({"algo": "sac", "task": "push", **strategy})
+    with pytest.raises(SystemExit) as end:
+        main(["replay", str(folder)])
+    assert end.value.code == 2
+    assert "--format minari" in capsys.readouterr().err
 
 
 def test_unknown_formats_are_refused(tmp_path: Path) -> None:

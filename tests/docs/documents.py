@@ -51,6 +51,7 @@ FAST = "--set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0
 FEWER = {
     "multitask": "--set n_envs=3",  # at least one for each task
     "--strategy ewc": "--set n_envs=1 --set algo_params.n_steps=50 --set algo_params.batch_size=50",
+    "--strategy reptile": "--set n_envs=1 --set algo_params.n_steps=20 --set algo_params.batch_size=20",
     "push_ppo": "--set n_envs=2 --set algo_params.batch_size=128",  # the size of a rollout
     "--dry-run": "--set n_envs=2",
     "--algo (?!sac|td3|tqc)": "--set n_envs=2",  # the length of a rollout is that of each environment

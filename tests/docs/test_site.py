@@ -40,6 +40,18 @@ def test_no_page_has_a_warning(tmp_path: Path) -> None:
         assert part in page
 
 
+def test_every_page_is_reached_from_the_readme() -> None:
+    pages = {ROOT / document for document in DOCUMENTS} - {ROOT / "docs" / "index.md"}  # the contents of the site
+    reached: set[Path] = set()
+    waiting = {ROOT / "README.md"}
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#\s]+\.md)", page.read_text(encoding="utf-8"))
+        waiting |= {(page.parent / link).resolve() for link in links if ":" not in link} - reached
+    assert not pages - reached
+
+
 @pytest.mark.slow
 def test_the_site_needs_no_network(tmp_path: Path) -> None:
     build("html", tmp_path)

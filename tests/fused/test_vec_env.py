@@ -60,6 +60,19 @@ def test_infos_follow_the_contract() -> None:
     assert ends > 10
 
 
+def test_algorithms_ask_for_areas_and_ends_as_in_bullet() -> None:
+    fused, goals = FusedVecEnv({"task": "reach"}, 2), np.array([[0.5, 0.0, 0.2], [0.5, 0.2, 0.2]])
+    with mygym.make_env({"task": "reach"}) as env:
+        np.testing.assert_array_equal(fused.get_attr("areas")[0]["reach"], env.unwrapped.areas["reach"])
+        ends = env.unwrapped.compute_terminated(goals, goals[[0, 0]], {})
+    np.testing.assert_array_equal(
+        fused.env_method("compute_terminated", goals, goals[[0, 0]], {}, indices=[0])[0], ends
+    )
+    assert ends.tolist() == [True, False]
+    with pytest.raises(AttributeError, match=r"'camera'.*engine pybullet"):
+        fused.get_attr("camera")
+
+
 def test_a_state_continues_to_the_bit() -> None:
     def play(env: FusedVecEnv, seed: int) -> list[Any]:
         rng = np.random.default_rng(seed)
@@ -123,9 +136,9 @@ def test_every_algorithm_trains(algo: str, framework: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("strategy", slow_except(registry("strategy").names(), lambda name: name == "lora"))
 def test_strategies_without_variants_train(strategy: str, tmp_path: Path) -> None:
-    task = "reach" if strategy in ("ewc", "multitask") else "push"
+    task = "reach" if strategy in ("ewc", "multitask", "reptile") else "push"
     config = {**SHORT, "task": task, "strategy": strategy, "logdir": str(tmp_path), "task_params": {"horizon": 20}}
-    if strategy in ("curriculum", "ewc", "multitask"):
+    if strategy in ("curriculum", "ewc", "multitask", "reptile"):
         with pytest.raises(ConfigError, match=r"^engine: 'fused' cannot train \d+ variants, which strategy"):
             mygym.train({**config, "steps": 100_000})
     else:

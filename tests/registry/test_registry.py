@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import timeit
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import stable_baselines3
 import torch
 from gymnasium.wrappers import FlattenObservation
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from stable_baselines3.common.utils import ConstantSchedule
@@ -44,6 +45,7 @@ from mygym.registry import (
     registry,
     with_env,
 )
+from mygym.runs.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
 from mygym.tasks.observations import register_observation
 from mygym.tasks.rewards import register_reward
@@ -82,6 +84,24 @@ def test_unknown_name_is_refused_with_the_nearest_name(kind: str) -> None:
     assert f"{name}z" in str(error.value)
     few = len(registry(kind).names()) < 60
     assert all(known in str(error.value) for known in (registry(kind).names() if few else [f"`mygym list {kind}`"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "nearest"),
+    [
+        ("sampler", "FairSampler", "fair"),
+        ("strategy", "MultiTaskStrategy", "multitask"),
+        ("strategy", "IA3", "ia3"),
+        ("stage", "HandOver", "hand_over"),
+        ("task", "ReachEnv", "reach"),
+        ("algorithm", "PPORunner", "ppo_runner"),
+        ("callback", "EarlyStop", "patience"),  # the class of the callback
+    ],
+)
+def test_the_name_of_a_class_has_the_registered_name_as_the_nearest(kind: str, name: str, nearest: str) -> None:
+    register_callback("patience")(type("EarlyStop", (BaseCallback,), {}))
+    with pytest.raises(RegistryError, match=rf"'{name}' .*did you mean '{nearest}'\?"):
+        registry(kind).get(name)
 
 
 def test_unknown_kind_is_refused_with_the_nearest_kind() -> None:
@@ -135,9 +155,12 @@ def test_isolated_undoes_registrations() -> None:
     assert "brick" not in registry("object")
 
 
-def test_a_look_up_is_quick() -> None:
-    seconds = timeit.repeat(lambda: registry("task").get("reach"), number=100, repeat=50)
-    assert min(seconds) / 100 < 20e-6  # 2 µs on an idle machine; scanning a folder takes 300
+def test_a_second_look_up_reads_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments look up components in each episode."""
+    entry = registry("task").get("reach")
+    for name in ("stat", "scandir", "listdir"):
+        monkeypatch.setattr(os, name, lambda *_, name=name, **__: pytest.fail(f"calls os.{name}"))
+    assert registry("task").get("reach") is entry
 
 
 RANGE = (0.0, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pickle
@@ -13,7 +14,7 @@ import pytest
 
 import mygym
 from mygym.algos.stable_baselines import PPO
-from mygym.cli.main import main
+from mygym.cli.main import main, run
 from mygym.config import load_file
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import (
@@ -68,6 +69,13 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def test_a_class_in_a_file_is_near_to_its_registered_name(folder: Path) -> None:
+    write(folder / "algos" / "plugged_in.py", ALGORITHM.replace("class Plugged(", "class Counting("))
+    with pytest.raises(RegistryError, match="did you mean 'plugged'"):
+        registry("algorithm").get("Counting")
+    assert not list(folder.rglob("executed.txt"))
 
 
 def test_scanning_does_not_execute_files(folder: Path) -> None:
@@ -181,22 +189,106 @@ def test_a_changed_train_py_is_named_by_its_runs(
     script = write(folder / "my_train.py", DICTIONARY_FORM)
     user_files.import_modules(["my_train"])
     short = {"steps": 8, "n_envs": 1, "eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
-    result = mygym.train({"algo": "plugged", "logdir": "runs", **short})
+    result = mygym.train({"algo": "plugged", "logdir": str(folder / "runs"), **short})
     assert json.loads((result.path / "result.json").read_text())["algo_source"] == f"{script}:5"
     registry("algorithm").remove("plugged")
     for command in (["evaluate", str(result.path)], ["train", "--resume", str(result.path), "--steps", "16"]):
         with pytest.raises(SystemExit) as stop:
             main(command)
         assert stop.value.code == 2
-        message = (
-            f"'plugged' is not registered; {script}:5 registered it: add --import my_train, in the folder {folder}"
-        )
-        assert message in capsys.readouterr().err
-    monkeypatch.delitem(sys.modules, "my_train")
+        message = capsys.readouterr().err
+        assert f"'plugged' is not registered; {script}:5 registered it: add --import {script}" in message
+    write(folder / "other" / "my_train.py", "")  # another file of this name, which a module of this name would be
+    monkeypatch.chdir(folder / "other")
+    hint = message.partition("add ")[2].split()
     with pytest.raises(SystemExit) as stop:
-        main(["evaluate", str(result.path), "--episodes", "1", "--import", "my_train"])
+        main(["evaluate", str(result.path.absolute()), "--episodes", "1", *hint])
     assert stop.value.code == 0
     assert "success" in capsys.readouterr().out
+
+
+COMBO = '{"pytorch": [A2C, ("MultiInputPolicy", "env"), {"n_steps": 8}]}'
+WRITES = {
+    "literal": f'implemented_combos = {{"plugged": {COMBO}}}',
+    "literal with an annotation": f'implemented_combos: dict = {{"plugged": {COMBO}}}',
+    "literal with the others": f'implemented_combos = {{**implemented_combos, "plugged": {COMBO}}}',
+    "union": f'implemented_combos |= {{"plugged": {COMBO}}}',
+    "update": f'implemented_combos.update({{"plugged": {COMBO}}})',
+    "setdefault": f'implemented_combos.setdefault("plugged", {COMBO})',
+}
+
+
+@pytest.mark.parametrize("form", WRITES)
+def test_every_way_to_write_into_the_dictionary_registers(form: str, folder: Path) -> None:
+    text = DICTIONARY_FORM[: DICTIONARY_FORM.index("implemented_combos[")] + WRITES[form] + "\n"
+    path = write(folder / "algos" / "dictionary.py", text)
+    entry = algorithm("plugged")
+    assert (entry.target.__name__, entry.defaults["n_steps"]) == ("A2C", 8)
+    assert entry.origin == f"{path}:{text[: text.index(WRITES[form])].count(chr(10)) + 1}"
+
+
+def test_a_dictionary_of_a_copy_of_train_py_is_registered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = DICTIONARY_FORM[: DICTIONARY_FORM.index("implemented_combos[")] + WRITES["literal"] + "\n"
+    write(folder / "copied.py", text + "from mygym import train\n\ndef train(*args, **more):\n    return mygym.train\n")
+    monkeypatch.syspath_prepend(folder)
+    copied = importlib.import_module("copied")
+    with pytest.raises(SystemExit) as stop:
+        run("train", ["--algo", "plugged", "--explain"], train=copied.train)
+    assert stop.value.code == 0
+    assert "algorithm plugged" in capsys.readouterr().out
+    sys.modules.pop("copied")
+
+
+def test_env_without_quotes_is_explained(folder: Path) -> None:
+    path = write(folder / "algos" / "dictionary.py", DICTIONARY_FORM.replace('"env"', "env"))
+    with pytest.raises(RegistryError, match="NameError") as error:
+        algorithm("plugged")
+    assert f"{path}:5:" in str(error.value)
+    assert 'write "env" with quotes' in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("statement", "helper"),
+    [
+        ("from parts.numbers import STEPS", "parts/numbers.py"),
+        ("from algos.parts.numbers import STEPS", "parts/numbers.py"),
+        ("from .parts.numbers import STEPS", "parts/numbers.py"),
+        ("from parts import STEPS", "parts/__init__.py"),
+        ("from .parts import STEPS", "parts/__init__.py"),
+        ("from numbers_of_mine import STEPS", "numbers_of_mine.py"),
+        ("from ._private import STEPS", "_private.py"),
+    ],
+)
+def test_a_file_imports_the_files_beside_it(
+    statement: str, helper: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder / "algos" / helper, "STEPS = 24\nclass Of: pass\n")
+    path = write(folder / "algos" / "plugged_in.py", f"{statement}, Of\n" + ALGORITHM.replace("32", "STEPS"))
+    monkeypatch.chdir(folder.parent)  # the run is evaluated in another folder
+    monkeypatch.setattr(sys, "argv", ["mygym"])
+    user_files.import_modules([str(path)])
+    assert implemented_combos["plugged"]["pytorch"][2]["n_steps"] == 24
+    cls = sys.modules["mygym_user.algos.plugged_in"].Of
+    assert cls.__module__.startswith("mygym_user.algos.")
+    assert pickle.loads(pickle.dumps(cls)) is cls
+
+
+def test_only_files_of_the_user_import_helpers(folder: Path) -> None:
+    write(folder / "algos" / "no_such_package.py", 'raise AssertionError("executed")')
+    registry("algorithm").names()
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_package")
+
+
+def test_no_helper_of_a_run_directory_is_imported(folder: Path) -> None:
+    write(folder / "run" / "config.yaml", "")
+    helper = write(folder / "algos" / "runs" / "result.json", "{}").parent / "helper.py"
+    write(helper, 'raise AssertionError("executed")')
+    write(folder / "algos" / "plugged_in.py", "import runs.helper\n" + ALGORITHM)
+    with pytest.raises(RegistryError, match="ModuleNotFoundError"):
+        algorithm("plugged")
 
 
 def test_files_with_a_leading_underscore_are_not_scanned(folder: Path) -> None:
@@ -439,10 +531,25 @@ def module(folder: Path) -> Iterator[str]:
         sys.modules.pop(name, None)
 
 
-def test_the_file_of_a_module_is_no_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "extra.py").write_text("")
-    assert command("train", "--import", "extra.py", "--explain") == 2
-    assert capsys.readouterr().err.endswith("; did you mean --import extra?\n")
+def test_a_file_is_imported_by_its_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(folder / "elsewhere" / "extra.py", DICTIONARY_FORM)
+    assert command("train", "--import", "elsewhere/extra.py", "--algo", "plugged", *SHORT) == 0
+    run = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("run: "))
+    assert load_file(run / "config.yaml")["imports"] == [str(path)]
+    assert command("evaluate", str(run), "--episodes", "1", "--import", str(path)) == 0
+
+
+def test_a_file_in_a_users_folder_has_its_stable_name_by_its_path(folder: Path) -> None:
+    path = write(folder / "other" / "algos" / "deep" / "extra.py", DICTIONARY_FORM)
+    user_files.import_modules([str(path)])
+    assert sys.modules["mygym_user.algos.deep.extra"].__file__ == str(path)
+    assert "plugged" in registry("algorithm")
+
+
+def test_a_missing_file_of_import_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("list", "--import", "algos/none.py") == 2
+    message = capsys.readouterr().err
+    assert all(words in message for words in ("--import: 'algos/none.py'", "is not a file", "allowed: a module"))
 
 
 def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(

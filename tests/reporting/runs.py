@@ -14,7 +14,14 @@ from mygym.runs.result import Result
 EPISODES = 100
 
 
-def make_run(logdir: Path, success: float | None = 1.0, seed: int = 0, status: str = "done", **config: Any) -> Path:
+def make_run(
+    logdir: Path,
+    success: float | None = 1.0,
+    seed: int = 0,
+    status: str = "done",
+    loss: float | None = None,
+    **config: Any,
+) -> Path:
     """Write a run directory that learned at a steady rate; return its path.
 
     Args:
@@ -22,6 +29,8 @@ def make_run(logdir: Path, success: float | None = 1.0, seed: int = 0, status: s
         success: Success rate of the saved policy.
         seed: Seed of the run.
         status: Status of the result; empty for a run without a result.
+        loss: Value at all marks of a figure `test_loss` of `Loop.record`; half of it between the marks of SB3's
+            `train/loss`. The training episodes then have half of the success. None: not recorded.
         **config: Values of the config, e.g. `algo="ppo"`.
     """
     values: dict[str, Any] = {"task": "reach", "robot": "panda", "algo": "sac", "reward": "sparse"}
@@ -29,7 +38,7 @@ def make_run(logdir: Path, success: float | None = 1.0, seed: int = 0, status: s
     setting = f"{zlib.crc32(json.dumps(values).encode()):08x}"
     run = directory.create(str(logdir), values["task"], values["robot"], values["algo"], setting, seed)
     files.write_yaml(run / directory.CONFIG, {**values, "seed": seed})
-    evaluations = [
+    evaluations: list[dict[str, Any]] = [
         {
             "steps": 1000 * mark,
             "wall_time_s": float(mark),
@@ -39,7 +48,17 @@ def make_run(logdir: Path, success: float | None = 1.0, seed: int = 0, status: s
         }
         for mark in range(11)
     ]
-    lines = [{key: evaluation[name] for name, key in LOGGED.items()} for evaluation in evaluations]
+    logged: dict[str, float] = {}
+    if loss is not None:
+        for evaluation in evaluations:
+            evaluation |= {"train_success_rate": evaluation["success_rate"] / 2, "figures": {"test_loss": loss}}
+        logged = {"figures/test_loss": loss}
+    lines = [
+        {**logged, **{key: evaluation[name] for name, key in LOGGED.items() if name in evaluation}}
+        for evaluation in evaluations
+    ]
+    if loss is not None:
+        lines += [{"steps": line["steps"] + 500, "train/loss": loss / 2, "time/time_elapsed": 3} for line in lines]
     files.write_text(run / directory.PROGRESS, "".join(json.dumps(line) + "\n" for line in lines))
     if status:
         solved = round((success or 0.0) * EPISODES)

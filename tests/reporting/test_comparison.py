@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,31 @@ def test_a_real_difference(tmp_path: Path) -> None:
     assert worse.is_worse_by(0.05)
     assert not better.is_worse_by(0.05)
     assert not worse.is_worse_by(0.75)
+
+
+def test_recorded_figures_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(5):
+        first = make_run(tmp_path / "a", 0.5, seed, loss=1.0 + seed).parent
+        second = make_run(tmp_path / "b", 0.5, seed, n_envs=2, loss=3.0 + seed).parent
+    make_run(tmp_path / "a", 0.5, 5, status="diverged", loss=1e9)
+    reference, other = compare(find_settings([first, second]), ["test_loss", "figures/test_loss", "success"])
+    assert list(reference.figures) == ["test_loss"]
+    assert (reference.figures["test_loss"].value, other.figures["test_loss"].value) == (3.0, 5.0)
+    assert reference.figures["test_loss"].difference is None
+    assert other.figures["test_loss"].difference == 2.0
+    assert other.figures["test_loss"].difference_interval == (2.0, 2.0)  # of equal seeds
+    baseline = tmp_path / "baseline.json"
+    assert mygym_compare(str(first), "--save", str(baseline)) == 0
+    shutil.rmtree(first)
+    capsys.readouterr()
+    words = [str(baseline), str(second), "--metric", "test_loss,train/loss", "--json"]
+    assert mygym_compare(*words) == 0
+    (_, stored) = json.loads(capsys.readouterr().out)
+    assert [stored["figures"][name]["difference"] for name in ("test_loss", "train/loss")] == [2.0, 1.0]
+    assert mygym_compare(*words[:-1], "--csv") == 0
+    assert re.search(r"5 \(3\.\d+ to 6\.\d+\); \+2 \(\+2 to \+2\)", capsys.readouterr().out)
+    assert mygym_compare(*words[:2], "--metric", "test_los") == 2
+    assert re.search(r"--metric: 'test_los' .*train/loss.*did you mean 'test_loss'", capsys.readouterr().err)
 
 
 def test_the_interval_of_seeds_that_all_succeed_knows_the_episodes(tmp_path: Path) -> None:

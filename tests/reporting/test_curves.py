@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from mygym.reporting.curves import (
     SettingCurves,
     align,
     band,
+    find_metric,
+    metric_names,
+    metrics_of,
     read_curve,
     setting_band,
     stage_curves,
@@ -25,12 +29,14 @@ from mygym.reporting.records import read_run
 from mygym.reporting.selection import select_runs
 from mygym.reporting.settings import Setting, names_of, settings_of
 from mygym.runs import directory
+from mygym.runs.result import Result
 from tests.reporting.runs import make_run
 
 
 def curve(steps: list[float], success: list[float], status: str = "done") -> Curve:
-    values = np.array(success)
-    return Curve(np.array(steps), np.array(steps) / 100, values, values - 1, status=status)
+    positions, values = np.array(steps), np.array(success)
+    series = {"success": (positions, values), "return": (positions, values - 1)}
+    return Curve(series, (positions, positions / 100), status=status)
 
 
 def test_a_run_that_is_done_keeps_its_last_value_and_a_diverged_run_fails() -> None:
@@ -78,9 +84,72 @@ def test_the_curve_of_a_running_run_comes_from_its_log(tmp_path: Path) -> None:
     assert logged is not None
     whole = read_curve(read_run(make_run(tmp_path, 0.5, seed=1), now=0.0))
     assert whole is not None
-    for name in ("steps", "seconds", "success", "returns"):
-        np.testing.assert_array_equal(getattr(logged, name), getattr(whole, name))
+    for axis in ("steps", "seconds"):
+        for metric in ("success", "return"):
+            for values, other in zip(logged.along(axis, metric), whole.along(axis, metric), strict=True):
+                assert len(values) == 11
+                np.testing.assert_array_equal(values, other)
     assert (logged.status, whole.status) == ("stopped", "done")
+
+
+def test_every_recorded_figure_is_a_metric(tmp_path: Path) -> None:
+    for seed in range(3):
+        make_run(tmp_path, 1.0, seed, loss=float(seed))
+    (curves,) = select_runs([tmp_path]).settings
+    assert metrics_of(curves.curves) == ["success", "return", "train_success", "test_loss", "train/loss"]
+    for metric, value in (("test_loss", 1.0), ("train/loss", 0.5)):
+        line = setting_band(curves, "steps", metric, "mean")
+        assert line.value.tolist() == [value] * 11
+        assert line.low[0] < value < line.high[0]
+    line = setting_band(curves, "steps", "train_success")
+    assert (line.value[-1], line.low[-1]) == (0.5, 0.5)
+    x, values = curves.curves[1].along("seconds", "train/loss")
+    assert x.tolist() == [mark + 0.5 for mark in range(10)]  # between the evaluations; the last is after their end
+    assert values.tolist() == [0.5] * 10
+    running = read_curve(read_run(make_run(tmp_path, 1.0, 3, status="", loss=3.0), now=0.0))
+    assert running is not None
+    assert metrics_of([running]) == metrics_of(curves.curves)
+
+
+def test_the_figures_after_the_last_evaluation_are_in_the_curve(tmp_path: Path) -> None:
+    run = make_run(tmp_path, 1.0, loss=2.0)
+    (run / directory.PROGRESS).write_text("")
+    result = Result.read(run)
+    assert result is not None
+    result.last_interval = {"steps": 10_400, "train_success_rate": 0.75, "figures": {"test_loss": 4.0}}
+    result.write()
+    whole = read_curve(read_run(run, now=0.0))
+    assert whole is not None
+    assert [series[-1] for series in whole.along("steps", "test_loss")] == [10_400, 4.0]
+    assert [series[-1] for series in whole.along("steps", "train_success")] == [10_400, 0.75]
+    assert [series[-1] for series in whole.along("steps", "success")] == [10_000, 1.0]
+    assert len(whole.stages) == 11
+
+
+def test_a_metric_has_a_short_name_and_its_name_in_the_log() -> None:
+    logged = ["eval/success_rate", "figures/loss", "figures/success", "figures/train/loss", "train/loss", "steps"]
+    names = metric_names(logged)
+    assert [names[key] for key in logged[:-1]] == [
+        "success", "loss", "figures/success", "figures/train/loss", "train/loss"
+    ]  # fmt: skip
+    assert "steps" not in names
+    assert [find_metric("--metric", name, names.values()) for name in ("loss", "figures/loss", "eval/mean_return")] == [
+        "loss", "loss", "return"
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match=r"^--metric: 'train_los' .*figures/success.*did you mean 'train/loss'"):
+        find_metric("--metric", "train_los", names.values())
+
+
+def test_a_diverged_run_has_no_success_and_unknown_figures_after_its_end() -> None:
+    positions = np.array([0.0, 10.0])
+    series = {name: (positions, np.ones(2)) for name in ("train_success", "rollout/success_rate", "loss")}
+    diverged = Curve(series, (positions, positions), status="diverged")
+    longer = np.array([0.0, 20.0])
+    whole = Curve({name: (longer, np.ones(2)) for name in series}, (longer, longer))
+    for name in ("train_success", "rollout/success_rate"):
+        x, values = align([diverged, whole], metric=name)
+        assert (x.tolist(), values.tolist()) == ([0, 10, 20], [[1, 1, 0], [1, 1, 1]])
+    assert align([diverged, whole], metric="loss")[0].tolist() == [0, 10]
 
 
 def test_the_index_has_the_last_evaluation_of_a_running_run(tmp_path: Path) -> None:
@@ -111,7 +180,7 @@ def test_stages_in_their_order() -> None:
 
 def test_shares_of_completed_stages() -> None:
     counts = ({"approach": 8, "grasp": 2}, {"approach": 2, "grasp": 4, "done": 4})
-    recorded = Curve(*(np.array([0.0, 10.0]),) * 2, *(np.zeros(2),) * 2, stages=counts)
+    recorded = replace(curve([0, 10], [0, 0]), stages=counts)
     x, shares = stage_curves(SettingCurves(Setting("x", {}, ()), (recorded,)))
     assert x.tolist() == [0, 10]
     assert {stage: values.tolist() for stage, values in shares.items()} == {
@@ -122,7 +191,7 @@ def test_shares_of_completed_stages() -> None:
 
 def test_stages_of_several_tasks_are_shares_of_their_task() -> None:
     counts = ({"push: approach": 3, "push: done": 1, "reach: approach": 1, "reach: done": 3},)
-    recorded = Curve(*(np.zeros(1),) * 4, stages=counts)
+    recorded = replace(curve([0], [0]), stages=counts)
     _, shares = stage_curves(SettingCurves(Setting("x", {}, ()), (recorded,)))
     assert {stage: float(values[0]) for stage, values in shares.items()} == {
         "push: approach": 0.25,

@@ -33,7 +33,7 @@ def logdir(tmp_path: Path) -> Path:
     for task in ("push", "reach"):
         for gamma, rates in ((0.9, (0.2, 0.4)), (0.99, (0.8, 1.0))):
             for seed, rate in enumerate(rates):
-                make_run(tmp_path, rate, seed, task=task, algo_params={"gamma": gamma})
+                make_run(tmp_path, rate, seed, task=task, algo_params={"gamma": gamma}, loss=gamma)
     for seed, status in ((2, "diverged"), (3, "failed"), (4, "")):
         make_run(tmp_path, 0.5, seed, status=status, task="push", algo_params={"gamma": 0.9})
     return tmp_path
@@ -50,6 +50,10 @@ def texts(svg: Path) -> str:
     [
         ([], ["success rate", "env steps", "training time (s)", "push", "reach", "gamma=0.9 (5 seeds)"]),
         (["--metric", "return", "--aggregate", "mean"], ["mean return"]),
+        (["--metric", "test_loss"], ["test_loss", "env steps", "training time (s)", "gamma=0.9 (5 seeds)"]),
+        (["--metric", "figures/test_loss", "--where", "task=reach"], ["test_loss"]),
+        (["--metric", "train_success", "--profiles"], ["train_success, last value, τ"]),
+        (["--metric", "train/loss", "--sensitivity", "algo_params.gamma"], ["final train/loss", "0.99"]),
         (["--stages"], ["share of episodes", "approach", "push: gamma=0.99 (2 seeds)"]),
         (["--profiles"], ["share of runs above τ", "gamma=0.9 (3 seeds)"]),
         (["--sensitivity", "algo_params.gamma"], ["algo_params.gamma", "0.99", "diverged run", "failed run"]),
@@ -139,6 +143,15 @@ def test_texts_are_not_read_as_formulas(tmp_path: Path) -> None:
         (["empty", "-o", "x.svg"], "has no runs"),
         (["runs", "--where", "algo=ppo", "-o", "x.svg"], "has no runs with these values"),
         (["runs", "--metric", "sucess", "-o", "x.svg"], "did you mean 'success'"),
+        (["losses", "--metric", "test_los", "-o", "x.svg"], "train/loss; did you mean 'test_loss'"),
+        (
+            ["runs", "losses", "--metric", "rollout/ep_rew", "-o", "x.svg"],
+            "success, return, train_success, test_loss, tr",
+        ),
+        (
+            ["runs", "--metric", "train_success", "-o", "x.svg"],
+            "'train_success' is in no run; allowed: success, return",
+        ),
         (["runs", "--aggregate", "max", "-o", "x.svg"], "iqm, mean, median"),
         (["runs", "--stages", "--profiles", "-o", "x.svg"], "exclude each other"),
         (["runs", "--metric", "return", "-o", "x.svg"], "reward differs in reach: dense, sparse"),
@@ -155,6 +168,7 @@ def test_bad_input(
     monkeypatch.chdir(tmp_path)
     make_run(Path("runs"))
     make_run(Path("runs"), reward="dense")
+    make_run(Path("losses"), loss=1.0)
     (make_run(Path("unfinished"), status="") / directory.PROGRESS).write_text("")
     Path("old.svg").write_text("old")
     for name in ("folder.svg", "empty"):

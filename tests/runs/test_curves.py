@@ -15,6 +15,7 @@ from mygym.errors import RunError
 from mygym.runs import session
 from mygym.runs.curves import Curves, EpisodeCounter, Mark, Score
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation
+from mygym.runs.result import Result
 from mygym.runs.runner import Loop
 from tests.components import slow_except, small
 from tests.runs.runners import STEPS, Climber, config, train
@@ -66,9 +67,49 @@ def test_figures_of_a_runner_are_in_every_mark(tmp_path: Path) -> None:
     ]
     assert Curves.of(result.evaluations).marks[2].figures == {"iteration": 160.0, "test_loss": 0.5}
     lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
-    assert [line["figures/iteration"] for line in lines if "figures/iteration" in line] == [60.0, 160.0]
+    assert [line["figures/iteration"] for line in lines if "figures/iteration" in line] == [60.0, 160.0, 230.0]
     resumed = mygym.train(resume=stopped(config("custom", tmp_path / "stopped"), step=75))
     assert [record.get("figures") for record in resumed.evaluations] == [r.get("figures") for r in result.evaluations]
+
+
+def logged(run: Path, key: str) -> dict[int, float]:
+    lines = [json.loads(line) for line in (run / "progress.jsonl").read_text().splitlines()]
+    return {line["steps"]: line[key] for line in lines if key in line}
+
+
+def test_the_figures_of_a_run_shorter_than_its_first_mark_are_kept(tmp_path: Path) -> None:
+    """Each episode has 20 steps, so that two end in 40 env steps."""
+    result = train(Recording, tmp_path, steps=40, eval={"every": 1000})
+    assert [record["steps"] for record in result.evaluations] == [0]
+    last = result.last_interval
+    assert (last["steps"], last["figures"]) == (40, {"iteration": 30.0})
+    assert last["train_mean_return"] == logged(result.path, "train/mean_return")[40]
+    assert logged(result.path, "figures/iteration") == {40: 30.0}
+    assert json.loads((result.path / "result.json").read_text())["last_interval"] == last
+
+
+def test_the_last_interval_of_a_stopped_run_is_kept_and_counted_again(tmp_path: Path) -> None:
+    whole = train(Recording, tmp_path / "whole")
+    assert whole.last_interval["figures"] == {"iteration": (220 + 240) / 2}
+    run = stopped(config("custom", tmp_path / "stopped"), step=150)
+    ended = Result.read(run)
+    assert ended is not None
+    kept = ended.last_interval
+    assert kept["steps"] in (120, 140, 160, 180)
+    steps = range(120, kept["steps"] + 1, 20)
+    assert kept["figures"] == {"iteration": sum(steps) / len(steps)}
+    assert logged(run, "figures/iteration")[kept["steps"]] == kept["figures"]["iteration"]
+    mygym.train(resume=run)
+    assert logged(run, "figures/iteration") == logged(whole.path, "figures/iteration")
+    assert logged(run, "train/success_rate") == logged(whole.path, "train/success_rate")
+
+
+def test_a_run_that_ends_with_an_evaluation_has_no_last_interval(tmp_path: Path) -> None:
+    result = train(Recording, tmp_path, steps=100)
+    assert [record["steps"] for record in result.evaluations] == [0, 100]
+    assert result.last_interval == {}
+    rates = {record["steps"]: record["train_success_rate"] for record in result.evaluations[1:]}
+    assert logged(result.path, "train/success_rate") == rates
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "much", None])
@@ -111,8 +152,9 @@ def test_episode_counter() -> None:
     counter.add({"r": -4.0, "is_success": False})
     other.load_state_dict(json.loads(json.dumps(counter.state_dict())))
     expected = {"train_success_rate": 0.5, "train_mean_return": -3.0}
-    assert counter.take() == other.take() == expected
-    assert counter.take() == {"train_success_rate": None, "train_mean_return": None}
+    assert counter.means() == other.means() == expected
+    counter.clear()
+    assert counter.means() == {"train_success_rate": None, "train_mean_return": None}
 
 
 def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

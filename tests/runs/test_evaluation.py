@@ -84,13 +84,23 @@ def test_episodes_do_not_depend_on_the_number_of_environments(name: str, keyword
         assert evaluate(name, slots, seeds, **keywords) == reference
 
 
-@pytest.mark.parametrize("algo", ["sac", "recurrent_ppo"])
-def test_episodes_of_a_network_do_not_depend_on_the_number_of_environments(algo: str) -> None:
-    """A seed is an episode, to the bit; so a video shows the episode that was judged."""
-    params = {"policy_kwargs": {"net_arch": [64, 64]}}
-    config = from_python({"algo": algo, "reward": "dense", "her": False, "n_envs": 1, "algo_params": params}).config
+@pytest.mark.parametrize(
+    ("algo", "framework", "layer"),
+    [("sac", "pytorch", "actor.mu"), ("recurrent_ppo", "pytorch", "action_net"), ("sac", "jax", None)],
+)
+def test_episodes_of_a_network_do_not_depend_on_the_number_of_environments(
+    algo: str, framework: str, layer: str | None
+) -> None:
+    """A seed is an episode, to the bit; so a video shows the episode that was judged.
+
+    On some processors rows of different products are equal; so a layer depends on the number of rows.
+    """
+    values = {"algo": algo, "framework": framework, "reward": "dense", "her": False, "n_envs": 1}
+    config = from_python(values | {"algo_params": {"policy_kwargs": {"net_arch": [64, 64]}}}).config
     with contextlib.closing(env_factory.make_vec_env(config)) as env:
         policy = Policy(model_factory.build_model(config, env), normalizer_of(env))
+    if layer is not None:
+        policy.model.policy.get_submodule(layer).register_forward_hook(lambda _, __, out: out + 0.1 * (len(out) - 1))
     seeds = episode_seeds(0, EXTRA, 6)
     with contextlib.ExitStack() as stack:
         envs = env_factory.make_eval_envs(config, stack, 4)

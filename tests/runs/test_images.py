@@ -158,7 +158,7 @@ def test_images_are_not_normalized(tmp_path: Path) -> None:
             {"algo_params": network("nature_cnn")},
             [
                 "features_extractor_class: 'nature_cnn'",
-                "no dictionary with images",
+                "dictionaries",
                 "combined, drq, frozen, keypoints, resnet",
             ],
         ),

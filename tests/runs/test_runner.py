@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from safetensors.numpy import load_file as load_tensors
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
 import mygym
 from benchmarks.kills import differences
+from mygym.envs.fused_envs import FusedEnvs
+from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.runs import directory
 from mygym.runs.curves import Curves
 from mygym.runs.evaluation import EVALUATION, Evaluation, episode_seeds
 from mygym.runs.result import Result
-from mygym.runs.runner import SEEDS, Loop, Runner
+from mygym.runs.runner import SEEDS, Loop, Runner, Transitions
 from mygym.runs.vec_envs.worker_vec_env import worker_vec_env
 from tests.runs.runners import STEPS, Climber, config, registered, train, with_training
 from tests.runs.test_resuming import stopped
@@ -204,6 +209,91 @@ def test_seeds_of_evaluations_are_refused_in_training(seed: int, tmp_path: Path)
         train(with_training(lambda self, loop: loop.next_iteration() and loop.reset(seed)), tmp_path)
 
 
+HORIZON = 4
+
+
+def collected(envs: Any, rows: int = 9) -> tuple[Transitions, Runner]:
+    """Return a rollout of random actions, and its runner."""
+    rollouts: list[Transitions] = []
+    actions = np.random.default_rng(0).uniform(-1, 1, (rows, envs.num_envs, 3)).astype(np.float32)
+    given = map(torch.as_tensor, actions)
+
+    class Rolling(Runner):
+        def training(self, loop: Loop) -> Curves:
+            while loop.next_iteration():
+                rollouts.append(loop.rollout(rows, lambda observations: next(given)))
+            return loop.curves()
+
+    runner = Rolling("MultiInputPolicy" if isinstance(envs.observation_space, spaces.Dict) else "MlpPolicy", envs)
+    envs.seed(5)
+    runner.learn(rows * envs.num_envs)
+    envs.close()
+    (rollout,) = rollouts
+    np.testing.assert_array_equal(rollout.actions, actions)
+    return rollout, runner
+
+
+@pytest.mark.parametrize("make", [DummyVecEnv, worker_vec_env])
+@pytest.mark.parametrize("goal_env", [True, False])
+def test_a_rollout_has_the_last_observations_of_episodes(make: Any, goal_env: bool) -> None:
+    arguments = {"task_params": {"horizon": HORIZON}, "goal_env": goal_env, "reward": "dense"}
+    rollout, runner = collected(VecMonitor(make([partial(RobotEnv, **arguments)] * 2)))
+    assert runner.num_timesteps == 18
+    assert rollout.rewards.shape == rollout.terminated.shape == rollout.truncated.shape == (9, 2)
+    for index in range(2):
+        with closing(RobotEnv(**arguments)) as env:
+            observation, _ = env.reset(seed=5 + index)
+            for step in range(9):
+                assert_equal_rows(rollout.observations, (step, index), observation)
+                observation, reward, terminated, truncated, _ = env.step(rollout.actions[step, index])
+                assert_equal_rows(rollout.next_observations, (step, index), observation)
+                ends = (bool(rollout.terminated[step, index]), bool(rollout.truncated[step, index]))
+                assert (rollout.rewards[step, index], ends) == (np.float32(reward), (terminated, truncated))
+                if terminated or truncated:
+                    observation, _ = env.reset()
+    assert rollout.truncated.sum() == 4
+
+
+def test_a_rollout_of_the_fused_engine_has_the_last_observations_of_episodes() -> None:
+    arguments = {"task": "reach", "task_params": {"horizon": HORIZON}, "reward": "dense"}
+    rollout, _ = collected(VecMonitor(FusedVecEnv(arguments, 4)))
+    env = FusedEnvs(arguments, 4)
+    observations = env.reset(range(5, 9))
+    for step in range(9):
+        assert_equal_rows(rollout.observations, step, observations)
+        outcome = env.step(rollout.actions[step])
+        assert_equal_rows(rollout.next_observations, step, outcome.last)
+        for name in ("terminated", "truncated"):
+            np.testing.assert_array_equal(getattr(rollout, name)[step], getattr(outcome, name))
+        observations = outcome.observations
+    assert rollout.truncated.sum() == 8
+    assert not np.array_equal(rollout.next_observations["observation"][3], rollout.observations["observation"][4])
+
+
+def assert_equal_rows(values: Any, row: Any, expected: Any) -> None:
+    if not isinstance(expected, dict):
+        np.testing.assert_array_equal(values[row], expected)
+        return
+    assert values.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(values[key][row], value)
+
+
+def test_normalised_rollouts_and_their_rows() -> None:
+    args = {"task_params": {"horizon": HORIZON}}
+    envs = VecNormalize(DummyVecEnv([partial(RobotEnv, **args)] * 2), norm_reward=False)
+    rollout, _ = collected(envs)
+    flat = rollout.flat()
+    assert flat.rewards.shape == flat.terminated.shape == (18,)
+    assert len(flat.infos) == 18
+    assert_equal_rows(flat.next_observations, 5, {key: value[2, 1] for key, value in rollout.next_observations.items()})
+    for index in np.flatnonzero(flat.truncated):
+        assert_equal_rows(flat.next_observations, index, flat.infos[index]["terminal_observation"])
+    running = ~(rollout.terminated | rollout.truncated)[:-1]
+    for key, value in rollout.next_observations.items():
+        np.testing.assert_array_equal(value[:-1][running], rollout.observations[key][1:][running])
+
+
 def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
     extras: list[Evaluation] = []
 
@@ -268,6 +358,10 @@ def steps_after_the_end(runner: Runner, loop: Loop) -> Curves:
     return loop.curves()
 
 
+def rolls_out(steps: int, act: Any) -> Any:
+    return lambda runner, loop: loop.next_iteration() and loop.rollout(steps, act(runner))
+
+
 @pytest.mark.parametrize(
     ("training", "words"),
     [
@@ -277,6 +371,15 @@ def steps_after_the_end(runner: Runner, loop: Loop) -> Curves:
         (steps_first, r"loop.step\(\) without a loop.next_iteration"),
         (steps_after_the_end, r"loop.step\(\) without a loop.next_iteration"),
         (returns_nothing, "returned None instead of loop.curves"),
+        (lambda self, loop: loop.rollout(3, self.predict), r"loop.rollout\(\) without a loop.next_iteration"),
+        (
+            rolls_out(3, lambda runner: runner.predict),
+            r"`act` returned a tuple; .*array .*predict\(observations\)\[0\]",
+        ),
+        (
+            rolls_out(0, lambda runner: lambda observations: np.zeros((2, 3))),
+            r"loop.rollout\(0, …\); allowed: 1 or more",
+        ),
     ],
 )
 def test_wrong_loop_is_reported(training: Any, words: str, tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -13,15 +14,36 @@ from safetensors.torch import load_file
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.registry import registry
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
+from mygym.runs.planning.plan import plan_from_python
 from mygym.runs.result import Result
-from mygym.strategies.low_rank import LoRALinear
 from tests.components import slow_except
 from tests.runs.runners import config as small
 from tests.runs.test_resuming import stopped
 
-ALGORITHMS = slow_except(
-    ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "crossq", "ppo_runner", "dagger"], ("ppo", "sac").__contains__
-)
+EVERY = ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "crossq", "ppo_runner", "dagger"]
+
+
+class Adapter(NamedTuple):
+    params: dict[str, Any]
+    names: tuple[str, ...]
+    """Added parameters of a layer."""
+    count: Callable[[int, int], int]
+    """Number of added values of a layer with `(outputs, inputs)`."""
+
+
+ADAPTERS = {
+    "lora": Adapter({"rank": 2}, ("lora_a", "lora_b"), lambda outputs, inputs: 2 * inputs + 2 * outputs),
+    "ia3": Adapter({}, ("ia3",), lambda outputs, inputs: inputs),
+    "bottleneck": Adapter(
+        {"size": 2},
+        ("bottleneck_down", "bottleneck_down_bias", "bottleneck_up", "bottleneck_up_bias"),
+        lambda outputs, inputs: 2 * outputs + 2 + 2 * outputs + outputs,
+    ),
+}
+QUICK = (("lora", "ppo"), ("lora", "sac"), ("ia3", "sac"), ("bottleneck", "sac"))
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
@@ -58,7 +80,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]
     return cache(lambda algo: mygym.train(config(algo, folder, steps=80)))
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", slow_except(EVERY, ("ppo", "sac").__contains__))
 def test_bitfit_trains_the_biases_alone(algo: str, sources: Callable[[str], Result], tmp_path: Path) -> None:
     source = sources(algo)
     result = mygym.train(config(algo, tmp_path / "run", strategy="bitfit", pretrained=str(source.path), seed=1))
@@ -67,34 +89,55 @@ def test_bitfit_trains_the_biases_alone(algo: str, sources: Callable[[str], Resu
     assert all(name.endswith(("bias", "log_std")) for name in different)
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
-def test_lora_trains_low_rank_changes_alone(algo: str, sources: Callable[[str], Result], tmp_path: Path) -> None:
-    source = sources(algo)
-    settings = {"strategy": "lora", "strategy_params": {"rank": 2}, "pretrained": str(source.path), "seed": 1}
+@pytest.mark.parametrize(
+    ("strategy", "algo"),
+    slow_except([(strategy, algo) for strategy in ADAPTERS for algo in EVERY], QUICK.__contains__),
+)
+def test_adapters_train_the_added_parameters_alone(
+    strategy: str, algo: str, sources: Callable[[str], Result], tmp_path: Path
+) -> None:
+    source, adapter = sources(algo), ADAPTERS[strategy]
+    settings = {"strategy": strategy, "strategy_params": adapter.params, "pretrained": str(source.path), "seed": 1}
     result = mygym.train(config(algo, tmp_path / "run", **settings))
     assert {name for name in changed(source, result) if not is_running_statistic(name)} <= {"log_std"}
-    added = tensors(result).keys() - tensors(source).keys()
-    assert added
-    assert all(name.endswith((".lora_a", ".lora_b")) for name in added)
-    assert any(tensors(result)[name].any() for name in added if name.endswith(".lora_b"))
-    assert all(min(tensors(result)[name].shape) <= 2 for name in added)
+    added = {name: tensors(result)[name] for name in tensors(result).keys() - tensors(source).keys()}
+    assert {name.rpartition(".")[2] for name in added} == set(adapter.names)
+    for name in adapter.names:  # each begins with equal numbers, or is drawn
+        assert any(value.unique().numel() > 1 for key, value in added.items() if key.endswith(f".{name}")), name
+    layers = {name.rpartition(".")[0] for name in added}
+    shapes = [tensors(source)[f"{layer}.weight"].shape for layer in layers]
+    assert sum(value.numel() for value in added.values()) == sum(adapter.count(*shape) for shape in shapes)
 
 
-def test_the_change_of_a_layer_is_scaled() -> None:
-    layer = torch.nn.Linear(3, 2)
-    changed_layer, x = LoRALinear(layer, rank=1, scale=5.0), torch.randn(4, 3)
+@pytest.mark.parametrize("strategy", ADAPTERS)
+def test_the_layers_of_adapters(strategy: str) -> None:
+    layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    adapted: Any = registry("strategy").get(strategy).load()(**ADAPTERS[strategy].params).adapter()(layer)
+    assert torch.equal(adapted(x), layer(x))
+    assert {name for name, p in adapted.named_parameters() if p.requires_grad} == set(ADAPTERS[strategy].names)
     with torch.no_grad():
-        changed_layer.lora_b.copy_(torch.tensor([[1.0], [-2.0]]))
-    expected = layer(x) + 5.0 * (x @ changed_layer.lora_a.T) @ changed_layer.lora_b.T
-    assert torch.allclose(changed_layer(x), expected, atol=1e-6)
+        for name in ADAPTERS[strategy].names:
+            getattr(adapted, name).copy_(torch.randn(getattr(adapted, name).shape))
+    expected = {
+        "lora": lambda a: layer(x) + 2.0 * x @ a.lora_a.T @ a.lora_b.T,
+        "ia3": lambda a: (x * a.ia3) @ layer.weight.T + layer.bias,
+        "bottleneck": lambda a: (
+            layer(x)
+            + torch.relu(layer(x) @ a.bottleneck_down.T + a.bottleneck_down_bias) @ a.bottleneck_up.T
+            + a.bottleneck_up_bias
+        ),
+    }
+    assert torch.allclose(adapted(x), expected[strategy](adapted), atol=1e-5)
 
 
-def test_lora_begins_with_the_pretrained_policy_and_resumes(sources: Callable[[str], Result], tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ADAPTERS)
+def test_adapters_begin_with_the_pretrained_policy_and_resume(
+    strategy: str, sources: Callable[[str], Result], tmp_path: Path
+) -> None:
     source = sources("ppo")
-    settings = {"strategy": "lora", "pretrained": str(source.path)}
-    params = {"learning_rate": 1e-30, "n_steps": 20}
+    settings = {"strategy": strategy, "pretrained": str(source.path)}
+    params = {"learning_rate": 1e-30, "n_steps": 20, "batch_size": 20}
     frozen = config("ppo", tmp_path / "frozen", **settings, steps=40, algo_params=params)
-    frozen["algo_params"]["batch_size"] = 20
     first = mygym.load(mygym.train(frozen).path).model.policy
     observation, _ = first.obs_to_tensor({k: space.sample() for k, space in first.observation_space.spaces.items()})
     original = mygym.load(source.path).model.policy
@@ -104,14 +147,34 @@ def test_lora_begins_with_the_pretrained_policy_and_resumes(sources: Callable[[s
     assert changed(whole, resumed) == set()
 
 
+@pytest.mark.parametrize("strategy", ["bitfit", "ia3"])
+def test_random_weights_are_noted(
+    strategy: str, sources: Callable[[str], Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for pretrained in (None, str(sources("ppo").path)):
+        capsys.readouterr()
+        mygym.train(config("ppo", tmp_path, strategy=strategy, pretrained={"path": pretrained}, steps=20))
+        assert (f"strategy {strategy} without pretrained" in capsys.readouterr().err) == (pretrained is None)
+
+
+def test_targets_of_critics_begin_with_the_same_adapters(tmp_path: Path) -> None:
+    plan = plan_from_python(config("sac", tmp_path, strategy="lora"))
+    with contextlib.closing(make_vec_env(plan)) as env:
+        policy: Any = build_model(plan, env).policy
+    target = policy.critic_target.state_dict()
+    assert all(torch.equal(value, target[name]) for name, value in policy.critic.state_dict().items())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"strategy": "lora", "strategy_params": {"rank": 0}}, r"strategy_params\.rank: 0 "),
+        ({"strategy": "bottleneck", "strategy_params": {"size": 0}}, r"strategy_params\.size: 0 "),
         ({"strategy": "lora", "algo": "sac", "framework": "jax"}, r"strategy: 'lora' cannot change the layers of"),
         ({"strategy": "bitfit", "algo": "ars"}, r"strategy: 'bitfit' requires actor optimizer"),
         ({"strategy": "bitfit", "algo": "trpo"}, r"strategy: 'bitfit' requires first order"),
         ({"strategy": "lora", "algo": "trpo"}, r"strategy: 'lora' requires first order"),
+        ({"strategy": "ia3", "algo": "trpo"}, r"strategy: 'ia3' requires first order"),
     ],
 )
 def test_what_cannot_be_fine_tuned_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -120,7 +183,7 @@ def test_what_cannot_be_fine_tuned_is_refused(settings: dict[str, Any], message:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["bitfit", "lora"])
+@pytest.mark.parametrize("strategy", ["bitfit", *ADAPTERS])
 def test_another_robot_is_learned(strategy: str, tmp_path: Path) -> None:
     """A policy of one arm is adapted to another arm."""
     source = mygym.train({"algo": "ppo", "video": {"episodes": 0}, "logdir": str(tmp_path / "source")})

@@ -117,14 +117,15 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("demos", "sac", {"episodes": 2, "warm_start": 3, "weight": {"schedule": "linear", "from": 1, "to": 0}}),
     ("distill", "ppo", {}),
     ("ewc", "ppo", {"tasks": ["reach", "AG", "push"], "weight": 100.0}),
+    ("reptile", "ppo", {"tasks": ["reach", "AG"], "inner": 2}),
     ("ewc", "td3", {"tasks": ["reach", {"task": "reach", "task_params": {"tolerance": 0.1}}]}),
 ]
 
 
 ATTRIBUTES = [case for case in CHANGING if case[0] not in ("demos", "distill")]
-SEVERAL = [CHANGING[number] for number in (0, 2, 3, 4, 5, 6, 10)]
+SEVERAL = [CHANGING[number] for number in (0, 2, 3, 4, 5, 6, 10, 11)]
 """A case for each strategy, sampler and protocol."""
-QUICK = [CHANGING[number] for number in (0, 2, 4, 10)]
+QUICK = [CHANGING[number] for number in (0, 2, 4, 10, 11)]
 """A case for each strategy with a state. For `demos` and `distill` see their tests, for joined strategies
 test_joined.py."""
 
@@ -229,6 +230,41 @@ def test_parameters_are_checked(params: dict[str, Any], message: str, tmp_path: 
 def test_classes_other_than_strategies_are_refused() -> None:
     with pytest.raises(RegistryError, match="a subclass of Strategy"):
         register_strategy("odd")(int)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("def get_strategy_name(self): ...", r"'get_strategy_name' .* Odd that is never called .*allowed: @register_"),
+        ("def prepare_dataset(self, dataset, tokenizer, config): ...", r"'prepare_dataset' .*: prepare_data\(self\)"),
+        ("def get_required_dataset_fields(self): ...", r"'get_required_dataset_fields' .*allowed: requires\(self\)"),
+        (
+            "def prepare_model(self, model, config): ...",
+            r"'prepare_model\(self, model, config\)' .*allowed: prepare_model\(self\), with self\.model, self\.config$",
+        ),
+        (
+            "def on_episode(self, success): ...",
+            r"'on_episode\(self, success\)' .*variant, success, total_reward\)$",
+        ),
+        ("def variants(self): ...", r"'variants\(self\)' .*allowed: variants\(self, config\)$"),
+    ],
+)
+def test_methods_that_do_not_fit_are_refused_by_name(method: str, message: str) -> None:
+    namespace: dict[str, Any] = {"Strategy": Strategy}
+    exec(f"class Odd(Strategy):\n    {method}", namespace)
+    with pytest.raises(RegistryError, match=message):
+        register_strategy("odd")(namespace["Odd"])
+    assert registry("strategy").peek("odd") is None
+
+
+def test_a_helper_of_another_name_is_allowed() -> None:
+    class Helped(Strategy):
+        def prepare_data(self, *_: Any) -> None:
+            self.prepare_dataset([])
+
+        def prepare_dataset(self, dataset: Any) -> None: ...
+
+    register_strategy("helped")(Helped)
 
 
 def test_a_registered_strategy_is_listed_with_its_origin() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import mygym
 from mygym.registry import registry
+from mygym.tasks.components import STAGE_COLUMNS
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import find_component
 from mygym.tasks.shared import SLOTS
-from mygym.tasks.stage import register_stage
 from tests.components import OBSERVATIONS
 from tests.tasks.states import LISTED, random_state, worlds
 
@@ -70,18 +72,23 @@ def test_flags_follow_the_active_stage() -> None:
     np.testing.assert_array_equal(values("subtask", episode), [[1, 0], [1, 0], [0, 1], [0, 0]])
     np.testing.assert_array_equal(values("object_present", episode), np.ones((N, 2)))
     names = values("stage_name", episode)
-    stages = [entry.name for entry in registry("stage") if entry.built_in]
-    assert [stages[row.argmax()] for row in names[:3]] == ["approach", "withdraw", "approach"]
+    assert [STAGE_COLUMNS[row.argmax()] for row in names[:3]] == ["approach", "withdraw", "approach"]
     assert names.sum(axis=1).tolist() == [1, 1, 1, 0]
 
 
-def test_user_defined_stages_share_a_column() -> None:
-    width = values("stage_name", context("push")).shape[1]
-    shove = register_stage("shove", replace(registry("stage").get("push").load(), name="shove"))
-    episode = context(["approach", shove.name])
+@pytest.mark.parametrize("built_in", [False, True])
+def test_further_stages_share_a_column_and_move_no_other(built_in: bool) -> None:
+    """Policies of before keep their columns, whatever stages are added to mygym, or replaced by a user's file."""
+    before = values("stage_name", context("push"))
+    grasp, push = (registry("stage").get(name).load() for name in ("grasp", "push"))
+    origin = str(Path(mygym.__file__).parent / "new.py") if built_in else __file__
+    registry("stage").register("aim", replace(push, name="aim"), origin=origin)
+    registry("stage").register("grasp", grasp, origin=__file__, override=True)
+    assert registry("stage").get("aim").built_in == built_in
+    np.testing.assert_array_equal(values("stage_name", context("push")), before)
+    episode = context(["approach", "aim"])
     episode.progress.stage[:] = 1
-    np.testing.assert_array_equal(values("stage_name", episode)[:, -1], np.ones(N))
-    assert values("stage_name", episode).shape[1] == width
+    np.testing.assert_array_equal(values("stage_name", episode), [[0.0] * (before.shape[1] - 1) + [1.0]] * N)
 
 
 def test_the_goal_is_that_of_the_active_sub_task() -> None:

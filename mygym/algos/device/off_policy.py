@@ -18,6 +18,10 @@ STEPS = ("collect_rollouts", "predict", "_sample_action", "_store_transition")
 """Methods that decide the steps: a class that overrides one takes the steps in numpy."""
 
 
+STEPS_OF_POLICY = ("predict", "scale_action", "unscale_action")
+"""Methods of the policy that decide the steps."""
+
+
 class DeviceOffPolicy:
     """Mixin of off-policy algorithms of SB3: buffer, steps and gradient steps in tensors."""
 
@@ -91,7 +95,7 @@ class DeviceOffPolicy:
         """Return whether code outside this package, SB3 and sb3-contrib decides the steps."""
         policy = self.policy  # type: ignore[attr-defined]
         return any(is_overridden(self, name) for name in STEPS) or any(
-            is_overridden(policy, name) for name in ("predict", "scale_action", "unscale_action")
+            is_overridden(policy, name) for name in STEPS_OF_POLICY
         )
 
     def _excluded_save_params(self) -> list[str]:
@@ -101,6 +105,11 @@ class DeviceOffPolicy:
 
 def is_overridden(value: Any, name: str) -> bool:
     """Return whether a method is set on an object, or comes from a class outside SB3, sb3-contrib and this package."""
-    defining = next(cls for cls in type(value).__mro__ if name in vars(cls))
-    packages = ("stable_baselines3.", "sb3_contrib.", "mygym.algos.")
-    return name in vars(value) or not defining.__module__.startswith(packages)
+    return name in vars(value) or is_of_user(type(value), name)
+
+
+def is_of_user(cls: type, name: str) -> bool:
+    """Return whether a class has a method from a class outside SB3, sb3-contrib and this package."""
+    defining = next((base for base in cls.__mro__ if name in vars(base)), object)
+    packages = ("stable_baselines3.", "sb3_contrib.", "mygym.algos.", "builtins")
+    return not defining.__module__.startswith(packages)

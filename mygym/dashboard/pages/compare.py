@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nicegui import ui
 
 from mygym.dashboard.pages import charts
@@ -9,7 +11,7 @@ from mygym.dashboard.pages.frame import empty, frame, heading
 from mygym.dashboard.service import Service
 from mygym.errors import MygymError
 from mygym.reporting.comparison import compare, summarize, too_few
-from mygym.reporting.curves import METRICS, read_curves, setting_band
+from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
 from mygym.reporting.tables import duration
 
@@ -62,14 +64,30 @@ def _draw(settings: list[Setting]) -> None:
         return
     names = names_of([setting.config for setting in settings])
     curves = [read_curves(setting) for setting in settings]
+
+    def chart(metric: str) -> dict[str, Any]:
+        series = [
+            each
+            for name, curve, color in zip(names, curves, charts.PALETTE * 2, strict=False)
+            for each in charts.band_series(name, setting_band(curve, "steps", metric), color)
+        ]
+        return charts.line_chart(LABELS.get(metric, metric), series, percent=is_rate(metric))
+
+    metrics = [name for name in metrics_of(curve for each in curves for curve in each.curves) if name not in LABELS]
     with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
-        for metric, label in METRICS.items():
-            series = [
-                each
-                for name, curve, color in zip(names, curves, charts.PALETTE * 2, strict=False)
-                for each in charts.band_series(name, setting_band(curve, "steps", metric), color)
-            ]
-            ui.echart(charts.line_chart(label, series, percent=metric == "success")).classes("w-full h-72")
+        for metric in LABELS:
+            ui.echart(chart(metric)).classes("w-full h-72")
+        if metrics:
+            with ui.column().classes("w-full gap-0"):
+                chosen = ui.select(metrics, value=metrics[0], label="Figure", with_input=True).classes("w-full")
+                figure = ui.echart(chart(metrics[0])).classes("w-full h-72")
+
+            def draw() -> None:
+                figure.options.clear()
+                figure.options.update(chart(chosen.value))
+                figure.update()
+
+            chosen.on_value_change(draw)
     ended = [setting.ended for setting in settings if setting.ended.records]
     heading("Success over the seeds")
     if ended:

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nicegui import ui
 
+from mygym.config import Resolved
 from mygym.config.json_schema import REGISTRY_OF_KEY
 from mygym.config.loading import parse_value
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.pages.frame import frame, heading
-from mygym.dashboard.service import Service, command_line, yaml_of
+from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
 from mygym.errors import MygymError
-from mygym.nested import merged
+from mygym.nested import at, has, merged
 from mygym.registry import refresh, registry
 
-FIRST = ("task", "robot", "workspace", "algo", "strategy", "reward", "control", "steps", "n_envs", "seed", "framework")
+FIRST = (
+    "task",
+    "robot",
+    "workspace",
+    "algo",
+    "strategy",
+    "reward",
+    "control",
+    "steps",
+    "n_envs",
+    "seed",
+    "framework",
+    "engine",
+)
 """Keys at the top of the form."""
 
 ELSEWHERE = ("logdir", "strict", "imports", "algo_params", "strategy_params", "training_params")
@@ -31,6 +46,9 @@ SCENE_KEYS = ("robot", "task", "workspace", "task_params", "robot_params", "seed
 SECTIONS = {"algo": "algo_params.", "framework": "algo_params.", "strategy": "strategy_params."}
 """Key → beginning of the keys whose values depend on it."""
 
+LONGEST = 40
+"""Characters of a value that is shown in its field."""
+
 DELAY = 0.5
 """s between two looks whether the config has changed."""
 
@@ -40,7 +58,6 @@ class Field(NamedTuple):
 
     key: str
     help: str
-    default: Any
     choices: tuple[Any, ...] = ()
 
 
@@ -55,13 +72,15 @@ def add_page(service: Service) -> None:
 
 
 class NewRun:
-    """The form, for a browser; it holds only the values that differ from the defaults."""
+    """The form, for a browser; it holds only the values that the user sets, and shows all that the run takes."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.values: dict[str, Any] = {}
         self.unreadable: dict[str, str] = {}
         """Error of each input whose text is no value."""
+        self.resolved: Resolved | None = None
+        """Values that the run takes; None before the first check, and while the form has a mistake."""
         self._unchecked = True
         self.inputs: dict[str, Any] = {}
         self.seen: dict[str, Any] = {}
@@ -70,7 +89,7 @@ class NewRun:
             with ui.column().classes("lg:col-span-3 w-full gap-3"):
                 with ui.element("div").classes("grid grid-cols-1 sm:grid-cols-2 gap-x-4 gap-y-2 w-full"):
                     for key in FIRST:
-                        self._input(self.fields.get(key) or Field(key, "", None))
+                        self._input(self.fields.get(key) or Field(key, ""))
                 self.parameters = ui.expansion("Hyperparameters", icon="tune").classes("w-full")
                 self.strategy = ui.expansion("Parameters of the strategy", icon="route").classes("w-full")
                 with ui.expansion("Everything else", icon="list").classes("w-full"), _grid():
@@ -79,7 +98,8 @@ class NewRun:
                             self._input(field)
             with ui.column().classes("lg:col-span-2 w-full gap-3 lg:sticky top-16"):
                 self.picture = ui.image().classes("w-full rounded").props('alt="Start of an episode" ratio=1.5')
-                self.message = ui.label().classes("w-full").style("overflow-wrap: anywhere").props("role=status")
+                self.message = ui.label().classes("w-full").style("overflow-wrap: anywhere; white-space: pre-line")
+                self.message.props("role=status")
                 with ui.row().classes("items-center"):
                     self.start = ui.button("Start", icon="play_arrow", on_click=self._start)
                     self.priority = ui.number("Priority", value=0, min=-100, max=100, format="%d").props(
@@ -104,26 +124,27 @@ class NewRun:
     def _input(self, field: Field) -> None:
         """Show the input of a field: names of a registry, choices, or text that is read as YAML."""
         kind = REGISTRY_OF_KEY.get(field.key)
-        shown = "" if field.default is None else f"default: {field.default}"
         if kind or field.choices:
             names = registry(kind).names() if kind else list(field.choices)
             helps = {name: registry(kind).get(name).help for name in names} if kind and field.key != "task" else {}
             options = {name: f"{name}: {helps[name]}" if helps.get(name) else str(name) for name in names}
-            element: Any = ui.select(options, label=field.key, with_input=True, clearable=True)
+            element: Any = ui.select(options, label=field.key, with_input=True, clearable=True).props("options-dense")
             if kind and field.key != "reward":
                 element.props('new-value-mode="add-unique"')
-            element.props(
-                f'outlined dense options-dense hint="{_quoted(f"{field.help}; {shown}" if shown else field.help)}"'
-            )
         else:
-            element = ui.input(field.key, placeholder=shown)
-            element.props(f'outlined dense clearable stack-label hint="{_quoted(field.help)}"')
+            element = ui.input(field.key).props("clearable")
+        element.props(f'outlined dense stack-label hint="{_quoted(field.help)}"')
         element.classes("w-full")
         element.on_value_change(lambda event, key=field.key: self._set(key, event.value))
         self.inputs[field.key] = element
 
     def _set(self, key: str, value: Any) -> None:
-        """Note a value that the user has set, or that the user has cleared."""
+        """Note a value that the user has set, or that the user has cleared.
+
+        A hyperparameter also chooses the algorithm that the form shows: alone it would choose the schema's.
+        """
+        if key.startswith("algo_params.") and value not in (None, "") and self.resolved and "algo" not in self.values:
+            self.inputs["algo"].value = self.resolved.config.algo
         self.values.pop(key, None)
         self.unreadable.pop(key, None)
         if value not in (None, ""):
@@ -138,7 +159,8 @@ class NewRun:
 
     def _changed(self) -> None:
         config = self.config()
-        self.command.content, self.yaml.content = command_line(config), yaml_of(config)
+        self.command.content = command_line(config, self.service.logdir)
+        self.yaml.content = yaml_of(config)
         self._unchecked = True
 
     async def _check(self) -> None:
@@ -151,63 +173,88 @@ class NewRun:
         self.message.classes(remove="text-negative")
         for element in self.inputs.values():
             element.props(remove="error error-message")
+        errors, resolved = list(self.unreadable.values()), None
         try:
-            with contextlib.suppress(MygymError):  # an unknown name: the check has the words for it
-                await self._show_parameters(config)
-            await self.service.helper.call(heavy.check, config)
-            scene = {key: config[key] for key in SCENE_KEYS if key in config}
-            if scene != self.seen.get("scene"):
-                picture = await self.service.helper.call(heavy.preview, scene)
-                self.picture.set_source("data:image/png;base64," + base64.b64encode(picture).decode())
-                self.seen["scene"] = scene
-            if config == self.config():
-                self.message.text = "This run can start."
-                for error in self.unreadable.values():
-                    self._show_error(error)
+            resolved = await self.service.examine(config, built=True)
         except MygymError as error:
-            if config == self.config():
-                self._show_error(str(error))
+            errors += messages_of(error)
+        if config != self.config():  # the next look checks it
+            return
+        self.resolved = resolved
+        await self._show_values(config)
+        scene = {key: config[key] for key in SCENE_KEYS if key in config}
+        if resolved and scene != self.seen.get("scene"):
+            picture = await self.service.helper.call(heavy.preview, scene)
+            self.picture.set_source("data:image/png;base64," + base64.b64encode(picture).decode())
+            self.seen["scene"] = scene
+        if config == self.config():
+            self.message.text = "This run can start."
+            self._show_errors(errors)
 
-    def _show_error(self, text: str) -> None:
-        """Show an error at the input of its field and above the button."""
-        self.message.text = text
+    def _show_errors(self, errors: Sequence[str]) -> None:
+        """Show errors at the inputs of their fields and above the button."""
+        if not errors:
+            return
+        self.message.text = "\n".join(errors)
         self.message.classes("text-negative")
-        if element := self.inputs.get(text.partition(": ")[0]):
-            element.props("error").props(f'error-message="{_quoted(text.partition("; ")[0])}"')
+        for text in errors:
+            if element := self.inputs.get(text.partition(": ")[0]):
+                element.props("error").props(f'error-message="{_quoted(text.partition("; ")[0])}"')
 
-    async def _show_parameters(self, config: Mapping[str, Any]) -> None:
-        """Show the hyperparameters of the algorithm and the parameters of the strategy when the names change."""
-        algo, strategy = config.get("algo", RunConfig().algo), str(config.get("strategy", RunConfig().strategy))
-        chosen = (algo, config.get("framework", RunConfig().framework))
-        if self.seen.get("algo") != chosen:
-            rows = await self.service.helper.call(heavy.algorithm_parameters, *chosen)
-            self._fill(self.parameters, "algo_params", rows)
-            self.seen["algo"] = chosen
-        if self.seen.get("strategy") != strategy:
-            rows = [] if "+" in strategy else await self.service.helper.call(heavy.strategy_parameters, strategy)
-            self._fill(self.strategy, "strategy_params", rows)
-            self.strategy.set_visibility(bool(rows))
-            self.seen["strategy"] = strategy
+    async def _show_values(self, config: Mapping[str, Any]) -> None:
+        """Show the parameters of the algorithm and the strategies of the run, and the value that each field takes."""
+        taken = self.resolved.values() if self.resolved else dict(config)
+        with contextlib.suppress(MygymError):  # an unknown name: the check has the words for it
+            chosen = taken.get("algo"), taken.get("framework", RunConfig().framework)
+            if chosen[0] and self.seen.get("algo") != chosen:
+                rows = await self.service.helper.call(heavy.algorithm_parameters, *chosen)
+                self._fill(self.parameters, "algo_params", [("algo_params", rows)])
+                self.parameters.text = f"Hyperparameters of {chosen[0]}"
+                self.seen["algo"] = chosen
+            strategy = taken.get("strategy")
+            if strategy and self.seen.get("strategy") != strategy:
+                sections = await self.service.helper.call(heavy.strategy_sections, strategy)
+                self._fill(self.strategy, "strategy_params", sections)
+                self.strategy.text = f"Parameters of the strategy {strategy}"
+                self.strategy.set_visibility(any(rows for _, rows in sections))
+                self.seen["strategy"] = strategy
+        for key, element in self.inputs.items():
+            text = taken_value(key, self.resolved) if self.resolved else ""
+            if text != element.props.get("placeholder", ""):
+                element.props["placeholder"] = text
+                element.update()
 
-    def _fill(self, section: ui.expansion, prefix: str, rows: list[dict[str, Any]]) -> None:
+    def _fill(self, section: ui.expansion, prefix: str, tables: Sequence[tuple[str, list[dict[str, Any]]]]) -> None:
         self.inputs = {key: each for key, each in self.inputs.items() if not key.startswith(f"{prefix}.")}
         section.clear()
         with section, _grid():
-            for row in rows:
-                self._input(Field(f"{prefix}.{row['name']}", f"{row['type']}. {row['help']}", row["default"]))
+            for key, rows in tables:
+                for row in rows:
+                    self._input(Field(f"{key}.{row['name']}", f"{row['type']}. {row['help']}"))
 
     async def _start(self) -> None:
         if self.unreadable:
-            self._show_error(next(iter(self.unreadable.values())))
+            self._show_errors(list(self.unreadable.values()))
             return
-        self.start.disable()  # a second click would queue a second run
+        self.start.props("loading").disable()  # a second click would queue a second run
         try:
             job = await self.service.train(self.config(), int(self.priority.value or 0))
         except MygymError as error:
-            self._show_error(str(error))
-            self.start.enable()
+            self._show_errors(messages_of(error))
+            self.start.props(remove="loading").enable()
         else:
             ui.navigate.to(f"/run/job-{job.id}")
+
+
+def taken_value(key: str, resolved: Resolved) -> str:
+    """Return the value that a run takes for a key, as a user would type it, and its origin; empty without one."""
+    path = tuple(key.split("."))
+    if not has(resolved.values(), path):
+        return ""
+    value = at(resolved.values(), path)
+    text = value if isinstance(value, str) else json.dumps(value)
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return f"{shown}  ({resolved.origin(key)})"
 
 
 def fields_of(schema: Mapping[str, Any], prefix: str = "", node: Mapping[str, Any] | None = None) -> Iterator[Field]:
@@ -227,8 +274,7 @@ def fields_of(schema: Mapping[str, Any], prefix: str = "", node: Mapping[str, An
         bounds = [_range(option) for option in options if _range(option)]
         text = entry.get("description", "") + (f"; {' or '.join(bounds)}" if bounds else "")
         choices = (True, False) if inner.get("type") == "boolean" else tuple(inner.get("enum", ()))
-        default = entry.get("default")
-        yield Field(f"{prefix}{name}", text, None if isinstance(default, dict | list) else default, choices)
+        yield Field(f"{prefix}{name}", text, choices)
 
 
 def _resolved(schema: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Any
 
 from nicegui import ui
 
@@ -15,9 +13,9 @@ from mygym.dashboard.pages import charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, status_badge
 from mygym.dashboard.pages.runs import PERIOD
 from mygym.dashboard.run_index import Entry, stages_of
-from mygym.dashboard.service import Service
+from mygym.dashboard.service import Service, displayed
 from mygym.errors import MygymError
-from mygym.reporting.curves import LOGGED, read_curve, read_curves, stage_curves
+from mygym.reporting.curves import LABELS, LOGGED, Curve, metrics_of, read_curve, read_curves, stage_curves
 from mygym.reporting.doctor.diagnosis import diagnose, has_learned
 from mygym.reporting.doctor.logs import read_logs
 from mygym.reporting.records import RUNNING
@@ -25,11 +23,11 @@ from mygym.reporting.settings import settings_of
 from mygym.reporting.tables import duration
 from mygym.runs import directory
 
-LOSSES = ("train/", "rollout/ep_rew_mean")
-"""Beginnings of the names of figures of the training that can be drawn."""
+SOURCES = {"": "evaluation", "train_": "training", "test_": "test"}
+"""Prefix of the metrics of a source of episodes → its name in the charts of success and return."""
 
-LOSSES_PERIOD = 10.0
-"""s between two drawings of these figures during a training: thousands of points for each browser."""
+FIGURES_PERIOD = 10.0
+"""s between two drawings of the other figures during a training: thousands of points for each browser."""
 
 
 def add_page(service: Service) -> None:
@@ -77,7 +75,7 @@ class RunPage:
         self.path = service.index.path(entry.id)
         self._evaluations: object = None
         self._lines: int | None = None
-        self._losses_due = 0.0
+        self._figures_due = 0.0
         record = entry.record
         with ui.row().classes("items-center gap-3"):
             ui.label(f"{record.task} · {record.robot} · {record.algo}").classes("text-2xl")
@@ -96,7 +94,7 @@ class RunPage:
             self.success = ui.echart(charts.line_chart("success", [], percent=True)).classes("w-full h-64")
             self.returns = ui.echart(charts.line_chart("return", [])).classes("w-full h-64")
             self.stages = ui.echart(charts.line_chart("stage done", [], percent=True)).classes("w-full h-64")
-            self.losses = ui.echart(charts.line_chart("training", [])).classes("w-full h-64")
+            self.figures = ui.echart(charts.line_chart("figures", [])).classes("w-full h-64")
         self.ends = ui.column().classes("w-full")
         self.videos = ui.column().classes("w-full")
         heading("Doctor")
@@ -144,9 +142,9 @@ class RunPage:
             self._draw_evaluations(entry)
             self._show_videos()
             self._diagnose()
-        if len(lines) != self._lines and (time.monotonic() > self._losses_due or not is_running):
-            self._lines, self._losses_due = len(lines), time.monotonic() + LOSSES_PERIOD
-            self._draw_losses(lines)
+        if len(lines) != self._lines and (time.monotonic() > self._figures_due or not is_running):
+            self._lines, self._figures_due = len(lines), time.monotonic() + FIGURES_PERIOD
+            self._draw_figures(entry)
         job = self.service.jobs.job_of(self.path)
         log = self.service.jobs.log(job) if job else tail(self.path / directory.TRACEBACK)
         self.output.content = log or "This run was started in a terminal, which has its output."
@@ -155,8 +153,9 @@ class RunPage:
         curve = read_curve(entry.record)
         if curve is not None:
             for chart, metric in ((self.success, "success"), (self.returns, "return")):
-                x, y = curve.along("steps", metric)
-                chart.options["series"] = [charts.curve(metric, list(zip(x.tolist(), y.tolist(), strict=True)))]
+                recorded = {prefix: name for prefix, name in SOURCES.items() if prefix + metric in curve.series}
+                series = [charts.curve(name, _points(curve, prefix + metric)) for prefix, name in recorded.items()]
+                chart.options.update(charts.line_chart(metric, series, percent=metric == "success"))
                 chart.update()
             positions, shares = stage_curves(read_curves(settings_of([entry.record])[0]))
             self.stages.set_visibility(bool(shares))
@@ -176,14 +175,16 @@ class RunPage:
                 bars = ui.echart(charts.stage_bars(counts)).classes("w-full")
                 bars.style(f"height: {40 + 34 * len(counts)}px")
 
-    def _draw_losses(self, lines: list[dict[str, Any]]) -> None:
-        names = sorted({key for line in lines[-200:] for key in line if key.startswith(LOSSES)})
-        series = [charts.curve(name.removeprefix("train/"), _points(lines, name)) for name in names]
-        options = charts.line_chart("training", series)
-        options["legend"]["selected"] = {each["name"]: "loss" in each["name"] for each in series}
-        self.losses.options.update(options)
-        self.losses.set_visibility(bool(series))
-        self.losses.update()
+    def _draw_figures(self, entry: Entry) -> None:
+        curve = read_curve(entry.record)
+        scores = {prefix + metric for prefix in SOURCES for metric in LABELS}
+        names = [name for name in metrics_of([curve] if curve else []) if name not in scores]
+        series = [charts.curve(name, _points(curve, name)) for name in names if curve]
+        options = charts.line_chart("figures", series)
+        options["legend"]["selected"] = {name: "loss" in name or "/" not in name for name in names}
+        self.figures.options.update(options)
+        self.figures.set_visibility(bool(series))
+        self.figures.update()
 
     def _show_videos(self) -> None:
         videos = self.service.index.videos(self.id)
@@ -267,12 +268,7 @@ CONFIG_COLUMNS = [
 ]
 
 
-def displayed(path: Path) -> str:
-    """Return a path, relative to the folder of the server if it is inside."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-def _points(lines: list[dict[str, Any]], name: str) -> list[tuple[float, float]]:
-    return [
-        (line["steps"], line[name]) for line in lines if isinstance(line.get(name), int | float) and "steps" in line
-    ]
+def _points(curve: Curve, metric: str) -> list[tuple[float, float]]:
+    """Return env steps and values of a metric."""
+    steps, values = curve.along("steps", metric)
+    return list(zip(steps.tolist(), values.tolist(), strict=True))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from nicegui import run, ui
 
 from mygym.dashboard.pages.charts import spark
-from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame
-from mygym.dashboard.service import Service
-from mygym.errors import ConfigError
+from mygym.dashboard.pages.frame import COLORS, attempt, frame, heading
+from mygym.dashboard.service import Service, command_line, displayed
+from mygym.errors import ConfigError, MygymError
 from mygym.reporting.comparison import count
 from mygym.reporting.records import RUNNING, RunRecord
 from mygym.reporting.removal import remove_runs, size_of
@@ -64,14 +66,14 @@ class RunsPage:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        with ui.row().classes("w-full items-center gap-3"):
+        with ui.row().classes("w-full items-center gap-3") as filters:
             self.text = (
                 ui.input("Filter: algorithm, task, robot, path").props("dense outlined clearable").classes("grow")
             )
             self.status = ui.select(["any status", *COLORS], value="any status", label="Status").props("dense outlined")
             self.order = ui.select(list(SORTS), value="newest", label="Order").props("dense outlined").classes("w-28")
             ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/new"))
-        with ui.row().classes("items-center gap-2"):
+        with ui.row().classes("items-center gap-2") as actions:
             self.compare = ui.button("Compare", on_click=self.open_comparison).props("outline dense padding='4px 12px'")
             self.archive = ui.button("Archive", on_click=lambda: self.confirm(archive=True))
             self.delete = ui.button("Delete", on_click=lambda: self.confirm(archive=False))
@@ -84,9 +86,10 @@ class RunsPage:
         self.table.add_slot("body-cell-run", RUN_CELL)
         self.table.add_slot("body-cell-success", SUCCESS_CELL)
         self.page = ui.pagination(1, 1, direction_links=True, on_change=self.update)
+        self.lists = (filters, actions, self.table)
         self.nothing = ui.column().classes("w-full")
         with self.nothing:
-            empty("No runs yet. Start one here, or with `mygym train` in a terminal.", "Start a run", "/new")
+            beginning(service)
         for element in (self.text, self.status, self.order):
             element.on_value_change(self.update)
         self.table.on_select(lambda _: self._enable())
@@ -106,7 +109,8 @@ class RunsPage:
             self.table.rows = shown
         is_empty = not self.service.index.entries() and not rows
         self.nothing.set_visibility(is_empty)
-        self.table.set_visibility(not is_empty)
+        for element in self.lists:
+            element.set_visibility(not is_empty)
         self.count.text = count(len(rows), "run")
 
     def filtered(self) -> list[dict[str, Any]]:
@@ -162,6 +166,45 @@ class RunsPage:
     def _enable(self) -> None:
         for button in (self.compare, self.archive, self.delete):
             button.set_enabled(bool(self.table.selected))
+
+
+def beginning(service: Service) -> None:
+    """Show how to begin: a first run, a new algorithm, the way from another system."""
+    ui.label(f"The folder {displayed(service.logdir)} has no runs yet. Begin here:").classes("text-lg")
+    with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-3 gap-4 w-full"):
+        with _way("A first run", "A Panda learns to reach, in about a minute.", command_line({}, service.logdir)):
+            ui.button("Train it", icon="play_arrow", on_click=lambda event: _train_first(service, event.sender))
+            ui.button("Choose task, robot, algorithm", on_click=lambda: ui.navigate.to("/new")).props("outline")
+        text = f"The first command writes algos/my_algo.py in {Path.cwd()}: PPO with a hyperparameter more. "
+        text += "The page New run lists it without a restart."
+        with _way("Your own algorithm", text, "mygym new algo my_algo\nmygym train --algo my_algo"):
+            ui.button("Choose it", on_click=lambda: ui.navigate.to("/new")).props("outline")
+        text = "A class of Stable-Baselines3 trains from a file in algos/; a config is a YAML or JSON file. "
+        text += "docs/coming_from.md has the commands of other systems beside those of mygym."
+        with _way("From another system", text, "mygym train --config FILE"):
+            ui.link("The API, for programs", "/api").classes("link")
+
+
+@contextlib.contextmanager
+def _way(title: str, text: str, command: str) -> Iterator[None]:
+    """Show a way to begin: in words, as a command, and as the elements of the block."""
+    with ui.card().classes("w-full p-4 gap-3"):
+        heading(title)
+        ui.label(text).style("overflow-wrap: anywhere")
+        ui.code(command, language="bash").classes("w-full")
+        with ui.row().classes("gap-2 items-center"):
+            yield
+
+
+async def _train_first(service: Service, button: Any) -> None:
+    button.props("loading").disable()  # a second click would queue a second run
+    try:
+        job = await service.train({})
+    except MygymError as error:
+        button.props(remove="loading").enable()
+        ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
+    else:
+        ui.navigate.to(f"/run/job-{job.id}")
 
 
 def cells(row: dict[str, Any]) -> dict[str, Any]:

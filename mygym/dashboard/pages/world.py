@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import re
 import sys
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fastapi import HTTPException
-from fastapi.responses import FileResponse
-from nicegui import app, events, ui
+from nicegui import events, ui
 
 from mygym.config.schema import RunConfig
+from mygym.dashboard.api import MESHES
 from mygym.dashboard.pages.frame import empty, frame
 from mygym.dashboard.player import STEP, play
 from mygym.dashboard.service import Service
@@ -45,15 +43,9 @@ _views: list[WorldView] = []
 
 
 def add_page(service: Service) -> None:
-    """Register the page, and the meshes that it draws."""
-    meshes = service.jobs.folder / "meshes"
+    """Register the page; the API has the meshes that it draws."""
+    meshes = service.jobs.folder / MESHES
     meshes.mkdir(exist_ok=True)
-
-    @app.get("/api/meshes/{name}")
-    def mesh(name: str) -> FileResponse:
-        if not re.fullmatch(r"[0-9a-f]{16}", name) or not (meshes / f"{name}.stl").is_file():
-            raise HTTPException(404)
-        return FileResponse(meshes / f"{name}.stl", headers={"Cache-Control": "max-age=86400"})
 
     @ui.page("/world")
     async def world(run: str = "", task: str = "", robot: str = "") -> None:

@@ -114,7 +114,9 @@ class EndEffectorController(Controller):
         self._rotation = rotate_about_tool_axis(held, self.yaw_command) if self.tool_yaw else held
 
 
-@register_controller("ee_delta", aliases=("step",), help="moves the commanded end-effector position by up to 5 cm")
+@register_controller(
+    "ee_delta", aliases=("step", "step_gripper"), help="moves the commanded end-effector position by up to 5 cm"
+)
 class EndEffectorDelta(EndEffectorController):
     """Adds the action times `step` to the last commanded position, and times `YAW_STEP` to the commanded yaw."""
 
@@ -150,7 +152,7 @@ class EndEffectorDelta(EndEffectorController):
 
 @register_controller(
     "ee_absolute",
-    aliases=("absolute",),
+    aliases=("absolute", "absolute_gripper"),
     help="commands the end effector's position within the tool's bounds, held upright",
 )
 class EndEffectorAbsolute(EndEffectorController):

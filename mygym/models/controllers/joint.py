@@ -129,7 +129,9 @@ class JointDelta(JointController):
         return scale_to_unit((posture - self.joint_command) / (self.joint_step * self.action_repeat))
 
 
-@register_controller("joint_position", aliases=("joints",), help="commands joint angles over their whole range")
+@register_controller(
+    "joint_position", aliases=("joints", "joints_gripper"), help="commands joint angles over their whole range"
+)
 class JointPosition(JointController):
     """Commands joint positions: an action of -1 is the lower limit, 1 is the upper limit."""
 

@@ -62,7 +62,7 @@ def find_controller(control: str | Mapping[str, Any] | ControlParams) -> ChosenC
     for name in control.params:
         if name not in known:
             raise ConfigError(unknown_parameter(f"control.{name}", [*known, *COMMON_PARAMETERS], entry.name))
-    check_parameters("control", entry.name, known, control.params, bounded=False)
+    check_parameters("control", entry.name, known, control.params)
     defaults = {name: parameter.default for name, parameter in known.items() if is_plain(parameter.default)}
     params = {**defaults, **control.params}
     common = {name: getattr(control, name) for name in COMMON_PARAMETERS}

@@ -83,8 +83,8 @@ def strategy_defaults(asked: RunConfig, user: Sequence[Layer]) -> Layer:
     in_file = sections(asked.strategy, user[0].values.get("strategy_params", {}))
     for name, (section, values) in sections(asked.strategy, asked.strategy_params).items():
         known = parameters(registry("strategy").get(name).load())
-        check_values(section, name, known, in_file[name][1], bounded=False)
-        check_parameters(section, name, known, values, bounded=False)  # a strategy checks its ranges itself
+        check_values(section, name, known, in_file[name][1])
+        check_parameters(section, name, known, values)
         defaults[name] = {key: parameter.default for key, parameter in known.items() if is_plain(parameter.default)}
     params = join_params(defaults)
     return Layer(f"strategy {asked.strategy}", {"strategy_params": params} if params else {})

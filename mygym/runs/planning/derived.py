@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import RunConfig
+from mygym.config.hyperparameters import Schema
 from mygym.config.schema import Distractor
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
@@ -19,7 +20,9 @@ from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import Task
 
 
-def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Variant], her: bool) -> dict[str, Any]:
+def derived_values(
+    asked: RunConfig, chosen: RunConfig, variants: Sequence[Variant], her: bool, schema: Schema
+) -> dict[str, Any]:
     """Return the values that follow from others.
 
     Raises:
@@ -43,11 +46,12 @@ def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Varia
     if is_ppo and isinstance(rollout, int) and isinstance(batch, int):
         # PPO warns about minibatches that are larger than a rollout.
         algo_params["batch_size"] = min(batch, rollout * chosen.n_envs)
-    if "buffer_size" in chosen.algo_params and "buffer_size" not in asked.algo_params:
+    rows = chosen.algo_params.get("buffer_size")
+    if isinstance(rows, int) and schema.has_replay and "buffer_size" not in asked.algo_params:
         # Rows beyond the run's steps would be allocated and never filled; SB3 divides the size among the environments.
         size = max(-(-chosen.steps // chosen.n_envs) * chosen.n_envs, two_episodes)
         least = two_episodes if her else 0  # hindsight replay samples complete episodes
-        algo_params["buffer_size"] = max(min(chosen.algo_params["buffer_size"], size), least)
+        algo_params["buffer_size"] = max(min(rows, size), least)
     return derived | ({"algo_params": algo_params} if algo_params else {})
 
 

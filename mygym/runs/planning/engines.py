@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mygym.config import RunConfig
+from mygym.config.ranges import RANGES
 from mygym.envs.fused_support import check_supported
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
@@ -24,6 +25,7 @@ def env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, 
     """
     if goal_env is None:
         goal_env = algorithm(config.algo, config.framework).dict_observations
+    gamma = config.algo_params.get("gamma")  # of a class that uses the name for something else, it is no discount
     return {
         "task": config.task,
         "robot": config.robot,
@@ -39,8 +41,26 @@ def env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, 
         "spaces": config.spaces,
         "task_params": config.task_params.model_dump(exclude_none=True),
         "randomize": config.randomize,
-        "gamma": float(config.algo_params.get("gamma", 0.99)),
+        "gamma": float(gamma) if isinstance(gamma, int | float) and gamma in RANGES["gamma"] else 0.99,
     }
+
+
+def short_env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, Any]:
+    """Return the arguments of `RobotEnv` for a config with a single variant as plain data, without defaults.
+
+    Args:
+        config: The config.
+        goal_env: See `env_arguments`.
+    """
+    arguments = env_arguments(config, goal_env)
+    for key in ("robot_params", "actions", "image_params", "task_params"):
+        set_here = getattr(config, key).model_dump(mode="json", exclude_defaults=True)
+        arguments[key] = {name: value for name, value in set_here.items() if value not in ({}, [])}
+    if isinstance(arguments["control"], dict):
+        arguments["control"] = {name: value for name, value in arguments["control"].items() if value is not None}
+    if arguments["goal_env"]:
+        del arguments["goal_env"]
+    return {key: value for key, value in arguments.items() if value is not None and value != {}}
 
 
 def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 from mygym.config import Layer, RunConfig, merged
 from mygym.config.hyperparameters import Schema
-from mygym.config.parameter_checks import check_training, training_defaults
+from mygym.config.parameter_checks import RUN_PARAMETERS, check_training, in_other_section, training_defaults
 from mygym.config.schedulable import schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import Algorithm
+from mygym.registry.signatures import parameters
 
 
 @contextlib.contextmanager
@@ -61,7 +62,8 @@ def registered_training_params(
             name = next(iter(values))
             allowed = "an algo that is a Runner; for all others: steps, n_envs, eval and algo_params"
             why = f"is not for {entry.name}, which has no custom training loop"
-            raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
+            hint = in_other_section(name, {"algo_params": parameters(cls, leave_out=RUN_PARAMETERS)})
+            raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why) + hint)
         return {}, {}
     check_training(cls, values)
     if in_file := file.values.get("training_params"):

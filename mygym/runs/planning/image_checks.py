@@ -16,9 +16,6 @@ from mygym.tasks.observations import CRITIC_KEY, camera_components
 NATURE_CNN = 36
 """Pixels: smallest width and height that NatureCNN takes, SB3's network for images."""
 
-DICTIONARY_EXTRACTORS = ("combined", "drq", "frozen", "keypoints", "resnet")
-"""Features extractors for images in a dictionary."""
-
 
 def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
     """Refuse images that the algorithm or its network cannot take.
@@ -67,13 +64,10 @@ def _check_shift(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
 
 def _check_network(config: RunConfig, schema: Schema) -> None:
     """Refuse images that the features extractor cannot take."""
-    from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtractor, NatureCNN  # imports torch
+    from stable_baselines3.common.torch_layers import CombinedExtractor  # imports torch
 
     extractor = schema.component(("policy_kwargs", "features_extractor_class"))
     default = getattr(schema.component(("policy",)), "image_extractor", CombinedExtractor)
-    if extractor in (NatureCNN, FlattenExtractor):
-        key, why = "algo_params.policy_kwargs.features_extractor_class", "takes no dictionary with images"
-        raise ConfigError(bad_value(key, name_of(extractor), DICTIONARY_EXTRACTORS, why))
     network = extractor or default
     smallest = NATURE_CNN if network is CombinedExtractor else getattr(network, "smallest_image", 1)
     for key in ("width", "height"):

@@ -31,7 +31,8 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
             if name in INNER and schema.inside(path):
                 add_rows(path)
                 continue
-            default = at(values, path) if name in (at(values, parent) or {}) else "required"
+            unset = "required" if parameter.required else str(parameter.default)
+            default = at(values, path) if name in (at(values, parent) or {}) else unset
             rows.append(_row(".".join(path), parameter, default))
 
     add_rows(())
@@ -88,14 +89,14 @@ def _default(parameter: Parameter) -> Any:
 
 def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:
     """Return a row with the range in the type and the first sentence of the help."""
-    from mygym.config.named_components import NAMED
-    from mygym.config.ranges import RANGES
+    from mygym.config.named_components import NAMED, is_name
+    from mygym.config.ranges import range_of
 
     key = parameter.name
-    kind = f"a name of `mygym list {NAMED[key]}`" if key in NAMED else parameter.type_in_words
+    kind = f"a name of `mygym list {NAMED[key]}`" if is_name(parameter) else parameter.type_in_words
     return {
         "name": name,
-        "type": kind + (f", {RANGES[key]}" if key in RANGES else ""),
+        "type": kind + (f", {limits}" if (limits := range_of(parameter)) else ""),
         "default": default,
         "help": re.split(r"(?<=\.)\s+(?=[A-Z])", parameter.help)[0],
     }

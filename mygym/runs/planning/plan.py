@@ -75,7 +75,10 @@ Config = Plannable | Mapping[str, Any]
 
 
 def make_plan(
-    file: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None, origin: str = "flag"
+    file: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    origin: str = "flag",
+    file_origin: str = "file",
 ) -> RunPlan:
     """Resolve the config of a run, and plan the run.
 
@@ -83,11 +86,12 @@ def make_plan(
         file: Content of a config file.
         overrides: Flags, or the arguments of a call.
         origin: Name of `overrides` in messages and in `--explain`.
+        file_origin: Name of `file` in messages and in `--explain`.
 
     Raises:
         ConfigError: An invalid key, type, value or combination.
     """
-    return _plan(*resolve_with_strategies(file, overrides, origin))
+    return _plan(*resolve_with_strategies(file, overrides, origin, file_origin))
 
 
 def plan_from_python(config: Config) -> RunPlan:

@@ -10,7 +10,7 @@ from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, re
 from mygym.config.hyperparameters import Schema
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.models.controllers import find_controller
-from mygym.registry import Algorithm, algorithm, registry
+from mygym.registry import Algorithm, algorithm, registry, user_files
 from mygym.runs.callbacks import check_callbacks
 from mygym.runs.planning.component_names import check_names
 from mygym.runs.planning.config_layers import (
@@ -88,14 +88,17 @@ def resolve_config(
 
 
 def resolve_with_strategies(
-    file: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None, origin: str = "flag"
+    file: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    origin: str = "flag",
+    file_origin: str = "file",
 ) -> tuple[Resolved, list[Any]]:
     """Decide every value as `resolve_config` does; also return the strategies of the result.
 
     Raises:
         ConfigError: An invalid key, type, value or combination, in any layer.
     """
-    user = without_aliases([Layer("file", file or {}), Layer(origin, overrides or {})])
+    user = without_aliases([Layer(file_origin, file or {}), Layer(origin, overrides or {})])
     asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
     recommended = recommended_layer(asked)
@@ -128,7 +131,7 @@ def resolve_with_strategies(
     layers, schema = _all_layers(decided, her)
     chosen = resolve(layers)
     check_hyperparameters(schema, layers, asked, chosen.config)
-    derived = derived_values(asked, chosen.config, variants, her)
+    derived = derived_values(asked, chosen.config, variants, her, schema)
     control = find_controller(chosen.config.control).config.model_dump()
     derived |= {"workspace": absolute(workspace), "control": control, "her": her}
     if params := _complete_params(strategies.of(chosen.config)):
@@ -174,7 +177,7 @@ def _check_imports(asked: RunConfig) -> None:
         ConfigError: A module has not been imported.
     """
     for module in asked.imports:
-        if module not in sys.modules:
+        if user_files.module_of(module) not in sys.modules:
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from mygym.runs.planning.plan import RunPlan
+from typing import Any
+
+from mygym.config import RunConfig
 
 
-def rollout_steps(plan: RunPlan) -> int:
+def rollout_steps(model: Any, config: RunConfig) -> int:
     """Return the env steps between two updates of the policy, of ARS at most; 0 if unknown."""
+    from sb3_contrib import ARS
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
-    config, params = plan.config, plan.config.algo_params
-    if isinstance(directions := params.get("n_delta"), int):  # ARS: every environment plays both ends of each direction
-        return (
-            2 * directions * int(params.get("n_eval_episodes", 1)) * (config.task_params.horizon or 0) * config.n_envs
-        )
-    key = "train_freq" if issubclass(plan.schema.cls, OffPolicyAlgorithm) else "n_steps"
-    steps = params.get(key)
+    if isinstance(model, ARS):  # every environment plays both ends of each direction
+        return 2 * model.n_delta * model.n_eval_episodes * (config.task_params.horizon or 0) * config.n_envs
+    steps = getattr(model, "n_steps", 0)
+    if isinstance(model, OffPolicyAlgorithm):
+        frequency: Any = model.train_freq
+        steps = frequency.frequency if frequency.unit is TrainFrequencyUnit.STEP else 0
     return steps * config.n_envs if isinstance(steps, int) else 0

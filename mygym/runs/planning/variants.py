@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mygym.config import Layer, RunConfig, merged, resolve
 from mygym.errors import ConfigError, bad_value
-from mygym.tasks.components import stage_columns
+from mygym.tasks.components import STAGE_COLUMNS, stage_column
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 
@@ -47,9 +47,9 @@ def make_variants(config: RunConfig, strategies: Sequence[Any]) -> tuple[tuple[V
 def variant_codes(strategies: Sequence[Any], variants: Sequence[Variant]) -> NDArray[np.float32] | None:
     """Return the codes to append to the observations of the variants, `(variants, d)`; None: no codes.
 
-    The strategy's `identify` decides. `one_hot`: a one-hot vector. `stages`: a column for each built-in stage, and one
-    for all other stages together, with the stage's position in the task: from 1 for the first to 0 for stages that are
-    absent. Tasks with the same stages therefore have similar codes, and an untrained task is near trained tasks.
+    The strategy's `identify` decides. `one_hot`: a one-hot vector. `stages`: the columns of the component `stage_name`,
+    with the stage's position in the task: from 1 for the first to 0 for stages that are absent. Tasks with the same
+    stages therefore have similar codes, and an untrained task is near trained tasks.
     """
     codes = {strategy.identify for strategy in strategies} - {"none"}
     if not codes:
@@ -60,9 +60,11 @@ def variant_codes(strategies: Sequence[Any], variants: Sequence[Variant]) -> NDA
 
 
 def _stage_code(task: Task) -> list[float]:
-    names, columns = task.stage_names, stage_columns()
-    known = [name if name in columns else "" for name in names]
-    return [1.0 - known.index(name) / len(known) if name in known else 0.0 for name in (*columns, "")]
+    columns = [stage_column(name) for name in task.stage_names]
+    return [
+        1.0 - columns.index(column) / len(columns) if column in columns else 0.0
+        for column in range(len(STAGE_COLUMNS) + 1)
+    ]
 
 
 def _choosing_strategy(config: RunConfig, strategies: Sequence[Any]) -> Any:

@@ -17,8 +17,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from mygym.errors import MygymError, RunError
-from mygym.registry.user_files import user_modules
+from mygym.errors import MygymError, RunError, error_text
+from mygym.registry.user_files import located, user_modules
 from mygym.runs.stop_request import SIGNALS
 
 
@@ -134,13 +134,13 @@ _ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def picklable_error(error: Exception, name: str) -> MygymError:
-    """Return `error` if it is a `MygymError` that can be pickled, else a `RunError` with its type and text."""
+    """Return `error` if it is a `MygymError` that can be pickled, else a `RunError` with its type, text and line."""
     note = "".join(traceback.format_exception(error))
     if isinstance(error, MygymError):
         error.add_note(note)
         with contextlib.suppress(Exception):
             if str(pickle.loads(pickle.dumps(error))) == str(error):  # noqa: S301  (pickled on this line)
                 return error
-    replacement = RunError(f"{name}: {type(error).__name__}: {error}")
+    replacement = RunError(located(f"{name}: {error_text(error)}", error))
     replacement.add_note(note)
     return replacement

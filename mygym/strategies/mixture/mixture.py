@@ -91,10 +91,11 @@ class Mixture(Strategy):
         self.sampler = _construct_sampler(self.sampler_name, sampler_params)
         """Decides the passes of each rollout; None: no sampler."""
         if self.sampler is not None:
-            if protocol not in ("single", self.sampler.protocol):
+            first = self.sampler.protocols[0]
+            if protocol not in ("single", first):
                 why = f"is not the protocol of sampler {self.sampler_name}"
-                raise ConfigError(bad_value("strategy_params.protocol", protocol, [self.sampler.protocol], why))
-            self.by, self.protocol = "sampler", self.sampler.protocol
+                raise ConfigError(bad_value("strategy_params.protocol", protocol, [first], why))
+            self.by, self.protocol = "sampler", first
         self.rollout_start = 0
         """Env steps at the start of the current rollout."""
         self.used: NDArray[Any] | None = None
@@ -131,8 +132,13 @@ class Mixture(Strategy):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a sampler activates candidates for each rollout."""
-        return self.protocol == "single" and self.sampler is not None
+        """Whether a sampler activates candidates for each rollout; a sampler of several protocols may change it."""
+        return self.sampler is not None and self.current_protocol == "single"
+
+    @property
+    def current_protocol(self) -> Protocol:
+        """Protocol of the next passes: that of the networks, if they are built."""
+        return self.forward_state.protocol if hasattr(self, "model") else self.protocol
 
     def wrap_env(self, env: VecEnv) -> VecEnv:
         """Add the route to the observations of on-policy algorithms, so that updates repeat the rollout's passes.
@@ -150,14 +156,15 @@ class Mixture(Strategy):
 
         params = self.config.algo_params
         cls = Schema(algorithm(self.config.algo, self.config.framework), params).component(("policy",))
-        routed = self.is_sampled or self.protocol == "gumbel_softmax"
+        protocols = {self.protocol} if self.sampler is None else {*self.sampler.protocols}
+        routed = not protocols.isdisjoint(("single", "gumbel_softmax"))
         if not (routed and isinstance(cls, type) and issubclass(cls, ActorCriticPolicy)):
             return RoutedVecEnv(env, 1, shown=False)
         if not isinstance(env.observation_space, spaces.Dict):
             why = "needs a route in the observation, which flat observations cannot contain"
             raise ConfigError(bad_value(f"{self.section}.by", self.by, ["stage", "task"], why))
         layers = _depth(params.get("policy_kwargs", {}).get("net_arch")) if self.units == "blocks" else 1
-        return RoutedVecEnv(env, layers * (1 if self.is_sampled else self._routing(env)[0]), shown=True)
+        return RoutedVecEnv(env, layers * (self._routing(env)[0] if "gumbel_softmax" in protocols else 1), shown=True)
 
     def policy_class(self, cls: type[BasePolicy]) -> type[BasePolicy]:
         """Return a subclass with super-networks.
@@ -195,12 +202,13 @@ class Mixture(Strategy):
         from mygym.strategies.mixture.path_search import check_budget
 
         state = self.forward_state
+        state.set_forward_state(self.protocol, weights=self.weights, tau=self.tau)
         if self.is_sampled and self.budget_us is not None:
             check_budget(self.model.policy, self.budget_us, f"{self.section}.budget_us")
-        state.set_forward_state(self.protocol, weights=self.weights, tau=self.tau)
         if self.sampler is not None:
             sampler, env = self.sampler, self._routed_env
             sampler.supernet, sampler.layers, sampler.candidates = state, state.layers, state.candidates
+            sampler.model, sampler.total_timesteps = self.model, self.config.steps
             sampler.rows = env.num_envs if env.shown else 1
             sampler.counts = np.zeros((state.layers, state.candidates))
             sampler.prepare()
@@ -219,17 +227,19 @@ class Mixture(Strategy):
 
     def begin_iteration(self) -> None:
         """Decide the passes of the next rollout, and log the usage of the candidates."""
+        self.used = self._usage()  # of the last batch, whose protocol may end here
         if self.sampler is not None:
             self._sample(self.sampler)
         elif self.protocol == "gumbel_softmax":
             progress = min(self.num_timesteps / self.config.steps, 1.0)
             self.forward_state.set_forward_state(self.protocol, tau=self.tau * (self.tau_end / self.tau) ** progress)
-        if self.protocol == "gumbel_softmax":
+        if self.current_protocol == "gumbel_softmax":
             self._draw_noise()
-        self.used = self._usage()
+        if self.is_sampled:
+            self.used = self._usage()
         if self.used is not None:
             self.logger.record("strategy/usage_entropy", usage_entropy(self.used))
-        if self.protocol == "gumbel_softmax":
+        if self.current_protocol == "gumbel_softmax":
             self.logger.record("strategy/tau", float(self.forward_state.tau))
 
     def _sample(self, sampler: Sampler) -> None:
@@ -248,7 +258,7 @@ class Mixture(Strategy):
         env.rewards[:] = 0.0
         sampler.begin_iteration()
         self.rollout_start = self.num_timesteps
-        if sampler.protocol != "single":
+        if self.current_protocol != "single":
             return
         if sampler.drawn is None:
             allowed = "a call of set_activate_architecture"
@@ -317,7 +327,7 @@ class Mixture(Strategy):
         return {"path": list(self.path)} if self.path else {}
 
     def finish(self, judge: Callable[[], Evaluation]) -> None:
-        """Search for the final path if candidates were sampled."""
+        """Search for the final path if training ends with sampled candidates."""
         if not self.is_sampled:
             return
         from mygym.strategies.mixture.path_search import search_paths
@@ -339,7 +349,7 @@ def _construct_sampler(name: str | None, params: Mapping[str, Any] | None) -> Sa
             raise ConfigError(bad_value(section, params, "null", "needs a sampler: strategy_params.sampler"))
         return None
     cls: type[Sampler] = registry("sampler").get(name, "strategy_params.sampler").load()
-    check_parameters(section, name, parameters(cls), params or {}, bounded=False)
+    check_parameters(section, name, parameters(cls), params or {})
     return cls(**(params or {}))
 
 

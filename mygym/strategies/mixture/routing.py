@@ -11,7 +11,7 @@ from gymnasium import spaces
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.planning.plan import RunPlan
 from mygym.strategies.mixture.protocols import Units
-from mygym.tasks.components import stage_columns
+from mygym.tasks.components import STAGE_COLUMNS, stage_column
 from mygym.tasks.lookup import find_task
 
 if TYPE_CHECKING:
@@ -81,10 +81,9 @@ def by_observation(plan: RunPlan, env: VecEnv, by: str, key: str) -> tuple[int, 
 
 def _candidates_by_stage_name(plan: RunPlan) -> list[int]:
     """Return the candidate for each index of `stage_name`, and for zeros; unused stages use the last candidate."""
-    columns = stage_columns()
     names = [name for variant in plan.variants for name in find_task(variant.config.task).stage_names]
-    used = list(dict.fromkeys(columns.index(name) if name in columns else len(columns) for name in names))
-    return [used.index(column) if column in used else len(used) - 1 for column in range(len(columns) + 2)]
+    used = list(dict.fromkeys(map(stage_column, names)))
+    return [used.index(column) if column in used else len(used) - 1 for column in range(len(STAGE_COLUMNS) + 2)]
 
 
 def _remedies(config: RunConfig) -> Mapping[str, str]:

@@ -1,21 +1,30 @@
-"""`search`: find the best path through the super-networks of a run, within a budget of inference time."""
+"""`search`: find the best path through the super-networks of a run; `network_of`: the config of its network alone."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mygym.config.schema import PretrainedParams
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import find_policy
+from mygym.runs.directory import POLICY, find_policy
 from mygym.runs.env_factory import make_eval_envs
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.files import check_new
-from mygym.runs.loading import load, plan_of_run
+from mygym.runs.loading import load, plan_of_run, read_config
+from mygym.runs.planning.strategies import JOIN, join_params, sections
+from mygym.runs.result import Result
+from mygym.strategies.mixture.mixture import Mixture
+from mygym.strategies.mixture.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from mygym.strategies.mixture.path_search import Method, Tried
+
+
+NO_PATH = "has no selected path"
 
 
 def search(
@@ -78,3 +87,58 @@ def search(
     if out is not None:
         save_policy(out, policy.model, policy.normalizer)
     return paths
+
+
+def network_of(run: str | Path) -> dict[str, Any]:
+    """Return the config of a run with the network that its search has selected, in place of the super-network.
+
+    Training this config trains the network alone, from random weights: `mygym.train(mygym.network_of(run))`. The
+    config does not refer to the run. With `units: blocks`, or a number of candidates, all paths have the same network.
+
+    Args:
+        run: Path of a run that was trained with strategy `mixture` and a sampler; or of a file in a `mixture` run that
+            `search` has written.
+
+    Raises:
+        ConfigError: The run has no path, or its observations select the networks.
+        RunError: The file cannot be read.
+    """
+    folder, file = find_policy(run, "network_of")
+    plan = plan_of_run(folder)
+    mixture = next((strategy for strategy in plan.strategies if isinstance(strategy, Mixture)), None)
+    why, path = "has no super-networks", []
+    if mixture is not None and mixture.protocol == "single" and mixture.sampler is None:
+        why = "needs all its networks, because observations select them"
+    elif mixture is not None:
+        why, path = NO_PATH, _selected_path(folder, file)
+    if mixture is None or not path:
+        allowed = "a finished run with strategy mixture and a sampler"
+        if why == NO_PATH:
+            allowed += f"; or the file of: mygym search {folder} --out {folder}/NAME.safetensors"
+        raise ConfigError(bad_value("network_of", str(run), allowed, why))
+    values = read_config(folder)
+    kept = sections(plan.config.strategy, plan.config.strategy_params)
+    remaining = {name: params for name, (_, params) in kept.items() if name != mixture.name}
+    values |= {"strategy": JOIN.join(remaining) or "standard", "strategy_params": join_params(remaining)}
+    values["pretrained"] = PretrainedParams().model_dump(mode="json")  # from random weights
+    if isinstance(mixture.candidates, list):
+        arch, kwargs = mixture.candidates[path[0]], dict(values["algo_params"].get("policy_kwargs", {}))
+        if isinstance(arch, Mapping) and isinstance(known := kwargs.get("net_arch"), Mapping):
+            # a network that the candidate does not name has no hidden layers
+            arch = {**{name: [] for name in known}, **arch}
+        values["algo_params"] = {**values["algo_params"], "policy_kwargs": {**kwargs, "net_arch": arch}}
+    return values
+
+
+def _selected_path(folder: Path, file: Path) -> list[int]:
+    """Return the path that the search has selected: at the end of a run, or in a file; empty without a search."""
+    from mygym.runs.policy import read_policy
+
+    if file == folder / POLICY:
+        result = Result.read(folder)
+        return list(result.strategy.get("mixture", {}).get("path", ())) if result else []
+    if file.suffix != ".safetensors":
+        return []
+    tensors, _ = read_policy(file)
+    is_single = PROTOCOLS[int(tensors["forward_state.number"])] == "single"
+    return [int(candidate) for candidate in tensors["forward_state.path"].tolist()] if is_single else []

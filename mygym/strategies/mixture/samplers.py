@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import decorator
+from mygym.registry import check_hooks, decorator
 from mygym.strategies.gradient_bandit import bandit_step, probabilities
 from mygym.strategies.mixture.protocols import Protocol
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
     from mygym.strategies.mixture.forward_state import ForwardState
 
 S = TypeVar("S")
@@ -34,9 +36,9 @@ class Sampler:
     `begin_iteration` before each rollout and `learn` after each rollout.
     """
 
-    protocol: ClassVar[Protocol] = "single"
+    protocol: ClassVar[Protocol | tuple[Protocol, ...]] = "single"
     """Forward protocol: `single`, one candidate of each layer; or a mixture of all: `sum`, `softmax`,
-    `gumbel_softmax`."""
+    `gumbel_softmax`. With a tuple of several, training begins with the first, and each iteration may choose."""
 
     checkpointed: ClassVar[tuple[str, ...]] = ()
     """Names of attributes in `state_dict`: numbers, text, lists, dictionaries or arrays."""
@@ -48,11 +50,25 @@ class Sampler:
     rows: int
     """Number of architectures of a rollout: one for each environment; off-policy algorithms use 1."""
     supernet: ForwardState
-    """Forward state of the policy's networks."""
+    """Forward state of the policy's networks; its `protocol` is the current protocol."""
+    model: BaseAlgorithm
+    """Model that is trained."""
+    total_timesteps: int
+    """Number of env steps of the run."""
     drawn: NDArray[np.int64] | None = None
     """`(rows, layers)`: architectures of the current rollout; None before the first, or under another protocol."""
     counts: FloatArray
     """`(layers, candidates)`: number of draws of each candidate."""
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """Protocols among which the sampler may choose."""
+        return (self.protocol,) if isinstance(self.protocol, str) else self.protocol
+
+    @property
+    def num_timesteps(self) -> int:
+        """Number of env steps so far; training ends at `total_timesteps`."""
+        return int(self.model.num_timesteps)
 
     def prepare(self) -> None:
         """Create state that depends on `layers`, `candidates` and `rows`; called once."""
@@ -79,22 +95,30 @@ class Sampler:
     # For `begin_iteration` ------------------------------------------------------------------------------------------
 
     def set_forward_state(self, protocol: Protocol, *, tau: float | None = None) -> None:
-        """Set the protocol of the next passes, which must be the `protocol` of the class; `tau`: its temperature.
+        """Set the protocol of the next passes.
 
         Args:
-            protocol: The protocol of the class.
-            tau: Temperature of a gate, above 0; None: the default.
+            protocol: A protocol in `protocol` of the class.
+            tau: Temperature of a gate, above 0; None: the current temperature.
 
         Raises:
             ConfigError: Another protocol, or a temperature that is not above 0.
         """
-        if protocol != self.protocol:
-            why = f"is not the protocol of {type(self).__name__}"
-            raise ConfigError(bad_value("set_forward_state", protocol, [self.protocol], why))
+        self._check_protocol(protocol, "set_forward_state", protocol)
         self.supernet.set_forward_state(protocol, tau=tau)
 
+    def _check_protocol(self, protocol: str, method: str, value: Any) -> None:
+        """Check that the class has a protocol, which `method` needs for `value`.
+
+        Raises:
+            ConfigError: It does not.
+        """
+        if protocol not in self.protocols:
+            why = f"needs protocol {protocol}, which {type(self).__name__} does not have; add it to the class: protocol"
+            raise ConfigError(bad_value(method, value, f"protocol {' or '.join(self.protocols)}", why))
+
     def set_activate_architecture(self, architecture: ArrayLike) -> None:
-        """Set the candidates of the next rollout, for protocol `single`.
+        """Set the protocol `single` and the candidates of the next rollout.
 
         Args:
             architecture: `(layers,)`: the candidate of each layer; or `(rows, layers)`: for each environment. The
@@ -103,9 +127,7 @@ class Sampler:
         Raises:
             ConfigError: Another protocol, another shape, or no such candidate.
         """
-        if self.protocol != "single":
-            why = f"is for protocol single, not for {self.protocol}"
-            raise ConfigError(bad_value("set_activate_architecture", architecture, "set_arch_param", why))
+        self._check_protocol("single", "set_activate_architecture", architecture)
         drawn = np.asarray(architecture)
         fits = drawn.shape in ((self.layers,), (self.rows, self.layers)) and drawn.dtype.kind in "iu"
         if not fits or not ((drawn >= 0) & (drawn < self.candidates)).all():
@@ -117,7 +139,7 @@ class Sampler:
         self.supernet.set_forward_state("single", path=self.drawn[0].tolist())
 
     def set_arch_param(self, weights: ArrayLike) -> None:
-        """Set the weights of protocol `sum`, `(candidates,)` or `(layers, candidates)`, for the next passes.
+        """Set the protocol `sum` and its weights, `(candidates,)` or `(layers, candidates)`, for the next passes.
 
         Args:
             weights: Weights of all candidates, for the whole network or for each layer.
@@ -125,9 +147,7 @@ class Sampler:
         Raises:
             ConfigError: Another protocol, or invalid weights.
         """
-        if self.protocol != "sum":
-            why = f"is for protocol sum, not for {self.protocol}"
-            raise ConfigError(bad_value("set_arch_param", weights, "set_activate_architecture", why))
+        self._check_protocol("sum", "set_arch_param", weights)
         self.supernet.set_forward_state("sum", weights=weights)
 
     # Records --------------------------------------------------------------------------------------------------------
@@ -160,13 +180,15 @@ def register_sampler(name: str, *, help: str = "", override: bool = False) -> Ca
         override: Replace a sampler of the same name.
 
     Raises:
-        RegistryError: The class is not a subclass of `Sampler`, or the name is taken.
+        RegistryError: The name is taken, the class is not a subclass of `Sampler`, or a method of it would never be
+            called or gets other parameters.
     """
     return decorator(
         "sampler",
         name,
         check=lambda cls: inspect.isclass(cls) and issubclass(cls, Sampler),
         allowed="a subclass of Sampler",
+        build=check_hooks("sampler", Sampler, {"step": "begin_iteration or propose"}),
         help=help,
         override=override,
     )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from array_api_compat import device
 
-from mygym.registry import registry
 from mygym.tasks.components.batches import by_stage
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import CONTROL_HZ, namespace
 from mygym.types import Array
+
+STAGE_COLUMNS = (
+    *("approach", "bring", "drop", "follow", "grasp", "guide", "hand_over", "insert", "move", "offer", "open", "poke"),
+    *("press", "push", "rotate", "settle", "slide", "strike", "switch", "throw", "toss", "transform", "turn"),
+    "withdraw",
+)
+"""Stages with a column in `stage_name` and in task codes; all other stages share one more column, the last.
+
+Saved policies contain this order, so it is never changed or extended, whatever stages are registered."""
 
 
 @register_observation("stage", 1, of="stages", measured=False, unit="0 or 1")
@@ -24,20 +30,14 @@ def stage(context: EpisodeContext) -> Array:
 
 @register_observation("stage_name", 1, measured=False, detectable=False, unit="0 or 1")
 def stage_name(context: EpisodeContext) -> Array:
-    """`(N, built-in stages + 1)`: one-hot of the active stage's name, the last for user-defined; zeros at the end."""
-    return by_stage(context, _rows_by_name(context.task.stage_names))
+    """`(N, 25)`: one-hot of the active stage's name, the last for stages not in `STAGE_COLUMNS`; zeros at the end."""
+    columns = [stage_column(name) for name in context.task.stage_names]
+    return by_stage(context, [[column == index for index in range(len(STAGE_COLUMNS) + 1)] for column in columns])
 
 
-def stage_columns() -> list[str]:
-    """Return the stages of the columns of `stage_name`, without the last column, for all user-defined stages."""
-    return [entry.name for entry in registry("stage") if entry.built_in]
-
-
-@cache
-def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
-    """Return a one-hot row for each stage; cached, because a look-up may scan the user's folders."""
-    columns = stage_columns()
-    return [[stage == name for name in columns] + [stage not in columns] for stage in stages]
+def stage_column(name: str) -> int:
+    """Return the column of a stage in `stage_name`."""
+    return STAGE_COLUMNS.index(name) if name in STAGE_COLUMNS else len(STAGE_COLUMNS)
 
 
 @register_observation("subtask", 1, of="sub-tasks", size=1, measured=False, unit="0 or 1")

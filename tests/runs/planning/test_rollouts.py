@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import mygym
-from mygym.runs.planning.plan import plan_from_python
-from mygym.runs.planning.rollouts import rollout_steps
+from mygym.algos.stable_baselines import PPO
+from mygym.registry import register_algorithm
 
 SHORT = {
     "n_envs": 2,
@@ -20,19 +20,37 @@ SHORT = {
 }
 
 
+class Fixed(PPO):
+    """PPO whose constructor takes no hyperparameter of PPO, so that no config has the length of its rollouts."""
+
+    def __init__(
+        self,
+        policy: Any,
+        env: Any,
+        *,
+        seed: int | None = None,
+        device: str = "auto",
+        _init_setup_model: bool = True,
+    ) -> None:
+        super().__init__(
+            policy, env, n_steps=8, batch_size=16, seed=seed, device=device, _init_setup_model=_init_setup_model
+        )
+
+
 @pytest.mark.parametrize(
-    ("algo", "params"),
+    ("algo", "params", "steps"),
     [
-        ("sac", {"train_freq": 7, "policy_kwargs": {"net_arch": [8]}}),
-        ("ppo", {"n_steps": 9, "batch_size": 18, "policy_kwargs": {"net_arch": [8]}}),
-        ("ars", {"n_delta": 2, "n_top": 1}),
+        ("sac", {"train_freq": 7, "policy_kwargs": {"net_arch": [8]}}, 14),
+        ("ppo", {"n_steps": 9, "batch_size": 18, "policy_kwargs": {"net_arch": [8]}}, 18),
+        ("fixed_ppo", {}, 16),
+        ("ars", {"n_delta": 2, "n_top": 1}, 200),
     ],
 )
 def test_a_run_ends_after_a_whole_rollout_with_a_note(
-    algo: str, params: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    algo: str, params: dict[str, Any], steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    register_algorithm("fixed_ppo")(Fixed)
     config = {"algo": algo, "algo_params": params, "logdir": str(tmp_path), **SHORT}
-    steps = rollout_steps(plan_from_python(config))
     trained = mygym.train(config).steps
     assert 1 < trained <= steps
     assert trained == steps or algo == "ars"  # its episodes may end early

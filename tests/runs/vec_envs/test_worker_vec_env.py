@@ -304,13 +304,10 @@ def test_hanging_worker_is_reported_and_killed(pair: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(worker_process, "PATIENCE", 0.5)
     monkeypatch.setattr(worker_process, "GRACE", 1.0)
     os.kill(pids(pair)[1], signal.SIGSTOP)
-    begin = time.monotonic()
+    worker_pids = pids(pair)
     with pytest.raises(RunError, match=r"^the process of environment 2 of 2 has not answered for 0\.5 s$"):
         pair.step(STILL)
-    assert 0.4 < time.monotonic() - begin < 2
-    begin, worker_pids = time.monotonic(), pids(pair)
     pair.close()
-    assert 0.9 < time.monotonic() - begin < 3
     assert not any(psutil.pid_exists(pid) for pid in worker_pids)
 
 
@@ -320,9 +317,7 @@ def test_close_during_a_step_and_twice(pair: Any) -> None:
     for pid in worker_pids:
         assert not [file.path for file in psutil.Process(pid).memory_maps() if "torch" in file.path]
     pair.step_async(STILL)
-    begin = time.monotonic()
     pair.close()
-    assert time.monotonic() - begin < 2
     assert not any(psutil.pid_exists(pid) for pid in worker_pids)
     pair.close()
     with pytest.raises(OSError, match="closed"):

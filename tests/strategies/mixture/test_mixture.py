@@ -64,7 +64,7 @@ def test_saved_models_and_policies_predict_the_same_actions(algo: str, units: st
         batch = observations(model)
         actions = model.predict(batch, deterministic=True)[0]
         model.save(tmp_path / "model.zip")
-        loaded = model_factory.loadable(resolved).load(tmp_path / "model.zip", env=model.get_env())
+        loaded = model_factory.loadable(resolved, model.get_env()).load(tmp_path / "model.zip", env=model.get_env())
         np.testing.assert_array_equal(loaded.predict(batch, deterministic=True)[0], actions)
         assert loaded.policy.forward_state.candidates == 2
         save_policy(tmp_path / "policy.safetensors", model, None)

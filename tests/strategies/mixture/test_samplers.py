@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 import mygym
+from benchmarks.kills import differences
 from mygym.errors import ConfigError, MygymError, RegistryError
 from mygym.registry import registry
 from mygym.runs.env_factory import make_vec_env
@@ -22,6 +23,7 @@ from mygym.strategies.mixture.network_slots import acting_supernet
 from mygym.strategies.mixture.samplers import Sampler, register_sampler
 from mygym.strategies.requirements import prepare_run
 from tests.components import slow_except
+from tests.runs.test_resuming import stopped
 
 
 def sampler(name: str, layers: int, candidates: int, rows: int = 1, **params: Any) -> Any:
@@ -220,6 +222,72 @@ def test_bad_input_is_refused(params: dict[str, Any], message: str, tmp_path: Pa
     register_sampler("even")(EvenOnly)
     with pytest.raises((ConfigError, RegistryError), match=message):
         plan_from_python(config("ppo", tmp_path, **params))
+
+
+PHASES = ("softmax", "single", "sum", "gumbel_softmax")
+
+
+class Phases(Sampler):
+    """Has each protocol for a quarter of the run."""
+
+    protocol = PHASES
+    trained: ClassVar[list[str]] = []
+
+    def __init__(self, *, first: int = 0) -> None:
+        self.first = first
+
+    def learn(self, rewards: Any) -> None:
+        self.trained.append(self.supernet.protocol)
+
+    def begin_iteration(self) -> None:
+        progress = min(self.num_timesteps / self.total_timesteps, 0.99)
+        phase = PHASES[(int(progress * len(PHASES)) + self.first) % len(PHASES)]
+        self.set_forward_state(phase)
+        if phase == "single":
+            self.set_activate_architecture(np.random.randint(self.candidates, size=(self.rows, self.layers)))  # noqa: NPY002
+        elif phase == "sum":
+            self.set_arch_param(np.eye(self.candidates)[0])
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_a_sampler_may_choose_another_protocol_in_each_iteration_and_resumes(algo: str, tmp_path: Path) -> None:
+    register_sampler("phases")(Phases)
+    Phases.trained.clear()
+    settings = config(algo, tmp_path / "whole", sampler="phases", units="blocks", candidates=2)
+    settings |= {"steps": 160, "tensorboard": True}
+    whole = mygym.train(settings)
+    assert tuple(dict.fromkeys(Phases.trained)) == PHASES[: 3 if algo == "ppo" else 4]  # of the last, no rewards
+    run = stopped({**settings, "logdir": str(tmp_path / "stopped")}, step=90)
+    assert differences(whole.path, Path(mygym.train(resume=run).path)) == []
+    assert mygym.load(whole.path).model.policy.forward_state.protocol == "gumbel_softmax"
+    assert "mixture" not in whole.strategy  # no search, because training ended with all candidates
+
+
+def test_a_run_that_ends_with_a_single_path_searches_for_the_best(tmp_path: Path) -> None:
+    register_sampler("phases")(Phases)
+    settings = config("ppo", tmp_path, sampler="phases", sampler_params={"first": 2}, candidates=2)
+    result = mygym.train({**settings, "steps": 160})
+    assert len(result.strategy["mixture"]["path"]) == 1
+
+
+def test_a_protocol_that_the_class_does_not_have_is_refused(tmp_path: Path) -> None:
+    class OnlySum(Weighted):
+        def begin_iteration(self) -> None:
+            self.set_forward_state("softmax")
+
+    register_sampler("only_sum")(OnlySum)
+    with pytest.raises(MygymError, match=r"set_forward_state: 'softmax' .*OnlySum .*allowed: protocol sum$"):
+        mygym.train(config("ppo", tmp_path, sampler="only_sum"))
+
+
+def test_step_is_refused_with_the_methods_to_write() -> None:
+    class BarSampler(Sampler):
+        def step(self) -> None: ...
+
+    with pytest.raises(RegistryError, match=r"'step' is a method of BarSampler that is never called .*begin_iteration"):
+        register_sampler("bar")(BarSampler)
+    BarSampler.propose = lambda self, count: self.step()  # type: ignore[method-assign]
+    register_sampler("bar")(BarSampler)
 
 
 def test_only_samplers_are_registered() -> None:

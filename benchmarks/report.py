@@ -1,0 +1,81 @@
+"""CPU time of the index of 5,000 runs, of a comparison of 2 × 10 seeds, and of a report of 100 runs.
+
+    python benchmarks/report.py > benchmarks/results/report.md
+
+The runs are synthetic, as in the tests of reports. Medians of five (smallest to largest), with the size of the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from mygym.cli.main import main as mygym_command
+from mygym.reporting.comparison import compare
+from mygym.reporting.records import find_runs
+from mygym.reporting.settings import find_settings
+from tests.reporting.runs import make_run
+
+REPEATS = 5
+TASKS = ("reach", "push", "stack", "poke")
+
+
+def make_runs(folder: Path) -> None:
+    """Write 500 settings of ten seeds each; the first ten settings into `few`, the others into `runs`."""
+    rng = np.random.default_rng(0)
+    for number in range(500):
+        place = folder / ("runs" if number >= 10 else "few")
+        for seed in range(10):
+            make_run(place, float(rng.random()), seed, task=TASKS[number % 4], n_envs=1 + number // 4)
+
+
+def seconds(work: Callable[[], object]) -> str:
+    """Format median and range of the CPU time of `REPEATS` calls, s."""
+    times = []
+    for _ in range(REPEATS):
+        begin = time.process_time()
+        work()
+        times.append(time.process_time() - begin)
+    return f"{statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f})"
+
+
+def main() -> None:
+    """Print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_runs(folder)
+        few, page = folder / "few", folder / "report.html"
+
+        def report() -> None:
+            with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+                mygym_command(["report", str(few), "-o", str(page), "--force"])
+
+        rows = {
+            "index of 5,000 runs": seconds(lambda: find_runs(folder)),
+            "comparison of 2 × 10 seeds": seconds(lambda: compare(find_settings([few / "reach"])[:2])),
+            "report of 100 runs": seconds(report),
+        }
+        size = page.stat().st_size / 1e6
+    print("# Reports\n\n| work | CPU time, s |\n|---|---|")
+    for work, times in rows.items():
+        print(f"| {work} | {times} |")
+    machine = f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}"
+    print(f"\nThe report has {size:.1f} MB.")
+    print(f"\nMade by `python benchmarks/report.py`; Python {platform.python_version()}, {machine}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Strategy `reptile`: weights from which each of several tasks is learned in few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from mygym.errors import ConfigError, bad_value
+from mygym.strategies.multitask import MultiTask
+from mygym.strategies.strategy import Requirement
+
+if TYPE_CHECKING:
+    from mygym.runs.evaluation import Evaluation
+
+
+class Reptile(MultiTask):
+    """Learns weights from which each of several tasks is learned in few steps (Nichol et al., 2018, arXiv:1803.02999).
+
+    It trains one task for `inner` rollouts from weights φ, which gives weights θ; then φ moves towards them,
+    `φ ← φ + step (θ − φ)`, and the next task begins from φ (algorithm 1). The saved policy has the weights φ: train it
+    on a task with `pretrained`. Evaluations during training play all tasks with the current θ.
+
+    An episode that has begun ends in its task, so rollouts should be longer than episodes.
+
+    Args:
+        tasks: Names or compositions; or partial configs, such as `{task: push, robot: kuka}`. null: reach and push.
+        inner: Rollouts of a task, with their updates, before φ moves.
+        step: Share ε of the way from φ to θ, above 0, up to 1.
+        identify: Task code appended to the observation: `none`; a `one_hot` vector; or `stages`, an embedding of the
+            task's stages, which also encodes tasks that were not trained.
+    """
+
+    checkpointed = ("index", "rollouts", "start")
+
+    def __init__(
+        self,
+        *,
+        tasks: list[Any] | None = None,
+        inner: int = 4,
+        step: float = 0.5,
+        identify: Literal["none", "one_hot", "stages"] = "none",
+    ) -> None:
+        super().__init__(tasks=tasks, identify=identify)
+        if inner < 1:
+            raise ConfigError(bad_value("strategy_params.inner", inner, "1 or more"))
+        if not 0.0 < step <= 1.0:
+            raise ConfigError(bad_value("strategy_params.step", step, "above 0, up to 1"))
+        self.inner, self.step = inner, step
+        self.rollouts = 0
+        """Rollouts since φ moved."""
+
+    def requires(self) -> Sequence[str | Requirement]:
+        """Require updates from the rollouts of a single task."""
+        return (
+            "actor_optimizer",
+            Requirement(
+                "updates from the latest rollout alone",
+                lambda self: hasattr(self.model, "rollout_buffer"),
+                "an on-policy algorithm of framework pytorch, such as ppo",
+            ),
+        )
+
+    def prepare_env(self) -> None:
+        """Begin with the first task.
+
+        Raises:
+            ConfigError: The steps are too few to train every task once.
+        """
+        super().prepare_env()
+        model: Any = self.model
+        least = len(self.tasks) * self.inner * model.n_steps * model.n_envs
+        if self.config.steps < least:
+            why = f"is too few for {self.inner} rollouts of each of {len(self.tasks)} tasks"
+            raise ConfigError(bad_value("steps", self.config.steps, f"{least} or more, or shorter rollouts", why))
+        self.play_only(0)
+
+    def prepare_model(self) -> None:
+        """Store the initial weights."""
+        self.start = self._weights()
+        """`(parameters,)`: φ."""
+
+    def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
+        """Ignore it: the number of rollouts decides when the next task begins."""
+
+    def begin_iteration(self) -> None:
+        """Move φ and begin the next task, if the rollouts of the task are over."""
+        if self.rollouts == self.inner:
+            self._move()
+            self.play_only((self.index + 1) % len(self.tasks))
+        self.rollouts += 1
+        self.logger.record("strategy/task", self.index)
+
+    def outcome(self) -> Mapping[str, Any]:
+        """Return the label of the task in training."""
+        return {"task": self.labels[self.index]}
+
+    def finish(self, judge: Callable[[], Evaluation]) -> None:
+        """Move φ towards the weights of the last task; the policy has the weights φ."""
+        self._move()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        super().load_state_dict(state)
+        self.start = self.start.to(self.model.device)
+
+    def _move(self) -> None:
+        """Move φ towards the weights of the policy, and set the policy's weights to φ."""
+        self.start = self.start + self.step * (self._weights() - self.start)
+        parameters = list(self.model.policy.parameters())
+        values = torch.split(self.start, [parameter.numel() for parameter in parameters])
+        with torch.no_grad():  # `vector_to_parameters` would make the parameters views of φ
+            for parameter, value in zip(parameters, values, strict=True):
+                parameter.copy_(value.view_as(parameter))
+        self.rollouts = 0
+
+    def _weights(self) -> torch.Tensor:
+        """Return a copy of the policy's weights, in one vector."""
+        return torch.nn.utils.parameters_to_vector(self.model.policy.parameters()).detach().clone()
