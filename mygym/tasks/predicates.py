@@ -14,6 +14,7 @@ from mygym.tasks.goal_terms import (
     struck_term,
 )
 from mygym.tasks.predicate import always, register_predicate
+from mygym.tasks.state import namespace
 from mygym.types import Array
 
 PUT_DOWN_HEIGHT, PUT_DOWN_SPEED = 0.03, 0.1
@@ -21,8 +22,11 @@ PUT_DOWN_HEIGHT, PUT_DOWN_SPEED = 0.03, 0.1
 
 
 def length(vector: Array) -> Array:
-    """Return the Euclidean length along the last axis; numpy and torch alike."""
-    return (vector * vector).sum(-1) ** 0.5
+    """Return the Euclidean length along the last axis; numpy and torch alike, and equal bits for a row and a batch."""
+    squares = (vector * vector).sum(-1)
+    if vector.ndim == 1:  # numpy takes the root of an array, but a power of a number, whose last bit may differ
+        return namespace(vector).sqrt(squares)
+    return squares**0.5
 
 
 def distance(a: Array, b: Array) -> Array:

@@ -46,6 +46,14 @@ SPACES = {
 SPACES |= {composition: goal_space(the_task(composition)) for composition in ("reach", "AG", "AGMDW", *LISTED)}
 
 
+def test_the_reward_of_a_row_has_the_bits_of_the_batch() -> None:
+    """As hindsight computes rewards in batches, and the environment one by one."""
+    vectors = 0.1 * np.random.default_rng(0).standard_normal((2000, 3)).astype(np.float32)
+    batch = goals.goal_distance(SPACES["reach"], vectors, np.zeros_like(vectors))
+    alone = [goals.goal_distance(SPACES["reach"], vector, np.zeros_like(vector)) for vector in vectors]
+    np.testing.assert_array_equal(batch, alone)
+
+
 @st.composite
 def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
     """Draw a goal space with achieved and desired goal vectors of any batch shape, often close to each other."""
