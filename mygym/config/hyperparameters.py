@@ -256,6 +256,8 @@ class Schema:
         """Refuse a policy or a features extractor of the library that does not take the algorithm's observations."""
         dictionaries = self.entry.dict_observations
         if path == ("policy",):
+            if hasattr(self.cls, "training"):  # a runner builds the policy that fits the observations
+                return
             names = list(getattr(self.cls, "policy_aliases", {}))
             fitting = [n for n in names if takes_dictionaries(replace(self.entry, policy=n)) == dictionaries]
         elif path[-1] == "features_extractor_class" and dictionaries:

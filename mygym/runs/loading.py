@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,8 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
     folder, file = directory.find_policy(run)
     plan = plan_of_run(folder)
     config, acting = plan.config, plan_of(model_factory.for_acting(plan))
-    with contextlib.closing(env_factory.make_vec_env(acting)) as env:
+    with contextlib.closing(env_factory.make_vec_env(acting)) as env, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a rollout in a single environment; training has printed its warnings
         if file.suffix == ".zip":
             devices.use(config.framework, acting.config.device, config.threads)
             policy = open_model(file, model_factory.loadable(acting, env), trust, acting.config.device)

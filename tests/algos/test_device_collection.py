@@ -90,7 +90,7 @@ def collected(
     config: dict[str, Any], device: str, patch: pytest.MonkeyPatch, stop_at: int | None = None, updates: bool = True
 ) -> Any:
     """Return an algorithm after two rollouts, the minibatches of all their rows, and the callback."""
-    patch.setattr(env_factory, "_engine_device", lambda _: device)
+    patch.setattr(env_factory, "engine_device", lambda _: device)
     plan = make_plan({"engine": "fused", "algo": "ppo", "n_envs": 24, "steps": 10**6, "seed": 3, **config})
     with ExitStack() as stack:
         env = make_vec_env(plan, stack)
@@ -210,7 +210,7 @@ class Extended(PPO):
 )
 def test_other_runs_take_the_steps_in_numpy(config: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
     register_algorithm("extended", defaults=FLAT)(Extended)
-    monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
+    monkeypatch.setattr(env_factory, "engine_device", lambda _: "cpu:0")
     models: list[Any] = []
 
     class Keep(BaseCallback):
@@ -224,7 +224,7 @@ def test_other_runs_take_the_steps_in_numpy(config: dict[str, Any], tmp_path: Pa
 
 
 def test_a_run_in_tensors_resumes_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
+    monkeypatch.setattr(env_factory, "engine_device", lambda _: "cpu:0")
     config = {**RUN, "algo": "ppo", "seed": 4}
     steps = Steps()
     whole = mygym.train({**config, "steps": 1024, "logdir": str(tmp_path / "whole")}, callbacks=steps)

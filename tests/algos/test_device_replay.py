@@ -90,7 +90,7 @@ def config_of(name: str) -> dict[str, Any]:
 
 def build(config: dict[str, Any], stack: ExitStack, patch: pytest.MonkeyPatch, device: str = "cpu:0") -> Any:
     """Return an algorithm with 24 environments; those on `cpu` are in numpy, those on `cpu:0` in tensors."""
-    patch.setattr(env_factory, "_engine_device", lambda _: device)
+    patch.setattr(env_factory, "engine_device", lambda _: device)
     if device == "cuda":
         config = {**config, "device": "cuda"}
     plan = make_plan({"engine": "fused", "n_envs": 24, "steps": 10**6, "seed": 3, **config})
@@ -462,13 +462,13 @@ def test_a_run_in_tensors_resumes(
     """To the bit; a checkpoint also continues where the engine is in numpy, and the other way round."""
     config = {**config_of(name), **RUN}
     for device, folder, steps in ((devices[0], "whole", 960), (devices[0], "part", 480)):
-        monkeypatch.setattr(env_factory, "_engine_device", lambda _, device=device: device)
+        monkeypatch.setattr(env_factory, "engine_device", lambda _, device=device: device)
         keep = Keep()
         run = mygym.train({**config, "steps": steps, "logdir": str(tmp_path / folder)}, callbacks=keep)
         assert (keep.model._device_collection is None) == (device == "cpu")
         if folder == "whole":
             whole = run
-    monkeypatch.setattr(env_factory, "_engine_device", lambda _: devices[1])
+    monkeypatch.setattr(env_factory, "engine_device", lambda _: devices[1])
     resumed = mygym.train({"steps": 960}, resume=run.path)
     assert resumed.status == "done"
     rows = [(each.path / "monitor.csv").read_text().count("\n") for each in (whole, resumed)]
@@ -503,7 +503,7 @@ class ExtendedActions(SAC):
 def test_other_runs_take_the_steps_in_numpy(config: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
     """They add the steps to the buffer in tensors."""
     register_algorithm("extended_actions", defaults=SMALL)(ExtendedActions)
-    monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
+    monkeypatch.setattr(env_factory, "engine_device", lambda _: "cpu:0")
     keep = Keep()
     mygym.train({**RUN, "algo": "sac", "task": "reach", **config, "logdir": str(tmp_path)}, callbacks=keep)
     assert keep.model._device_collection is None
@@ -565,7 +565,7 @@ class ExtendedPolicy(SACPolicy):
 @pytest.mark.parametrize("part", ["class", "second class", "instance", "policy", "none"])
 def test_overridden_methods_are_called(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
-        monkeypatch.setattr(env_factory, "_engine_device", lambda _: "cpu:0")
+        monkeypatch.setattr(env_factory, "engine_device", lambda _: "cpu:0")
         env = make_vec_env(make_plan({"engine": "fused", "n_envs": 24, "algo": "sac", "task": "reach"}), stack)
         cls: Any = {"class": ExtendedActions, "second class": Mixed}.get(part, SAC)
         model = cls(ExtendedPolicy if part == "policy" else "MultiInputPolicy", env, learning_starts=48, batch_size=8)

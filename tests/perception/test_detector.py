@@ -310,7 +310,7 @@ def test_a_policy_is_judged_on_detections(
         positions.extend(observations["observation"][:, 10:13])
         return np.zeros((len(observations["observation"]), 4), dtype=np.float32), None
 
-    monkeypatch.setattr(Policy, "predict_padded", predict)
+    monkeypatch.setattr(Policy, "predict_rows", predict)
     with pytest.raises(SystemExit) as exit:
         main(["evaluate", str(run), "--detector", str(untrained), "--episodes", "1", "--json"])
     assert exit.value.code == 0

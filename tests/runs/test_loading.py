@@ -19,10 +19,10 @@ from tests.runs.runners import config
 
 
 class UsesPolicy(PPO):
-    """Builds a network and its optimiser after the policy, with a parameter without default and without **kwargs."""
+    """Builds a network and its optimiser after the policy, with a parameter without default."""
 
-    def __init__(self, policy: Any, env: Any, width: int, n_steps: int = 60, policy_kwargs: Any = None) -> None:
-        super().__init__(policy, env, n_steps=n_steps, batch_size=60, n_epochs=1, policy_kwargs=policy_kwargs)
+    def __init__(self, policy: Any, env: Any, width: int, n_steps: int = 60, **kwargs: Any) -> None:
+        super().__init__(policy, env, n_steps=n_steps, **{**kwargs, "batch_size": 60, "n_epochs": 1})
         self.predictor = torch.nn.Linear(self.policy.features_dim, width)
         self.predictor_optimizer = torch.optim.Adam(self.predictor.parameters(), 1e-3)
 

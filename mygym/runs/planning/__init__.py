@@ -18,4 +18,5 @@ plan                   `RunPlan`, the complete description of a run
 requirements           requirements of algorithms on the environment
 exploration            exploration noise given as a number
 rollouts               length of a rollout
+mistakes               all mistakes of a config, for forms and the API
 """
