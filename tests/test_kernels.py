@@ -1,4 +1,4 @@
-"""The suite under other kernels of the matrix libraries: what holds to the bit holds on any x86-64 processor."""
+"""The suite under other kernels of the matrix libraries: results equal to the bit are so on any x86-64 processor."""
 
 from __future__ import annotations
 
