@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
@@ -40,6 +41,10 @@ class Joint:
     mimics: bool
 
 
+_XML_VERSION = re.compile(rb"""^(\s*<\?xml\s+version=)(?:"[^"]*"|'[^']*')""")
+"""Version in an XML declaration; files of `pybullet_data` have 0.0, which the parser of recent Pythons refuses."""
+
+
 def read_urdf(path: Path) -> ET.Element:
     """Read and validate a URDF file; return its `<robot>` element with absolute mesh file names.
 
@@ -50,7 +55,8 @@ def read_urdf(path: Path) -> ET.Element:
     if not path.is_file():
         raise AssetError(bad_value("urdf", str(path), "an existing file", "is not a file"))
     try:
-        root = ET.parse(path).getroot()  # noqa: S314  robot files that a user names are trusted
+        content = _XML_VERSION.sub(rb'\1"1.0"', path.read_bytes())
+        root = ET.fromstring(content)  # noqa: S314  robot files that a user names are trusted
     except ET.ParseError as error:
         raise AssetError(f"{path}: not a URDF file: {error}") from error
     if root.tag != "robot":

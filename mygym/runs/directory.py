@@ -142,7 +142,7 @@ def find(run: str | Path, key: str = "run") -> Path:
     path = Path(run)
     if not is_run(path):
         near: list[str] = []
-        with contextlib.suppress(OSError):  # the system refuses such a name
+        with contextlib.suppress(OSError, ValueError):  # the system, or Python, refuses such a name
             near = sorted(str(config.parent) for config in path.glob("**/config.yaml"))[:5]
         why = f"is not a run directory (no {CONFIG} in it)"
         raise ConfigError(bad_value(key, str(run), near or "the path that train.py printed last", why))

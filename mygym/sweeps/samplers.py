@@ -56,13 +56,14 @@ def check_optuna(sampler: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Optuna's notes on experimental arguments and its log."""
+    """Silence Optuna's log and its notes on arguments that are experimental, or deprecated until Optuna 6."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="optuna")
-        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+        for category in (optuna.exceptions.ExperimentalWarning, FutureWarning):  # from Python 3.12 on in our name
+            warnings.filterwarnings("ignore", category=category)
         yield
 
 
