@@ -167,7 +167,8 @@ class Session:
             self.state.load(self.checkpoint)
         else:
             self.state.check()
-            self._check_loading()
+            if self.checkpoint is None:  # a resumed run keeps its model until it has a newer one
+                self._check_loading()
             if self.checkpoint is not None:  # `create_trainer` of a strategy goes on with its phase
                 self.model.num_timesteps = self.checkpoint.steps
             resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
