@@ -200,7 +200,7 @@ class _Converter:
         self.config: dict[str, Any] = {}
         self.task_params: dict[str, Any] = {}
         self.along_x = data.get("workspace") in ("table_complex", "table_nico") or "reward" not in data
-        """Whether the robot looks along x: in the newest files, which also name no `reward`; in older files, along y."""
+        """Whether the robot looks along x, as in the newest files, which name no `reward`; in older files, along y."""
 
     def convert(self) -> Conversion:
         """Return the conversion of all keys."""
