@@ -93,3 +93,24 @@ def test_loading_a_fresh_model_does_not_change_the_run(tmp_path: Path) -> None:
         register_algorithm(name, defaults={"n_steps": 60, "batch_size": 60})(cls)
         files.append((mygym.train(config(name, tmp_path)).path / "policy.safetensors").read_bytes())
     assert files[0] == files[1]
+
+
+def test_a_resumed_run_keeps_its_model_until_it_has_a_newer_one(tmp_path: Path) -> None:
+    class Constructed(PPO):
+        broken = False
+
+        def __init__(self, policy: Any, env: Any, **kwargs: Any) -> None:
+            super().__init__(policy, env, **kwargs)
+
+        def train(self) -> None:
+            if self.broken:
+                raise ValueError("a mistake")
+            super().train()
+
+    register_algorithm("mine", defaults={"n_steps": 60, "batch_size": 60})(Constructed)
+    path = mygym.train(config("mine", tmp_path)).path
+    trained = (path / "policy.safetensors").read_bytes()
+    Constructed.broken = True
+    with pytest.raises(RunError, match="a mistake"):
+        mygym.train({"steps": 360}, resume=path)
+    assert (path / "policy.safetensors").read_bytes() == trained
