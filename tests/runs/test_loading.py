@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import torch
 from stable_baselines3 import PPO
 
 import mygym
-from mygym.errors import RunError
-from mygym.registry import register_algorithm
+from mygym.errors import MygymError, RunError
+from mygym.registry import register_algorithm, registry
 from mygym.runs.result import Result
 from mygym.runs.runner import Loop, Runner
 from tests.runs.runners import config
@@ -114,3 +115,14 @@ def test_a_resumed_run_keeps_its_model_until_it_has_a_newer_one(tmp_path: Path) 
     with pytest.raises(RunError, match="a mistake"):
         mygym.train({"steps": 360}, resume=path)
     assert (path / "policy.safetensors").read_bytes() == trained
+
+
+def test_a_message_does_not_suggest_to_import_a_file_of_the_run(tmp_path: Path) -> None:
+    register_algorithm("mine")(LikeCleanRL)
+    path = mygym.train(config("mine", tmp_path)).path
+    content = json.loads((path / "result.json").read_text())
+    (path / "result.json").write_text(json.dumps({**content, "algo_source": f"{path / 'theirs.py'}:3"}))
+    registry("algorithm").remove("mine")
+    with pytest.raises(MygymError, match="'mine' is not") as error:
+        mygym.load(path)
+    assert "theirs" not in str(error.value)
