@@ -307,9 +307,9 @@ def test_a_file_of_any_name_is_imported_by_its_path(file: str, folder: Path) -> 
 
 
 def test_a_config_imports_no_file_that_has_the_name_of_an_imported_one(folder: Path) -> None:
-    mine, other = (write(folder / name / "parts.py", "") for name in ("mine", "other"))
-    user_files.import_modules([str(mine)])
-    resolve_config({"imports": [str(mine)]})
+    first, other = (write(folder / name / "parts.py", "") for name in ("first", "other"))
+    user_files.import_modules([str(first)])
+    resolve_config({"imports": [str(first)]})
     with pytest.raises(ConfigError, match="imports: ") as error:
         resolve_config({"imports": [str(other)]})
     assert str(other) in str(error.value)
