@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
 
@@ -124,10 +123,7 @@ class Parser(argparse.ArgumentParser):
             if value == "" or (isinstance(value, list) and "" in value):  # e.g. of a shell variable that is not set
                 name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
                 raise ConfigError(bad_value(name, "", "a value", "is empty"))
-        user_files.import_modules(options.imports)
-        options.imports = [
-            str(Path(name).expanduser().absolute()) if name.endswith(".py") else name for name in options.imports
-        ]
+        options.imports = user_files.import_modules(options.imports)
         return options
 
 

@@ -5,6 +5,7 @@ layers             layers of values → a validated config, with the origin of e
 loading            YAML and JSON files, and `key=value` overrides
 conversion         config files of other systems → a config, with notes
 toolkit            conversion of the files of the original myGym toolkit
+zoo                conversion of the files of RL Zoo
 plain              values that YAML and JSON both store
 hyperparameters    schema of `algo_params`
 named_components   classes and functions that configs name
@@ -14,8 +15,6 @@ schedules          hyperparameters that change during training
 schedule_shapes    built-in shapes of schedules
 schedulable        search for the hyperparameters that may change
 json_schema        JSON schema for editors
-conversion         `Conversion`: the config that the file of another program becomes
-zoo                files of RL Zoo → configs
 validation_errors  pydantic's errors → key, value and allowed values
 """
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from mygym.config.parameter_checks import ALIASES, keys_named, sections_in
 from mygym.config.plain import check_plain
 from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
 from mygym.config.toolkit import REPLACED_BY
@@ -203,14 +204,10 @@ def _elsewhere(path: Sequence[str | int]) -> str:
     key = str(path[-1])
     if len(path) == 1 and (replaced := REPLACED_BY.get(key) or FOREIGN.get(key)):
         return replaced
-    if key in HYPERPARAMETERS:
-        return f"algo_params.{key}"
-    places = [
-        f"{section}.{key}"
-        for section, field in RunConfig.model_fields.items()
-        if any(key in inner.model_fields for inner in _sections_in(field.annotation))
-    ]
-    return key if len(path) > 1 and key in RunConfig.model_fields else places[0] if len(places) == 1 else ""
+    if (meant := ALIASES.get(key.lower(), key)) in HYPERPARAMETERS:
+        return f"algo_params.{meant}"
+    keys = keys_named(key)
+    return keys[0] if len(keys) == 1 or key in RunConfig.model_fields else ""
 
 
 HYPERPARAMETERS = frozenset(
@@ -247,13 +244,5 @@ def _section(path: Sequence[str | int]) -> type[BaseModel]:
     section: type[BaseModel] = RunConfig
     for key in path:
         field = section.model_fields.get(str(key))
-        section = next(_sections_in(field.annotation), section) if field else section
+        section = next(sections_in(field.annotation), section) if field else section
     return section
-
-
-def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections in a type annotation such as `dict[str, Box]` or `list[Distractor] | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _sections_in(argument)

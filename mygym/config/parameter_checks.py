@@ -79,15 +79,29 @@ def in_other_section(name: str, sections: Mapping[str, Collection[str]]) -> str:
         name: The parameter, or a name of it in another library.
         sections: Further names by section; those of `RunConfig` are known.
     """
-    known: dict[str, Collection[str]] = {**sections, "": RunConfig.model_fields}
-    for key, field in RunConfig.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            known[key] = field.annotation.model_fields
-    for section, names in known.items():
-        for meant in (name, ALIASES.get(name.lower())):
-            if meant in names:
-                return f"; did you mean {f'{section}.{meant}'!r}?" if section else f"; did you mean the key {meant!r}?"
-    return ""
+    names = (name, ALIASES.get(name.lower(), name))
+    keys = [f"{section}.{meant}" for section, known in sections.items() for meant in names if meant in known]
+    keys += [key for meant in names for key in keys_named(meant)]
+    return f"; did you mean {keys[0]!r}?" if keys else ""
+
+
+def keys_named(name: str) -> list[str]:
+    """Return the keys of configs that end in a name, e.g. `task_params.horizon` for `horizon`."""
+    fields = RunConfig.model_fields
+    inside = [
+        f"{section}.{name}"
+        for section, field in fields.items()
+        if any(name in inner.model_fields for inner in sections_in(field.annotation))
+    ]
+    return [name, *inside] if name in fields else inside
+
+
+def sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the sections in a type annotation such as `dict[str, Box]` or `list[Distractor] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from sections_in(argument)
 
 
 def check_value(key: str, value: Any, parameter: Parameter, allowed: str = "") -> None:

@@ -199,6 +199,8 @@ class _Converter:
         self.data, self.taken, self.notes = data, set[str](), list[str]()
         self.config: dict[str, Any] = {}
         self.task_params: dict[str, Any] = {}
+        self.along_x = data.get("workspace") in ("table_complex", "table_nico") or "reward" not in data
+        """Whether the robot looks along x, as in the newest files, which name no `reward`; in older files, along y."""
 
     def convert(self) -> Conversion:
         """Return the conversion of all keys."""
@@ -395,18 +397,13 @@ class _Converter:
         areas[name] = low, high
 
     def in_our_frame(self, areas: Mapping[str, Box], robot: str) -> dict[str, dict[str, list[float]]]:
-        """Return areas at the same places as seen from the robot's base, from which the toolkit measures as well.
-
-        The robot looks along x in the newest files, whose workspace is `table_complex` or which name no `reward`, and
-        along y in older files.
-        """
-        along_x = self.data.get("workspace") in ("table_complex", "table_nico") or "reward" not in self.data
+        """Return areas at the same places as seen from the robot's base, from which the toolkit measures as well."""
         x, y, yaw = _base(robot, self.config.get("workspace", "table"))
         placed = {}
         for name, corners in areas.items():
             points = []
             for corner in corners:
-                ahead, left = (corner[0], corner[1]) if along_x else (corner[1], -corner[0])
+                ahead, left = (corner[0], corner[1]) if self.along_x else (corner[1], -corner[0])
                 ahead -= BASES.get(robot, 0.0)
                 points.append(
                     (
@@ -417,7 +414,7 @@ class _Converter:
                 )
             low, high = ([pick(axis) for axis in zip(*points, strict=True)] for pick in (min, max))
             placed[name] = {"low": low, "high": high}
-        axis = "x" if along_x else "y"
+        axis = "x" if self.along_x else "y"
         self.notes.append(f"sampling_area: measured from the robot's base, which looks along {axis} of the file")
         return placed
 
@@ -433,7 +430,7 @@ class _Converter:
             if acts and name in names and color:
                 self.task_params.setdefault("colors", {}).setdefault(ROLE, color)
             else:
-                left_out.append(name)
+                left_out.append(str(name))
         if left_out:
             self.notes.append(f"color_dict: {', '.join(left_out)} left out; here: task_params.colors, by role")
 
@@ -450,9 +447,11 @@ class _Converter:
         if isinstance(used, list):
             used = {"obj_list": used, "num_range": self.take("num_objects_range", list, "[lowest, highest]")}
         if used and used.get("obj_list"):
-            names = used["obj_list"]
-            names = list(dict.fromkeys(nearest_object(str(name)) for name in names))
-            low, high = used.get("num_range") or (0, len(names))
+            names = list(dict.fromkeys(nearest_objects("used_objects.obj_list", used["obj_list"])))
+            numbers = used.get("num_range") or [0, len(names)]
+            if not isinstance(numbers, list) or [type(number) for number in numbers] != [int, int]:
+                raise ConfigError(bad_value("used_objects.num_range", numbers, "[lowest, highest], whole numbers"))
+            low, high = numbers
             if high > 0:
                 distractors.append({"object": names, "count": high if low == high else [low, min(high, 20)]})
                 self.notes.append(f"used_objects: distractors of the nearest objects, {', '.join(names)}")
@@ -462,7 +461,7 @@ class _Converter:
         flat["movement_dims"] = flat.pop("movement_dimensions", "")
         moving = {**{name: self.data[key] for name, key in flat.items() if key}, **moving}
         self.taken |= {key for key in flat.values() if key}
-        listed = [nearest_object(str(name)) for name in moving.get("list") or ()]
+        listed = nearest_objects("distractors.list", moving.get("list") or [])
         distractors += [{"object": name, **self.motion(moving)} for name in listed]
         if listed:
             self.notes.append(f"distractors: the nearest objects, {', '.join(listed)}; each moves on a line")
@@ -474,10 +473,11 @@ class _Converter:
         if not moving.get("moveable"):
             return {}
         ends = moving.get("movement_endpoints") or [-0.1, 0.1]
-        along_x = self.data.get("workspace") in ("table_complex", "table_nico") or "reward" not in self.data
+        if not isinstance(ends, list) or len(ends) < 2 or not all(isinstance(end, int | float) for end in ends):
+            raise ConfigError(bad_value("movement_endpoints", ends, "two numbers for each dimension, in m"))
         speed = DISTRACTOR_STEPS[1 if moving.get("constant_speed") else 0] / STEP
         half = min(1.0, max(0.01, abs(float(ends[1]) - float(ends[0])) / 2))
-        axis = [1.0, 0.0, 0.0] if along_x else [0.0, 1.0, 0.0]
+        axis = [1.0, 0.0, 0.0] if self.along_x else [0.0, 1.0, 0.0]
         return {"axis": axis, "speed": round(speed, 4), "range": round(half, 4)}
 
     # Learning ---------------------------------------------------------------------------------------------------------
@@ -552,6 +552,17 @@ KEPT_NULL = frozenset({"multiprocessing", "vectorized_envs", "pretrained_model",
 """Keys whose null is the default here as well."""
 
 ROBOT_HOME = "robot_params.home, joint angles in rad"
+
+
+def nearest_objects(key: str, given: Any) -> list[str]:
+    """Return the names of the objects here that are the nearest to a list of objects of the toolkit.
+
+    Raises:
+        ConfigError: The value of the key is no list.
+    """
+    if not isinstance(given, list):
+        raise ConfigError(bad_value(key, given, "a list of names"))
+    return [nearest_object(str(name)) for name in given]
 
 
 def nearest_object(given: str) -> str:

@@ -53,7 +53,7 @@ HINDSIGHT = "HerReplayBuffer"
 OLD_HINDSIGHT = ("n_sampled_goal", "goal_selection_strategy", "online_sampling", "max_episode_length")
 """Keys of `her.yml`, the file of RL Zoo's former algorithm `her`."""
 
-RUN_KEYS = ("n_envs", "seed", "device")
+RUN_KEYS = ("seed", "device")
 """Keys that have the same name and meaning here."""
 
 MEANINGLESS = {
@@ -103,8 +103,8 @@ def convert(data: Mapping[str, Any], path: str | Path, env_id: str | None = None
     if STEPS in entry:
         config["steps"] = _whole(entry.pop(STEPS), STEPS)
     config |= {key: entry.pop(key) for key in RUN_KEYS if key in entry}
-    config.setdefault("n_envs", 1)
-    params = _named(_mapping(entry.pop("policy_kwargs", None), "policy_kwargs"), chosen, notes)
+    config["n_envs"] = _whole(entry.pop("n_envs", 1), "n_envs")
+    params = _named(_mapping(entry.pop("policy_kwargs", None), "policy_kwargs"), notes)
     given: dict[str, Any] = {"policy_kwargs": params} if params else {}
     if buffer_kwargs:
         given["replay_buffer_kwargs"] = buffer_kwargs
@@ -160,7 +160,7 @@ def _entry(
 
 
 def _algorithm(name: Any) -> Algorithm:
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         why = "is no algorithm of RL Zoo; its files are named after their algorithm, such as tqc.yml"
         raise ConfigError(bad_value("algo", name, ALGORITHMS, why))
     return algorithm(ALGORITHMS[name])
@@ -248,7 +248,9 @@ def _hyperparameter(key: str, value: Any) -> Any:
 
 
 def _whole(value: Any, key: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, float) or not value.is_integer():
         raise ConfigError(bad_value(key, value, "a whole number"))
     return int(value)
 
@@ -284,14 +286,13 @@ def _noise(entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     return {"action_noise": deviation}
 
 
-def _named(values: dict[str, Any], entry: Algorithm, notes: list[str]) -> dict[str, Any]:
+def _named(values: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     """Return `policy_kwargs` with the registered names of classes, and networks in today's form."""
     for key, kind in NAMED.items():
         if not isinstance(values.get(key), str):
             continue
-        names = {component.name: _class_name(component.target, entry.framework) for component in registry(kind)}
         given = values[key].rpartition(".")[2]
-        name = next((name for name, cls in names.items() if given in (cls, name)), None)
+        name = next((known.name for known in registry(kind) if given in (known.class_name, known.name)), None)
         if name is None:
             notes.append(_note(f"policy_kwargs.{key}", values.pop(key), "has no name here; the default stays"))
         else:
@@ -300,12 +301,6 @@ def _named(values: dict[str, Any], entry: Algorithm, notes: list[str]) -> dict[s
     if isinstance(networks, list) and len(networks) == 1 and isinstance(networks[0], Mapping):
         values["net_arch"] = networks[0]  # a list until Stable-Baselines3 1.8
     return values
-
-
-def _class_name(target: Any, framework: str) -> str:
-    """Return the name of the class of a registered component; empty if it cannot be known without an import."""
-    component = target.get(framework) if isinstance(target, Mapping) else target
-    return component.partition(":")[2] if isinstance(component, str) else getattr(component, "__name__", "")
 
 
 def _known(values: Mapping[str, Any], schema: Schema, path: tuple[str, ...], notes: list[str]) -> dict[str, Any]:
@@ -331,9 +326,10 @@ def _delay(params: dict[str, Any], config: Mapping[str, Any], notes: list[str]) 
     task = registry("task").get(config["task"]).load() if config.get("task") in registry("task") else None
     horizon = config.get("task_params", {}).get("horizon") or getattr(task, "horizon", 0)
     needed = horizon * config["n_envs"] + 1
-    if params.get("learning_starts", needed) < needed:
+    given = params.get("learning_starts", needed)
+    if isinstance(given, int | float) and given < needed:
         why = f"becomes {needed}: hindsight replay needs whole episodes, which are longer here"
-        notes.append(_note("learning_starts", params["learning_starts"], why))
+        notes.append(_note("learning_starts", given, why))
         params["learning_starts"] = needed
 
 

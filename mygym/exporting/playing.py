@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from mygym.demonstrations.sliders import Sliders
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.exported_policy import ExportedPolicy
-from mygym.registry.user_files import module_of
+from mygym.registry.user_files import is_imported
 from mygym.runs.env_factory import build_env
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
 from mygym.sim.rendering.viewer import check_display
@@ -93,7 +92,7 @@ def check_imports(policy: ExportedPolicy, trust: bool) -> None:
     Raises:
         ConfigError: The file names a module that this process has not imported, and `trust` is not set.
     """
-    unknown = [name for name in policy.description["env"]["imports"] if module_of(name) not in sys.modules]
+    unknown = [name for name in policy.description["env"]["imports"] if not is_imported(name)]
     if unknown and not trust:
         why = f"names modules that would be imported, and can execute any code: {', '.join(map(str, unknown))}"
         allowed = "--trust if you trust its author, or --import MODULE for each of them"

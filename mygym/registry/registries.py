@@ -10,7 +10,7 @@ from mygym.errors import UnknownNameError, bad_value
 from mygym.registry.builtins import KINDS
 from mygym.registry.components import Registry
 from mygym.registry.discovery import Scanner
-from mygym.registry.user_files import PACKAGE
+from mygym.registry.user_files import PACKAGE, user_modules
 
 _scanner = Scanner()
 
@@ -47,10 +47,8 @@ def isolated() -> Iterator[None]:
     finally:
         for kind, state in registries.items():
             REGISTRIES[kind].restore(state)
+        user_modules.forget_second_names()
         _scanner.restore(scanner)
         if len(sys.modules) != modules:  # a search through thousands of names takes longer than most tests
-            for name, module in list(
-                sys.modules.items()
-            ):  # also a second name of a module, e.g. of `from parts import x`
-                if getattr(module, "__name__", "").startswith(f"{PACKAGE}."):
-                    del sys.modules[name]
+            for module in [module for module in sys.modules if module.startswith(f"{PACKAGE}.")]:
+                del sys.modules[module]

@@ -106,7 +106,7 @@ def user_assets(kind: str) -> Iterator[Path]:
 def _python_files(folder: Path) -> Iterator[Path]:
     """Yield the Python files of a folder and its subfolders whose names are public identifiers."""
     for parent, subfolders, _ in os.walk(folder):
-        subfolders[:] = sorted(name for name in subfolders if _is_public(name))
+        subfolders[:] = sorted(name for name in subfolders if _is_public(name) and not _is_refused(Path(parent, name)))
         if (Path(parent) / "__init__.py").is_file():
             yield Path(parent) / "__init__.py"
         yield from _named(Path(parent), ".py")
@@ -151,6 +151,8 @@ class UserModules(MetaPathFinder):
         """Module name → path of the files that were scanned; they stay importable after the current folder changes."""
         self.excluded: frozenset[Path] = frozenset()
         """Folders of runs and datasets that this process has opened."""
+        self.second_names: frozenset[str] = frozenset()
+        """Names other than `mygym_user.…` under which files have imported the files beside them."""
 
     def exclude(self, folder: Path) -> None:
         """Import nothing from a folder from now on, or from a folder in it."""
@@ -177,6 +179,7 @@ class UserModules(MetaPathFinder):
         for name in names:
             if (spec := self.find_spec(name)) is not None:
                 is_package = spec.submodule_search_locations is not None
+                self.second_names |= {fullname}
                 return ModuleSpec(fullname, _SameModule(name), is_package=is_package)
         return None
 
@@ -209,6 +212,12 @@ class UserModules(MetaPathFinder):
                 roots.setdefault(path.parents[depth])
         return roots
 
+    def forget_second_names(self) -> None:
+        """Let the next file that imports `parts` find the file beside it, not that of another folder."""
+        for name in self.second_names:
+            sys.modules.pop(name, None)
+        self.second_names = frozenset()
+
     def install(self) -> None:
         """Let `import` and unpickling find the user's modules."""
         if self not in sys.meta_path:
@@ -235,17 +244,22 @@ class _SameModule(Loader):
         module.__spec__ = self.spec
 
 
-_IMPORT_SYSTEM = (__name__.partition(".")[0], "importlib", "_frozen_importlib", "_frozen_importlib_external")
+_IMPORT_SYSTEM = ("importlib", "_frozen_importlib", "_frozen_importlib_external")
 """Packages whose frames are between the file that imports a module and the import hook."""
 
 
 def _importing_package() -> str:
     """Return the package in `mygym_user` of the file that imports now; empty if it is not a file of the user."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _IMPORT_SYSTEM:
+    while frame is not None and _imports(str(frame.f_globals.get("__name__"))):
         frame = frame.f_back
     package = "" if frame is None else str(frame.f_globals.get("__package__"))
     return package if package.startswith(f"{PACKAGE}.") else ""
+
+
+def _imports(module: str) -> bool:
+    """Return whether a module is the import hook, or part of the import system."""
+    return module == __name__ or module.partition(".")[0] in _IMPORT_SYSTEM
 
 
 def _parents(package: str) -> list[str]:
@@ -258,8 +272,11 @@ on_import: list[Callable[[ModuleType], object]] = []
 """Functions that are called with each user's module after its import."""
 
 
-def import_modules(names: Sequence[str]) -> None:
+def import_modules(names: Sequence[str]) -> list[str]:
     """Import the modules of `--import`: names of modules, which may be in the current folder, or paths of files.
+
+    Returns:
+        The names, and the absolute paths, so that a worker process or a later run finds them from any folder.
 
     Raises:
         RegistryError: A module or file does not exist or raises an error; the message contains file and line.
@@ -267,26 +284,35 @@ def import_modules(names: Sequence[str]) -> None:
     if names and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     for name in names:
-        prefix = f"--import {name if name.isprintable() else repr(name)}: "
-        if not name.endswith(".py"):
+        prefix, path = f"--import {name if name.isprintable() else repr(name)}: ", _path_of(name)
+        if path is None:
             _import(name, prefix)
-        elif Path(name).expanduser().is_file():
-            execute(module_of(name), Path(name).expanduser().absolute(), prefix)
+        elif path.is_file():
+            execute(_module_of(path), path, prefix)
         else:
             raise RegistryError(bad_value("--import", name, "a module, or the path of a Python file", "is not a file"))
+    return [str(_path_of(name) or name) for name in names]
 
 
-def module_of(name: str) -> str:
-    """Return the name under which a module of `--import` is imported.
+def is_imported(name: str) -> bool:
+    """Return whether this process has imported a module of `--import`: this file, and no other of the same name."""
+    path = _path_of(name)
+    if path is None:
+        return name in sys.modules
+    return getattr(sys.modules.get(_module_of(path)), "__file__", None) == str(path)
 
-    Args:
-        name: Name of a module, or path of a Python file.
-    """
-    if not name.endswith(".py"):
-        return name
-    path = Path(name).expanduser().absolute()
+
+def _path_of(name: str) -> Path | None:
+    """Return the path of a file of `--import`; None for the name of a module."""
+    return Path(name).expanduser().absolute() if name.endswith(".py") else None
+
+
+def _module_of(path: Path) -> str:
+    """Return the name under which a file of `--import` is imported."""
     folder = next((parent for parent in path.parents if parent.name in FOLDERS), None)
-    return f"{PACKAGE}.{IMPORTED}.{path.stem}" if folder is None else _module_name(folder, path)
+    if folder is None or any("." in part for part in path.relative_to(folder).with_suffix("").parts):
+        return f"{PACKAGE}.{IMPORTED}.{path.stem.replace('.', '_')}"
+    return _module_name(folder, path)
 
 
 def execute(module: str, path: Path, prefix: str = "") -> None:
@@ -303,7 +329,7 @@ def execute(module: str, path: Path, prefix: str = "") -> None:
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded is not None and Path(loaded) != path:
         why = f"{loaded} was imported as {module} already; rename a file or restart Python"
-        raise RegistryError(f"{prefix}{path}: {why}")
+        raise RegistryError(f"{prefix or f'{path}: '}{why}")
     user_modules.paths[module] = path
     _import(module, prefix, f"{path}: ")
 
@@ -331,6 +357,8 @@ def _import(module: str, prefix: str, otherwise: str = "") -> None:
         elif isinstance(error, NameError) and error.name == "env":
             text += '; write "env" with quotes: it stands for the environment of the run'
         raise RegistryError(f"{prefix}{place}{text}") from error
+    finally:
+        user_modules.forget_second_names()
 
 
 def place_of(error: BaseException) -> str:

@@ -38,7 +38,7 @@ def read_config(run: Path) -> dict[str, Any]:
     algo = values.get("algo")
     if isinstance(algo, str) and algo not in registry("algorithm") and (result := Result.read(run)):
         file = Path(result.algo_source.rpartition(":")[0])
-        if file.suffix == ".py":
+        if file.suffix == ".py" and not file.resolve().is_relative_to(run.resolve()):  # code in a run is not trusted
             remedy = f"{result.algo_source} registered it: add --import {shlex.quote(str(file))}"
             raise ConfigError(f"algo: {algo!r} is not registered; {remedy}")
     return values

@@ -189,9 +189,8 @@ class Session:
                 if self.synchronization:
                     self.synchronization.workers.end_learning()
             self._write_checkpoint(finished=True)
-        self.result.last_interval = (
-            self.evaluations.log_last_interval()
-        )  # not in the checkpoint: a longer run counts on
+        # The checkpoint is written before: it still counts these figures for a run that goes on.
+        self.result.last_interval = self.evaluations.log_last_interval()
         if self.stop.received:
             raise KeyboardInterrupt
         self.stop.immediate = True
@@ -208,10 +207,12 @@ class Session:
     def _check_loading(self) -> None:
         """Save the untrained model of a user's class and load it: a mistake would cost the run at its end.
 
+        A resumed run keeps its trained model instead; a mistake since then leaves it the checkpoint.
+
         Raises:
             RunError: It cannot be loaded.
         """
-        if not model_factory.constructed_by_user(self.plan.schema.cls):
+        if self.checkpoint is not None or not model_factory.constructed_by_user(self.plan.schema.cls):
             return
         self.save_model()
         random = random_state()

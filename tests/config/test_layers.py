@@ -55,6 +55,7 @@ def test_every_value_has_an_origin() -> None:
         ({"eval_freq": 5}, ["eval_freq", "not a config key", "use eval.every", "file"]),
         ({"horizon": 5}, ["horizon", "use task_params.horizon"]),
         ({"gamma": 0.9}, ["gamma", "use algo_params.gamma"]),
+        ({"lr": 0.9}, ["lr", "use algo_params.learning_rate"]),
         ({"eval": {"steps": 5}}, ["eval.steps", "use steps"]),
         (
             {"task_type": "A", "robot_action": "step", "train_framework": "x", "max_episode_steps": 3, "robbot": 1}

@@ -159,6 +159,9 @@ def test_every_mapped_robot_exists(tmp_path: Path, robot: str) -> None:
         ("9000", '"many"', ["steps", "many", "whole number"]),
         ("[0.45, 0.55, -0.15, -0.05, 0.05, 0.05]", "[1, 2]", ["sampling_area", "[1, 2]", "six numbers"]),
         ('[{"init"', '["apple", {"init"', ["task_objects.0", "apple", "init"]),
+        ('["sphere", "tuna_can"]', "3", ["used_objects.obj_list", "3", "list of names"]),
+        ('"num_range": [0, 2]', '"num_range": [2]', ["used_objects.num_range", "[2]", "lowest, highest"]),
+        ('"list": null', '"list": "bus"', ["distractors.list", "bus", "list of names"]),
     ],
 )
 def test_a_value_without_a_counterpart_is_refused(tmp_path: Path, before: str, after: str, words: list[str]) -> None:

@@ -204,10 +204,12 @@ def test_unknown_names_list_those_of_the_file(
         ("learning_rate", "cos_0.001"),
         ("learning_rate", "lin_fast"),
         ("n_timesteps", "many"),
+        ("n_timesteps", float("inf")),
+        ("n_envs", "several"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_refused_and_never_evaluated(
-    key: str, value: str, monkeypatch: pytest.MonkeyPatch
+def test_a_value_that_cannot_be_read_is_refused_and_never_evaluated(
+    key: str, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.system", lambda command: pytest.fail("evaluated"))
     with pytest.raises(ConfigError, match=rf"^{key}: "):

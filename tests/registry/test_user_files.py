@@ -27,6 +27,7 @@ from mygym.registry import (
     registry,
     user_files,
 )
+from mygym.runs.planning.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
 
 ALGORITHM = '''\
@@ -275,11 +276,43 @@ def test_a_file_imports_the_files_beside_it(
     assert pickle.loads(pickle.dumps(cls)) is cls
 
 
+def test_each_file_imports_the_helper_beside_it(folder: Path) -> None:
+    for name, steps in (("first", 16), ("second", 24)):
+        write(folder / "algos" / name / "parts.py", f"STEPS = {steps}\n")
+        text = ALGORITHM.replace("plugged", name).replace("32", "STEPS")
+        write(folder / "algos" / name / "plugged_in.py", f"from parts import STEPS\n{text}")
+    defaults = [implemented_combos[name]["pytorch"][2]["n_steps"] for name in ("first", "second")]
+    assert defaults == [16, 24]
+
+
 def test_only_files_of_the_user_import_helpers(folder: Path) -> None:
     write(folder / "algos" / "no_such_package.py", 'raise AssertionError("executed")')
     registry("algorithm").names()
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("no_such_package")
+
+
+def test_a_run_directory_below_a_folder_of_the_user_is_not_scanned(folder: Path) -> None:
+    write(folder / "algos" / "downloaded" / "result.json", "{}")
+    write(folder / "algos" / "downloaded" / "plugged_in.py", ALGORITHM)
+    assert "plugged" not in registry("algorithm")
+
+
+@pytest.mark.parametrize("file", ["my.parts.py", "my-parts.py", "envs/a.b/parts.py", "algos/../parts.py"])
+def test_a_file_of_any_name_is_imported_by_its_path(file: str, folder: Path) -> None:
+    (folder / "algos").mkdir()
+    write(folder / file, ALGORITHM)
+    assert user_files.import_modules([file]) == [str(Path(file).absolute())]
+    assert implemented_combos["plugged"]["pytorch"][2]["n_steps"] == 32
+
+
+def test_a_config_imports_no_file_that_has_the_name_of_an_imported_one(folder: Path) -> None:
+    first, other = (write(folder / name / "parts.py", "") for name in ("first", "other"))
+    user_files.import_modules([str(first)])
+    resolve_config({"imports": [str(first)]})
+    with pytest.raises(ConfigError, match="imports: ") as error:
+        resolve_config({"imports": [str(other)]})
+    assert str(other) in str(error.value)
 
 
 def test_no_helper_of_a_run_directory_is_imported(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import torch
 from stable_baselines3 import PPO
 
 import mygym
-from mygym.errors import RunError
-from mygym.registry import register_algorithm
+from mygym.errors import MygymError, RunError
+from mygym.registry import register_algorithm, registry
 from mygym.runs.result import Result
 from mygym.runs.runner import Loop, Runner
 from tests.runs.runners import config
@@ -93,3 +94,35 @@ def test_loading_a_fresh_model_does_not_change_the_run(tmp_path: Path) -> None:
         register_algorithm(name, defaults={"n_steps": 60, "batch_size": 60})(cls)
         files.append((mygym.train(config(name, tmp_path)).path / "policy.safetensors").read_bytes())
     assert files[0] == files[1]
+
+
+def test_a_resumed_run_keeps_its_model_until_it_has_a_newer_one(tmp_path: Path) -> None:
+    class Constructed(PPO):
+        broken = False
+
+        def __init__(self, policy: Any, env: Any, **kwargs: Any) -> None:
+            super().__init__(policy, env, **kwargs)
+
+        def train(self) -> None:
+            if self.broken:
+                raise ValueError("a mistake")
+            super().train()
+
+    register_algorithm("mine", defaults={"n_steps": 60, "batch_size": 60})(Constructed)
+    path = mygym.train(config("mine", tmp_path)).path
+    trained = (path / "policy.safetensors").read_bytes()
+    Constructed.broken = True
+    with pytest.raises(RunError, match="a mistake"):
+        mygym.train({"steps": 360}, resume=path)
+    assert (path / "policy.safetensors").read_bytes() == trained
+
+
+def test_a_message_does_not_suggest_to_import_a_file_of_the_run(tmp_path: Path) -> None:
+    register_algorithm("mine")(LikeCleanRL)
+    path = mygym.train(config("mine", tmp_path)).path
+    content = json.loads((path / "result.json").read_text())
+    (path / "result.json").write_text(json.dumps({**content, "algo_source": f"{path / 'theirs.py'}:3"}))
+    registry("algorithm").remove("mine")
+    with pytest.raises(MygymError, match="'mine' is not") as error:
+        mygym.load(path)
+    assert "theirs" not in str(error.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -177,7 +176,7 @@ def _check_imports(asked: RunConfig) -> None:
         ConfigError: A module has not been imported.
     """
     for module in asked.imports:
-        if user_files.module_of(module) not in sys.modules:
+        if not user_files.is_imported(module):
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
 
