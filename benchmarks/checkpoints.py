@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -146,9 +146,7 @@ def main() -> None:
         f"\nFrom `python train.py --resume RUN` to the end of the first episodes after it, default run: median "
         f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}, {len(seconds)} runs).\n"
     )
-    packages = ", ".join(
-        " ".join(item) for item in package_versions(("torch", "stable-baselines3", "pybullet")).items()
-    )
+    packages = versions_in_words("torch", "stable-baselines3", "pybullet")
     print(f"Made by `python benchmarks/checkpoints.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
 

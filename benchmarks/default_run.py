@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -109,9 +109,7 @@ def main() -> None:
         rows.append(numbers(seed))
         print(f"| {seed} | {cells(rows[-1])}", file=sys.stderr)
     median = [statistics.median(column) for column in zip(*rows, strict=True)]
-    versions = ", ".join(
-        " ".join(item) for item in package_versions(("stable-baselines3", "torch", "panda-gym", "pybullet")).items()
-    )
+    versions = versions_in_words("stable-baselines3", "torch", "panda-gym", "pybullet")
     lines = [
         "# The default run, beside panda-gym with Stable-Baselines3",
         "",

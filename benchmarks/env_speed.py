@@ -20,7 +20,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,9 +156,7 @@ def main() -> None:
         notes = [f"{rate:.0f} Hz" for _, rate in clocks]
         for env in envs:
             env.close()
-    versions = ", ".join(
-        " ".join(item) for item in package_versions(("panda-gym", "pybullet", "gymnasium", "numpy")).items()
-    )
+    versions = versions_in_words("panda-gym", "pybullet", "gymnasium", "numpy")
     lines = [
         "# Environment steps per second, beside panda-gym",
         "",

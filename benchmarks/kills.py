@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -341,9 +341,7 @@ def _print(rows: Mapping[Case, Sequence[int]], phases: Mapping[str, int], option
     print("\n| killed while | kills |\n|---|---|")
     for phase, count in sorted(phases.items()):
         print(f"| {phase} | {count} |")
-    packages = ", ".join(
-        " ".join(item) for item in package_versions(("torch", "stable-baselines3", "jax", "sbx-rl", "pybullet")).items()
-    )
+    packages = versions_in_words("torch", "stable-baselines3", "jax", "sbx-rl", "pybullet")
     print(f"\nMade by `python benchmarks/kills.py --kills {options.kills} --seed {options.seed}`; ", end="")
     print(f"Python {platform.python_version()}, {packages}, {os.cpu_count()} cores.")
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -123,9 +123,7 @@ def main() -> None:
             )
         )
         print(f"| `{algo}` | {steps:,} | {hand} s | {run} s | {ratio} |", flush=True)
-    packages = ", ".join(
-        " ".join(item) for item in package_versions(("torch", "stable-baselines3", "pybullet")).items()
-    )
+    packages = versions_in_words("torch", "stable-baselines3", "pybullet")
     print(f"\nMade by `python benchmarks/overhead.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
 

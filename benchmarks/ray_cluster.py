@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -143,7 +143,7 @@ def main() -> None:
         rows = compare(Path(folder), options.steps)
     print(f"# A Ray cluster that loses a node\n\n{NODES} simulated nodes; runs of {options.steps:,} env steps.\n")
     print(as_markdown(rows))
-    packages = ", ".join(" ".join(item) for item in package_versions(("ray", "torch", "pybullet")).items())
+    packages = versions_in_words("ray", "torch", "pybullet")
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine"
     print(f"Made by `python benchmarks/ray_cluster.py`; Python {platform.python_version()}, {packages}, {machine}.")
 

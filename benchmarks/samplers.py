@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -155,7 +155,7 @@ def main() -> None:
         f"\nTPE is better in {better[0]} of {options.repetitions} repetitions by the best score, "
         f"in {better[1]} by fresh seeds."
     )
-    packages = ", ".join(" ".join(item) for item in package_versions(("optuna", "torch", "pybullet")).items())
+    packages = versions_in_words("optuna", "torch", "pybullet")
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine"
     print(f"\nMade by `python benchmarks/samplers.py`; Python {platform.python_version()}, {packages}, {machine}.")
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -88,7 +88,7 @@ def main() -> None:
         rows = search(name, folder, options.workers)
         print(f"\n## configs/sweeps/{name}.yaml\n\nScore: {objective.name}; {better} is better.\n")
         print(as_markdown(rows), flush=True)
-    packages = ", ".join(" ".join(item) for item in package_versions(("optuna", "torch", "pybullet")).items())
+    packages = versions_in_words("optuna", "torch", "pybullet")
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine"
     words = "" if tuple(options.files) == FILES else f" --files {' '.join(options.files)}"
     print(

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.reporting.statistics import success_interval
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -217,9 +217,7 @@ def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]
         store(path, [*stored(path), row])  # another process may have stored rows in the meantime
     rows = stored(path)
 
-    versions = ", ".join(
-        " ".join(item) for item in package_versions(("stable-baselines3", "torch", "pybullet")).items()
-    )
+    versions = versions_in_words("stable-baselines3", "torch", "pybullet")
     print(f"# {title}\n")
     print(f"`python benchmarks/{name}.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
     print("The docstring of the program explains the columns.")

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -225,7 +225,7 @@ def main() -> None:
     if "sabotage" in options.parts:
         print_sabotage(options, folder)
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine, load {os.getloadavg()[0]:.1f}"
-    packages = ", ".join(" ".join(item) for item in package_versions(("optuna", "cmaes", "torch", "pybullet")).items())
+    packages = versions_in_words("optuna", "cmaes", "torch", "pybullet")
     words = "" if set(options.parts) == set(PARTS) else f" --parts {' '.join(options.parts)}"
     print(f"\nMade by `python benchmarks/sweeps.py{words}`; Python {platform.python_version()}, {packages}, {machine}.")
 

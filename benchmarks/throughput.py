@@ -28,7 +28,7 @@ from mygym.config import load_file
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.planning.plan import make_plan
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -169,9 +169,7 @@ def main() -> None:
     for (name, workers), row in rows.items():
         shares = [statistics.median(each.phases[phase] / each.cpu for each in row) for phase in PHASES]
         print(f"| `{name}` | {workers} | {' | '.join(f'{share:.0%}' for share in shares)} |")
-    packages = ", ".join(
-        " ".join(item) for item in package_versions(("torch", "stable-baselines3", "pybullet")).items()
-    )
+    packages = versions_in_words("torch", "stable-baselines3", "pybullet")
     print(f"\nMade by `python benchmarks/throughput.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
 

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mygym.runs.result import package_versions
+from mygym.runs.result import versions_in_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -287,7 +287,7 @@ def main() -> None:
         "# End-effector tracking, beside panda-gym",
         "",
         f"`python benchmarks/tracking.py`; Python {platform.python_version()}, "
-        + ", ".join(" ".join(item) for item in package_versions(("panda-gym", "pybullet")).items())
+        + versions_in_words("panda-gym", "pybullet")
         + ".",
         "The docstring of the program explains the columns.",
         f"Physics: mygym {mygym_arm.env.world.solver.substeps * 25} Hz, "

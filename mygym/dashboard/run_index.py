@@ -134,7 +134,7 @@ class RunIndex:
             record = stored[1].record
             return replace(stored[1], record=replace(record, age_s=now - stored[0][-1] / 1e9))
         record = read_run(run, now)
-        curve = read_curve(record)
+        curve = read_curve(record, evaluations_only=True)
         rates = [] if curve is None else curve.along("steps", "success")[1].tolist()
         spark = tuple(rates[:: max(1, len(rates) // SPARKS)])
         target = None if record.status == "done" else _steps(run)

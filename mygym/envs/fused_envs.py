@@ -68,8 +68,8 @@ class FusedEnvs:
     Args:
         arguments: Arguments of `RobotEnv`.
         count: `N`.
-        output: `numpy` or `torch`, the library of all arrays. On the CPU torch is the slower one, with its default
-            number of threads by a factor of ten; `FusedVectorEnv` returns tensors there and computes in numpy.
+        output: `numpy` or `torch`, the library of all arrays. On the CPU torch is the slower one;
+            `FusedVectorEnv` returns tensors there and computes in numpy.
         device: Device of torch.
 
     Raises:

@@ -202,10 +202,11 @@ class ObservationBuilder:
             values = values + noise
         bound = constant(self._bounds, values)
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
+        desired = goals.desired_goal(self.goal_space, context.goals)
         return {
             "observation": xp.minimum(xp.maximum(values, -bound), bound),
-            "achieved_goal": xp.asarray(achieved, copy=True),  # may be an array of the state; the caller may change it
-            "desired_goal": goals.desired_goal(self.goal_space, context.goals),
+            "achieved_goal": xp.asarray(achieved, copy=True),  # the caller may change it, and it may share the memory
+            "desired_goal": xp.asarray(desired, copy=True),  # of the state or the goals
         }
 
     def achieved_goal(self, context: EpisodeContext) -> Float32Array:

@@ -123,7 +123,7 @@ def write_entry(plan: RunPlan, path: Path) -> list[str]:
 
 
 def _environment(plan: RunPlan) -> tuple[str, dict[str, Any]]:
-    """Return the Gymnasium id of the environments, and those arguments that differ from the defaults."""
+    """Return the Gymnasium id of the environments, and their arguments."""
     config = plan.variants[0].config
     arguments = short_env_arguments(config)
     if not isinstance(config.task, str) or config.task not in registry("task"):

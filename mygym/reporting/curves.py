@@ -105,11 +105,16 @@ class SettingCurves:
     """Curves of the runs that have evaluations."""
 
 
-def read_curve(record: RunRecord) -> Curve | None:
-    """Return the curve of a run; None if it has no evaluation."""
+def read_curve(record: RunRecord, evaluations_only: bool = False) -> Curve | None:
+    """Return the curve of a run; None if it has no evaluation.
+
+    Args:
+        record: The run.
+        evaluations_only: Leave out the lines of the log between the evaluations, which may be thousands.
+    """
     run = Path(record.path)
     result = Result.read(run) if record.status != RUNNING else None
-    lines = _logged(run / directory.PROGRESS)
+    lines = [] if result and evaluations_only else _logged(run / directory.PROGRESS, evaluations_only)
     entries = result.evaluations if result else [line for line in lines if LOGGED["success_rate"] in line]
     if not entries:
         return None
@@ -287,14 +292,16 @@ def _shares_beyond(evaluations: Sequence[Mapping[str, int]], stages: Collection[
     return np.array([1 - count / total if total else math.nan for count, total in zip(inside, totals, strict=True)])
 
 
-def _logged(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a log."""
+def _logged(path: Path, evaluations_only: bool) -> list[dict[str, Any]]:
+    """Return the lines of a log, or those of evaluations."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
         return []
     lines = []
     for line in text.splitlines():
+        if evaluations_only and LOGGED["success_rate"] not in line:
+            continue
         try:
             content = json.loads(line)
         except ValueError:  # half-written

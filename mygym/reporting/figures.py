@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 48
 """Characters of a line in a legend."""
 
+COLUMNS = 4
+"""Panels beside each other, of recorded figures."""
+
 
 def by_task(settings: Iterable[SettingCurves]) -> dict[str, list[SettingCurves]]:
     """Return task → its settings, sorted by name."""
@@ -76,7 +79,7 @@ def draw_curves(settings: Sequence[SettingCurves], metric: str = "success", stat
 
 
 @styled()
-def draw_figures(settings: Sequence[SettingCurves], columns: int = 4) -> Figure | None:
+def draw_figures(settings: Sequence[SettingCurves]) -> Figure | None:
     """Draw all recorded figures of settings of a task, besides success and return of evaluations.
 
     Returns:
@@ -89,7 +92,7 @@ def draw_figures(settings: Sequence[SettingCurves], columns: int = 4) -> Figure 
     if not metrics:
         return None
     names = labels(shown)
-    figure, panels = make_panels(-(-len(metrics) // columns), min(columns, len(metrics)))
+    figure, panels = make_panels(-(-len(metrics) // COLUMNS), min(COLUMNS, len(metrics)))
     flat = [panel for row in panels for panel in row]
     for panel, metric in zip(flat, metrics, strict=False):
         for index, (curves, name) in enumerate(zip(shown, names, strict=True)):

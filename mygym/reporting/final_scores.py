@@ -66,9 +66,9 @@ def last_figures(setting: Setting) -> Mapping[str, Mapping[str, float]]:
         return setting.figures
     figures: dict[str, dict[str, float]] = {}
     for record in setting.ended.records:
-        curve = read_curve(record) if record.status == "done" else None
-        for metric in curve.series if curve else ():
-            assert curve is not None
+        if record.status != "done" or (curve := read_curve(record)) is None:
+            continue
+        for metric in curve.series:
             figures.setdefault(metric, {})[str(record.seed)] = float(curve.along("steps", metric)[1][-1])
     return figures
 

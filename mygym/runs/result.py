@@ -134,3 +134,8 @@ def package_versions(packages: Iterable[str]) -> dict[str, str]:
             with contextlib.suppress(PackageNotFoundError):
                 result[name] = _version(name)
     return result
+
+
+def versions_in_words(*packages: str) -> str:
+    """Return `NAME VERSION, …` of those packages that are installed, see `package_versions`."""
+    return ", ".join(" ".join(item) for item in package_versions(packages).items())

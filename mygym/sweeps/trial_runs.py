@@ -113,7 +113,7 @@ def figures_for_pruner(run: Path | None, sweep: Sweep, outcomes: Mapping[int, Ou
 
 def evaluations(run: Path, metric: str) -> list[float]:
     """Return a figure, `success` or `return`, of each evaluation of a run so far, without that at step 0."""
-    curve = read_curve(read_run(run, time.time()))
+    curve = read_curve(read_run(run, time.time()), evaluations_only=True)
     if curve is None:
         return []
     steps, figures = curve.along("steps", metric)

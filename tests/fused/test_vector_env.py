@@ -92,7 +92,11 @@ def test_the_caller_may_change_observations(output: str) -> None:
     for value in env.step(actions)[0].values():
         value += 1.0
     reference.step(actions)
-    np.testing.assert_array_equal(env.step(actions)[0]["observation"], reference.step(actions)[0]["observation"])
+    observations, rewards, *_ = env.step(actions)
+    expected, expected_rewards, *_ = reference.step(actions)
+    for key, value in observations.items():
+        np.testing.assert_array_equal(value, expected[key])
+    np.testing.assert_array_equal(rewards, expected_rewards)
 
 
 def test_gymnasium_knows_when_episodes_end() -> None:

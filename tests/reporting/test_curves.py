@@ -109,6 +109,13 @@ def test_every_recorded_figure_is_a_metric(tmp_path: Path) -> None:
     running = read_curve(read_run(make_run(tmp_path, 1.0, 3, status="", loss=3.0), now=0.0))
     assert running is not None
     assert metrics_of([running]) == metrics_of(curves.curves)
+    for number, status in enumerate(("", "done", "diverged"), start=4):
+        record = read_run(make_run(tmp_path, 1.0, number, status=status, loss=3.0), now=0.0)
+        short, whole = read_curve(record, evaluations_only=True), read_curve(record)
+        assert short is not None
+        assert whole is not None
+        assert metrics_of([short]) == [name for name in metrics_of([whole]) if name != "train/loss"]
+        np.testing.assert_array_equal(short.along("seconds", "success"), whole.along("seconds", "success"))
 
 
 def test_the_figures_after_the_last_evaluation_are_in_the_curve(tmp_path: Path) -> None:

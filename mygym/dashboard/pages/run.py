@@ -15,7 +15,7 @@ from mygym.dashboard.pages.runs import PERIOD
 from mygym.dashboard.run_index import Entry, stages_of
 from mygym.dashboard.service import Service, displayed
 from mygym.errors import MygymError
-from mygym.reporting.curves import LABELS, LOGGED, Curve, metrics_of, read_curve, read_curves, stage_curves
+from mygym.reporting.curves import LABELS, LOGGED, Curve, SettingCurves, metrics_of, read_curve, stage_curves
 from mygym.reporting.doctor.diagnosis import diagnose, has_learned
 from mygym.reporting.doctor.logs import read_logs
 from mygym.reporting.records import RUNNING
@@ -157,7 +157,7 @@ class RunPage:
                 series = [charts.curve(name, _points(curve, prefix + metric)) for prefix, name in recorded.items()]
                 chart.options.update(charts.line_chart(metric, series, percent=metric == "success"))
                 chart.update()
-            positions, shares = stage_curves(read_curves(settings_of([entry.record])[0]))
+            positions, shares = stage_curves(SettingCurves(settings_of([entry.record])[0], (curve,)))
             self.stages.set_visibility(bool(shares))
             series = [
                 charts.curve(name, list(zip(positions.tolist(), share.tolist(), strict=True)))
@@ -179,7 +179,7 @@ class RunPage:
         curve = read_curve(entry.record)
         scores = {prefix + metric for prefix in SOURCES for metric in LABELS}
         names = [name for name in metrics_of([curve] if curve else []) if name not in scores]
-        series = [charts.curve(name, _points(curve, name)) for name in names if curve]
+        series = [charts.curve(name, _points(curve, name)) for name in names] if curve else []
         options = charts.line_chart("figures", series)
         options["legend"]["selected"] = {name: "loss" in name or "/" not in name for name in names}
         self.figures.options.update(options)

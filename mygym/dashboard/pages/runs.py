@@ -172,10 +172,10 @@ def beginning(service: Service) -> None:
     """Show how to begin: a first run, a new algorithm, the way from another system."""
     ui.label(f"The folder {displayed(service.logdir)} has no runs yet. Begin here:").classes("text-lg")
     with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-3 gap-4 w-full"):
-        with _way("A first run", "A Panda learns to reach, in about a minute.", command_line({}, service.logdir)):
+        with _way("A first run", "A Panda learns to reach.", command_line({}, service.logdir)):
             ui.button("Train it", icon="play_arrow", on_click=lambda event: _train_first(service, event.sender))
             ui.button("Choose task, robot, algorithm", on_click=lambda: ui.navigate.to("/new")).props("outline")
-        text = f"The first command writes algos/my_algo.py in {Path.cwd()}: PPO with a hyperparameter more. "
+        text = f"The first command writes algos/my_algo.py in {Path.cwd()}: PPO with one more hyperparameter. "
         text += "The page New run lists it without a restart."
         with _way("Your own algorithm", text, "mygym new algo my_algo\nmygym train --algo my_algo"):
             ui.button("Choose it", on_click=lambda: ui.navigate.to("/new")).props("outline")

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from mygym.strategies.mixture.path_search import Method, Tried
 
 
-NO_PATH = "has no selected path"
-
-
 def search(
     run: str | Path,
     *,
@@ -106,15 +103,13 @@ def network_of(run: str | Path) -> dict[str, Any]:
     folder, file = find_policy(run, "network_of")
     plan = plan_of_run(folder)
     mixture = next((strategy for strategy in plan.strategies if isinstance(strategy, Mixture)), None)
-    why, path = "has no super-networks", []
+    why, allowed, path = "has no super-networks", "a finished run with strategy mixture and a sampler", []
     if mixture is not None and mixture.protocol == "single" and mixture.sampler is None:
         why = "needs all its networks, because observations select them"
     elif mixture is not None:
-        why, path = NO_PATH, _selected_path(folder, file)
+        why, path = "has no selected path", _selected_path(folder, file)
+        allowed += f"; or the file of: mygym search {folder} --out {folder}/NAME.safetensors"
     if mixture is None or not path:
-        allowed = "a finished run with strategy mixture and a sampler"
-        if why == NO_PATH:
-            allowed += f"; or the file of: mygym search {folder} --out {folder}/NAME.safetensors"
         raise ConfigError(bad_value("network_of", str(run), allowed, why))
     values = read_config(folder)
     kept = sections(plan.config.strategy, plan.config.strategy_params)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from array_api_compat import device
 
 from mygym.tasks.components.batches import by_stage
@@ -31,8 +33,13 @@ def stage(context: EpisodeContext) -> Array:
 @register_observation("stage_name", 1, measured=False, detectable=False, unit="0 or 1")
 def stage_name(context: EpisodeContext) -> Array:
     """`(N, 25)`: one-hot of the active stage's name, the last for stages not in `STAGE_COLUMNS`; zeros at the end."""
-    columns = [stage_column(name) for name in context.task.stage_names]
-    return by_stage(context, [[column == index for index in range(len(STAGE_COLUMNS) + 1)] for column in columns])
+    return by_stage(context, _rows_by_name(context.task.stage_names))
+
+
+@cache
+def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
+    """Return a one-hot row for each stage."""
+    return [[index == stage_column(name) for index in range(len(STAGE_COLUMNS) + 1)] for name in stages]
 
 
 def stage_column(name: str) -> int:
