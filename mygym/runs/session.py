@@ -232,13 +232,13 @@ class Session:
             ConfigError: A strategy returns something else than a function, such as a trainer object.
         """
         for each in self.plan.strategies:
-            trainer = each.create_trainer(callbacks)
-            if trainer is not None and not callable(trainer):
+            trainer: object = each.create_trainer(callbacks)
+            if callable(trainer):
+                return trainer
+            if trainer is not None:
                 why = f"is returned by {type(each).__name__}, and is not a function"
                 allowed = "a function without parameters, such as trainer.train, or None"
                 raise ConfigError(bad_value(f"{each.name}.create_trainer", type(trainer).__name__, allowed, why))
-            if trainer is not None:
-                return trainer
         return None
 
     def evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
