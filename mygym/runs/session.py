@@ -15,7 +15,7 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import InterruptedRunError, MygymError, RunError, error_text
+from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value, error_text
 from mygym.registry.user_files import located, place_of
 from mygym.runs import directory, env_factory, files, logs, model_factory, schedule_callback
 from mygym.runs.callbacks import construct_callbacks
@@ -228,9 +228,20 @@ class Session:
             load_random_state(random)
 
     def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
-        """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`."""
-        trainers = (each.create_trainer(callbacks) for each in self.plan.strategies)
-        return next((trainer for trainer in trainers if trainer is not None), None)
+        """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`.
+
+        Raises:
+            ConfigError: A strategy returns something else than a function, such as a trainer object.
+        """
+        for each in self.plan.strategies:
+            trainer: object = each.create_trainer(callbacks)
+            if callable(trainer):
+                return trainer
+            if trainer is not None:
+                why = f"is returned by {type(each).__name__}, and is not a function"
+                allowed = "a function without parameters, such as trainer.train, or None"
+                raise ConfigError(bad_value(f"{each.name}.create_trainer", type(trainer).__name__, allowed, why))
+        return None
 
     def evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
         """Evaluate the current policy.

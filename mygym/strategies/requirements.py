@@ -62,7 +62,8 @@ def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
     """Return the strategies of a run, ready to train.
 
     Raises:
-        ConfigError: The run lacks a requirement of a strategy, or two strategies replace the trainer.
+        ConfigError: The run lacks a requirement of a strategy, two strategies replace the trainer, or a method
+            returns a value that nothing would use.
     """
     strategies: tuple[Strategy, ...] = plan_of(run).strategies
     _check_trainers(strategies)
@@ -72,8 +73,20 @@ def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
     for method in ("prepare_env", "prepare_model", "prepare_data"):
         for strategy in strategies:
             with errors_name_section(strategy.section):
-                getattr(strategy, method)()
+                _check_returned(strategy, method, getattr(strategy, method)())
     return strategies
+
+
+def _check_returned(strategy: Strategy, method: str, returned: object) -> None:
+    """Check that a method which changes the run returns nothing: a new model or dataset would not be used.
+
+    Raises:
+        ConfigError: It returns something else than the model of the run.
+    """
+    if returned is not None and returned is not strategy.model:
+        allowed = "None; change self.model, or set an attribute of the strategy"
+        why = f"is returned by {type(strategy).__name__}, and nothing would use it"
+        raise ConfigError(bad_value(f"{strategy.name}.{method}", type(returned).__name__, allowed, why))
 
 
 def _check_trainers(strategies: Sequence[Strategy]) -> None:

@@ -13,13 +13,14 @@ import sys
 import tomllib
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mygym.cli import dry_run
-from mygym.cli.main import run
+from mygym.cli.main import MODULES, run
 from mygym.exporting import export
 from mygym.registry import registry
 from mygym.sweeps import batch, executors, population, ray_executor, slurm_executor
@@ -130,15 +131,15 @@ def commands(block: Block) -> list[str]:
     return [line for line in block.text.splitlines() if shlex.split(line, comments=True)]
 
 
-def inline_commands(document: str) -> list[Block]:
-    """Commands in the running text without placeholders such as `NAME`."""
+def inline_commands(document: str, placeholders: bool = False) -> list[Block]:
+    """Commands in the running text: those without placeholders such as `NAME`, or those with placeholders."""
     text = re.sub(
         r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), (ROOT / document).read_text(), flags=re.M | re.S
     )
     blocks = []
     for match in re.finditer(r"`((?:python|mygym|make|pip|tensorboard) [^`]+)`", text):
         command = " ".join(match[1].split())
-        if not re.search(r"\b[A-Z]{3,}\b", command):
+        if bool(re.search(r"\b[A-Z]{3,}\b", command)) == placeholders:
             blocks.append(Block(document, text.count("\n", 0, match.start()) + 1, "bash", command + "\n"))
     return blocks
 
@@ -259,6 +260,17 @@ def follow(command: str, folder: Path, build_only: bool = False) -> str:
         else:
             return in_process(_quick(command, words, build_only), folder)
     return ""
+
+
+def parse(command: str) -> None:
+    """Parse the flags of a command line that has placeholders.
+
+    Raises:
+        ConfigError: The command lacks an argument, or has a flag that does not exist.
+    """
+    for program, verb, *arguments in _split(command):
+        name = verb.removesuffix(".py") if program == "python" else {**MODULES, "new": "new.command"}.get(verb, verb)
+        import_module(f"mygym.cli.{name}").PARSER.parse(arguments)
 
 
 def quick_python(text: str) -> str:

@@ -19,6 +19,7 @@ from tests.docs.documents import (
     fenced,
     follow,
     inline_commands,
+    parse,
     quick_python,
     shell,
     trains,
@@ -33,6 +34,8 @@ PYTHON = [block for block in FENCED if block.language == "python" and block not 
 SHOWN = {command.strip() for block in BASH for command in commands(block)}
 INLINE = [block for document in DOCUMENTS for block in inline_commands(document) if block.text.strip() not in SHOWN]
 BLOCKS = [*BASH, *{block.text: block for block in INLINE}.values()]
+FORMS = inline_commands("docs/coming_from.md", placeholders=True)
+"""Commands with placeholders such as `RUN`, in tables whose cells are complete; other texts shorten such commands."""
 TRAINING = [command for block in BLOCKS for command in commands(block) if trains(command)]
 USES_A_RUN = re.compile(r"--(resume|logdir)|algo_params\.gamma=")
 FILE_BLOCK = re.compile(r"# ((?:algos|envs)/\w+\.py)\n")
@@ -72,6 +75,11 @@ def test_commands(block: Block, all_train: bool, request: pytest.FixtureRequest)
     project = request.getfixturevalue("used_project" if "runs" in block.text else "project")
     for command in commands(block):
         follow(command, project, build_only=builds_only(command) and not all_train)
+
+
+@pytest.mark.parametrize("block", FORMS, ids=str)
+def test_commands_with_placeholders_have_the_flags_and_arguments_of_their_command(block: Block) -> None:
+    parse(block.text)
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)

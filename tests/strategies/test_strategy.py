@@ -257,6 +257,28 @@ def test_methods_that_do_not_fit_are_refused_by_name(method: str, message: str) 
     assert registry("strategy").peek("odd") is None
 
 
+@pytest.mark.parametrize("method", ["prepare_model", "prepare_data"])
+def test_a_model_or_dataset_that_nothing_would_use_is_refused(method: str, tmp_path: Path) -> None:
+    register_strategy("returning")(type("Returning", (Strategy,), {method: lambda self: copy.copy(self.model)}))
+    with pytest.raises(ConfigError, match=rf"returning\.{method}: 'PPO' is returned by Returning.*allowed: None;"):
+        mygym.train(config("ppo", tmp_path, strategy="returning"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_model_of_the_run_may_be_returned(tmp_path: Path) -> None:
+    register_strategy("same")(type("Same", (Strategy,), {"prepare_model": lambda self: self.model}))
+    assert mygym.train(config("ppo", tmp_path, strategy="same")).status == "done"
+
+
+def test_a_trainer_that_is_not_a_function_is_refused(tmp_path: Path) -> None:
+    class Trainer:
+        def train(self) -> None: ...
+
+    register_strategy("with_object")(type("Odd", (Strategy,), {"create_trainer": lambda self, callbacks: Trainer()}))
+    with pytest.raises(ConfigError, match=r"with_object\.create_trainer: 'Trainer' .*Odd.*such as trainer\.train"):
+        mygym.train(config("ppo", tmp_path, strategy="with_object"))
+
+
 def test_a_helper_of_another_name_is_allowed() -> None:
     class Helped(Strategy):
         def prepare_data(self, *_: Any) -> None:

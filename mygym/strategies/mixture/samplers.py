@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import check_hooks, decorator
 from mygym.strategies.gradient_bandit import bandit_step, probabilities
 from mygym.strategies.mixture.protocols import Protocol
@@ -83,7 +83,7 @@ class Sampler:
         Args:
             count: Number of environments of the rollout.
         """
-        raise NotImplementedError(f"{type(self).__name__} defines neither propose nor begin_iteration")
+        raise NotImplementedError
 
     def learn(self, rewards: FloatArray) -> None:
         """Learn from the mean reward per step `(rows,)` of each architecture in the rollout that has ended.
@@ -180,18 +180,35 @@ def register_sampler(name: str, *, help: str = "", override: bool = False) -> Ca
         override: Replace a sampler of the same name.
 
     Raises:
-        RegistryError: The name is taken, the class is not a subclass of `Sampler`, or a method of it would never be
-            called or gets other parameters.
+        RegistryError: The name is taken, the class is not a subclass of `Sampler`, it decides nothing, or a method of
+            it would never be called or gets other parameters.
     """
     return decorator(
         "sampler",
         name,
         check=lambda cls: inspect.isclass(cls) and issubclass(cls, Sampler),
         allowed="a subclass of Sampler",
-        build=check_hooks("sampler", Sampler, {"step": "begin_iteration or propose"}),
+        build=_checked,
         help=help,
         override=override,
     )
+
+
+def _checked(cls: type[S]) -> type[S]:
+    """Return a class of samplers whose methods fit.
+
+    Raises:
+        RegistryError: A method does not fit, or the class defines neither method that decides.
+    """
+    check_hooks("sampler", Sampler, {"step": "begin_iteration or propose"})(cls)
+    if all(getattr(cls, hook) is getattr(Sampler, hook) for hook in ("begin_iteration", "propose")):
+        why = "decides nothing"
+        raise RegistryError(
+            bad_value(
+                "register_sampler", cls.__name__, "a class with begin_iteration(self) or propose(self, count)", why
+            )
+        )
+    return cls
 
 
 @register_sampler("fair")

@@ -290,6 +290,17 @@ def test_step_is_refused_with_the_methods_to_write() -> None:
     register_sampler("bar")(BarSampler)
 
 
+def test_a_sampler_that_decides_nothing_is_refused() -> None:
+    class Undecided(Sampler):
+        protocol = "single"
+
+    with pytest.raises(
+        RegistryError, match=r"'Undecided' .*allowed: .*begin_iteration\(self\) or propose\(self, count"
+    ):
+        register_sampler("undecided")(Undecided)
+    assert "undecided" not in registry("sampler")
+
+
 def test_only_samplers_are_registered() -> None:
     with pytest.raises(RegistryError, match="allowed: a subclass of Sampler"):
         register_sampler("even")(dict)
