@@ -52,6 +52,12 @@ ALIASES: Mapping[str, str] = {
 }
 """Common names of hyperparameters in other libraries → the names here, for the hint of an error message."""
 
+HYPERPARAMETERS = frozenset(
+    {"learning_rate", "batch_size", "buffer_size", "n_steps", "n_epochs", "gamma", "gae_lambda", "ent_coef", "tau"}
+    | {"clip_range", "vf_coef", "max_grad_norm", "train_freq", "gradient_steps", "learning_starts", "policy_kwargs"}
+)
+"""Common hyperparameters, which are keys of `algo_params`."""
+
 
 def unknown_parameter(
     key: str, known: Collection[str], owner: str, sections: Mapping[str, Collection[str]] | None = None
@@ -68,7 +74,7 @@ def unknown_parameter(
     meant = ALIASES.get(name.lower())
     hint = f"; did you mean {meant!r}?" if meant in known else in_other_section(name, sections or {})
     if hint:
-        return bad_value(key, name, ", ".join(sorted(known)), why) + hint
+        return bad_value(key, name, ", ".join(sorted(known)) or "nothing", why) + hint
     return bad_value(key, name, sorted(known), why)
 
 
@@ -79,7 +85,7 @@ def in_other_section(name: str, sections: Mapping[str, Collection[str]]) -> str:
         name: The parameter, or a name of it in another library.
         sections: Further names by section; those of `RunConfig` are known.
     """
-    known: dict[str, Collection[str]] = {**sections, "": RunConfig.model_fields}
+    known: dict[str, Collection[str]] = {"algo_params": HYPERPARAMETERS, **sections, "": RunConfig.model_fields}
     for key, field in RunConfig.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             known[key] = field.annotation.model_fields

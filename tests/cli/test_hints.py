@@ -46,9 +46,11 @@ def follow(case: Case, message: str, run: Callable[[list[str]], Outcome]) -> Cas
 
 def subject(message: str) -> tuple[str, str]:
     """Return key and value of the mistake, the value as it was typed."""
-    found = re.search(r"([\w.-]+): '([^']*)' ", message)
+    if found := re.search(r"([\w.-]+): .*; '(\w+)' is not a key of", message):
+        return found[1], found[2]
+    found = re.search(r"([\w.-]+): (?:'([^']*)'|([\d.]+)) ", message)
     assert found, message
-    return found[1], found[2]
+    return found[1], found[2] or found[3]
 
 
 def replaced(case: Case, wrong: str, right: str) -> Case:
@@ -83,7 +85,8 @@ def renamed(case: Case, wrong: str, right: str) -> Case:
 def use_name(case: Case, message: str, found: re.Match[str], run: Any) -> Case:
     """`did you mean 'X'?`: the word is replaced by X; a key of another section takes the place of the whole key."""
     key, wrong = subject(message)
-    right, of_key = found[1], key.endswith(f".{wrong}") or key == wrong
+    right = found[1]
+    of_key = key.endswith(f".{wrong}") or key == wrong or key.rpartition(".")[2] == right.rpartition(".")[2]
     if of_key:
         whole = "." in right or "the key" in found[0] or "." not in key
         moved = renamed(case, key, right if whole else f"{key.rpartition('.')[0]}.{right}")
@@ -115,6 +118,12 @@ def use_form(case: Case, message: str, found: re.Match[str], run: Any) -> Case:
     """A value in the form of configs takes the place of the value."""
     key, wrong = subject(message)
     return Case([word.replace(f"{key}={wrong}", f"{key}={found[1]}") for word in case.words], case.files)
+
+
+def use_other_key(case: Case, message: str, found: re.Match[str], run: Any) -> Case:
+    """`null, with the key KEY: VALUE`."""
+    changed = replaced(case, subject(message)[1], "null")
+    return Case([*changed.words, "--set", found[1].replace(": ", "=")], case.files)
 
 
 def use_import(case: Case, message: str, found: re.Match[str], run: Any) -> Case:
@@ -165,7 +174,9 @@ FORMS: dict[str, Callable[..., Case]] = {
     r"write for example `((\w+): [^`]+)`": in_files(lambda text, found: re.sub(rf"\b{found[2]}\b", found[1], text, count=1)),
     r'write "env" with quotes': in_files(lambda text, found: re.sub(r'(?<!")\benv\b(?!")', '"env"', text)),
     r"register_\w+: '(\w+)' is a method .* allowed: (\w+\([^)]*\))": in_files(rename_method),
+    r"register_\w+: '(\w+)\([^']*\)' takes other .* allowed: (\w+\([^)]*\))": in_files(rename_method),
     r"register_\w+: '(\w+)' is a method .* allowed: (@\w+\(\w+\))": in_files(drop_method),
+    r"null, .* with the key (\w+: \w+)": use_other_key,
     r"or (\{schedule: [^}]*\})": use_form,
     r"written as (\{[^}]*\})": use_form,
     r"\d+ keys are not config keys": use_keys,
@@ -188,11 +199,13 @@ EXPLAINED = """
 --set num_networks=3 --task AGM
 --set max_velocity=1
 --set reward_type=sparse
+--set env_name=push
 --set render=2
 --set env=push
 --set total_timesteps=100
 --set learning_rate=1e-3
 --set horizon=50
+--set lr=1e-3
 --set output_dir=x
 --set num_train_epochs=2000
 --set weight_decay=0.01
@@ -215,15 +228,12 @@ EXPLAINED = """
 --set algo_params.learning_rate={schedule:^linear,form:^0.1,to:^0}
 --set algo_params.policy_kwargs=dict(net_arch=[64,^64])
 --set algo_params.policy=MlpPolicy
---algo ppo --set algo_params.policy=CnnPolicy
 --set algo_params.policy_kwargs.activation_fn=ReLU
 --set algo_params.policy_kwargs.activation_fn=nn.ReLU
 --set algo_params.policy_kwargs.optimizer_class=torch.optim.AdamW
 --set algo_params.policy_kwargs.features_extractor_class=CombinedExtractor
 --set algo_params.replay_buffer_class=HerReplayBuffer
 --set training_params.gamma=0.9
---strategy demos --set algo_params.share=0.3
---strategy demos --set share=0.3
 --strategy demos --set strategy_params.learning_rate=1e-3
 --strategy demos --set strategy_params.shar=0.3
 --strategy curriculum --set strategy_params.levels=backwards
@@ -256,7 +266,7 @@ FILES: dict[str, tuple[str, str, str]] = {
     "zoo": ("train --explain --config ppo.yml", "ppo.yml", "PandaReach-v1: {n_timesteps: 100, policy_kwargs: 'dict()'}"),
     "toolkit task": ("import t.json", "t.json", '{"task_type": "reech", "robot": "panda"}'),
     "toolkit action": ("import t.json", "t.json", '{"task_type": "reach", "robot_action": "stepp"}'),
-    "imports": ("train --explain --config c.yaml", "c.yaml", "{imports: [colorsys]}"),
+    "imports": ("train --explain --config c.yaml", "c.yaml", "{imports: [tabnanny], algo: PPO}"),
     "class name": (f"{MIXTURE}BarSampler", "algos/u.py", SAMPLER + "@register_sampler('foo')\nclass BarSampler(Sampler):\n"
         "    def propose(self, count):\n        return [[0] * self.layers] * count\n"),
     "step": (f"{MIXTURE}bar", "algos/u.py", SAMPLER + "@register_sampler('bar')\nclass Bar(Sampler):\n"
@@ -264,7 +274,7 @@ FILES: dict[str, tuple[str, str, str]] = {
     "prepare_dataset": ("train --explain --strategy mine", "algos/u.py", STRATEGY + "@register_strategy('mine')\n"
         "class Mine(Strategy):\n    def prepare_dataset(self):\n        pass\n"),
     "get_strategy_name": ("train --explain --strategy mine", "algos/u.py", STRATEGY + "@register_strategy('mine')\n"
-        "class Mine(Strategy):\n    def get_strategy_name(self):\n        return 'mine'\n"),
+        "class Mine(Strategy):\n    def get_strategy_name(self):\n        return 'mine'\n    def finish(self):\n        pass\n"),
     "kwargs": ("train --explain --algo mine", "algos/u.py", ALGO + "@register_algorithm('mine')\nclass Mine(PPO):\n"
         "    def __init__(self, policy, env):\n        super().__init__(policy, env)\n"),
     "no type": ("train --explain --algo mine", "algos/u.py", ALGO + "@register_algorithm('mine')\nclass Mine(PPO):\n"
