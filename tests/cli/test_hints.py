@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -318,3 +320,85 @@ def test_a_hint_followed_to_the_letter_works(name: str, mygym_command: Command, 
         seen.append(message)
         case = follow(case, message, run)
     assert seen, "the input is not wrong"
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Any]:
+    """A client of the dashboard's API."""
+    pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
+    from fastapi import FastAPI
+    from starlette.testclient import TestClient
+
+    from mygym.dashboard.api import add_api
+    from mygym.dashboard.helper import Helper
+    from mygym.dashboard.service import Service
+
+    (tmp_path / "runs").mkdir()
+    service = Service(tmp_path / "runs", slots=1, helper=Helper(lambda: ThreadPoolExecutor(1)))
+    app = FastAPI(docs_url=None, redoc_url=None)
+    add_api(app, service)
+    yield TestClient(app)
+    service.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/rnus", "/api/registri/robot", "/api/registry/robot/pnda", "/api/checc", "/api/schemas"]
+)
+def test_the_nearest_path_of_the_dashboard_answers(path: str, dashboard: Any) -> None:
+    answer = dashboard.get(path)
+    assert answer.status_code == 404
+    found = re.search(NEAREST, answer.json()["errors"][0]["message"])
+    assert found
+    assert dashboard.get(found[1]).status_code in (200, 405)  # 405: the operation exists, for another method
+
+
+def test_hints_for_a_body_of_the_dashboard_work(dashboard: Any) -> None:
+    text = json.dumps({"task": "raech", "algo": "PPO", "algo_params": {"gama": 0.9}, "learning_rate": 0.1})
+    for _ in range(5):
+        if not (errors := dashboard.post("/api/check", json=yaml.safe_load(text)).json().get("errors")):
+            break
+        text = follow(Case([], {"body.yaml": text}), errors[0]["message"], None).files["body.yaml"]
+    body = {"task": "reach", "algo": "ppo", "algo_params": {"gamma": 0.9, "learning_rate": 0.1}}
+    assert yaml.safe_load(text) == body
+
+
+def test_a_hint_of_the_python_interface_works() -> None:
+    given: dict[str, Any] = {"config": {"steps": 10, "algoo": "sac"}, "callback": "none"}
+    with pytest.raises(MygymError) as wrong:
+        mygym.train(**given)
+    changed = re.search(NEAREST, str(wrong.value))
+    assert changed
+    given[changed[1]] = given.pop("callback")
+    with pytest.raises(MygymError, match="callbacks: 'none'|algoo"):
+        mygym.train(**given)
+
+
+def test_the_flag_for_a_run_of_another_folder_works(
+    mygym_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a" / "algos").mkdir(parents=True)
+    (tmp_path / "a" / "algos" / "u.py").write_text(ALGO + "@register_algorithm('mine')\nclass Mine(PPO):\n    pass\n")
+    monkeypatch.chdir(tmp_path / "a")
+    small = ["--set", "algo_params.n_steps=16", "--set", "algo_params.batch_size=16", "--set", "video.episodes=0"]
+    with isolated():
+        trained = mygym_command("train", "--algo", "mine", *SHORT_RUN, *small)
+    run = Path(trained.out.splitlines()[-1].removeprefix("run: ")).absolute()
+    monkeypatch.chdir(tmp_path)
+    case = Case(["evaluate", str(run), "--episodes", "1"], {})
+    with isolated():
+        outcome = mygym_command(*case.words)
+    assert outcome.code == 2
+    with isolated():
+        assert mygym_command(*follow(case, outcome.err.strip(), None).words).code == 0
+
+
+def test_the_command_for_demonstrations_of_another_format_works(mygym_command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("minari", reason="the extra demos is not installed")
+    (tmp_path / "d" / "meta").mkdir(parents=True)
+    (tmp_path / "d" / "meta" / "info.json").write_text("{}")
+    refused = mygym_command("replay", "d")
+    found = re.search(r"that (mygym demos) has written with (--format minari)", refused.err)
+    assert found, refused.err
+    command = [*found[1].split()[1:], "reach", "--out", "new", "--episodes", "1", *found[2].split()]
+    assert mygym_command(*command).code == 0
+    assert mygym_command("replay", "new", "--episode", "0").code == 0
