@@ -53,7 +53,8 @@ def registry_kind(name: str) -> str:
     """
     kind = KIND_ALIASES.get(name, name)
     if kind not in REGISTRIES:
-        raise UnknownNameError(bad_value("kind", name, sorted({*REGISTRIES, *KIND_ALIASES}), "is not a kind of component"))
+        known = sorted({*REGISTRIES, *KIND_ALIASES})
+        raise UnknownNameError(bad_value("kind", name, known, "is not a kind of component"))
     return kind
 
 

@@ -245,7 +245,7 @@ def _filled(operation: str, path: str) -> str:
         return operation
     if len(words) != len(given):
         return ""
-    return "/".join(word if own.startswith("{") else own for own, word in zip(words, given, strict=True))
+    return "/".join(b if a.startswith("{") else a for a, b in zip(words, given, strict=True))
 
 
 def _job(service: Service, number: int) -> dict[str, Any]:
