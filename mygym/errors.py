@@ -91,10 +91,11 @@ def nearest(value: object, names: Iterable[str], most: int = 1, cutoff: float = 
     """Return up to `most` names whose similarity to `value` is at least `cutoff`, in [0, 1], the nearest first.
 
     The name of a class is nearest to the same name in lower case, with or without its last words: `PickAndPlaceTask` to
-    `pick_and_place`, `FairSampler` to `fair`.
+    `pick_and_place`, `FairSampler` to `fair`, `torch.nn.ReLU` to `relu`.
     """
     text, known = str(value), list(names)
-    of_class = sorted((name for name in known if _names_class(text, name)), key=len, reverse=True)
+    cls = text.rpartition(".")[2]
+    of_class = sorted((name for name in known if _names_class(cls, name)), key=len, reverse=True)
     close = difflib.get_close_matches(text, known, n=most, cutoff=cutoff)
     return list(dict.fromkeys([*of_class, *close]))[:most]
 

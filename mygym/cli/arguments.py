@@ -12,7 +12,8 @@ from mygym.cli.foreign_configs import read_config
 from mygym.cli.output import print_note
 from mygym.config import merge_configs, parse_overrides
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, UnknownNameError, bad_value
+from mygym.registry import REGISTRIES
 from mygym.runs.files import check_writable
 
 CONFIG_FLAGS = {
@@ -45,8 +46,16 @@ KIND_ALIASES = {"algo": "algorithm"}
 
 
 def registry_kind(name: str) -> str:
-    """Return the registry's name of a kind of component."""
-    return KIND_ALIASES.get(name, name)
+    """Return the registry's name of a kind of component.
+
+    Raises:
+        UnknownNameError: The kind does not exist.
+    """
+    kind = KIND_ALIASES.get(name, name)
+    if kind not in REGISTRIES:
+        known = sorted({*REGISTRIES, *KIND_ALIASES})
+        raise UnknownNameError(bad_value("kind", name, known, "is not a kind of component"))
+    return kind
 
 
 def command_kind(kind: str) -> str:

@@ -247,6 +247,8 @@ class Schema:
             return f"{words}, or {{schedule: linear, from: {value.removeprefix('lin_')}, to: 0}}"
         if value.startswith("dict("):
             return f"{words}, written as {{net_arch: [64, 64]}}"
+        if value.rpartition(".")[2] == "HerReplayBuffer":
+            return "null, for hindsight replay with the key her: true"
         if fits(object, parameter.annotation) and not fits(0.5, parameter.annotation):
             null = "null, or " if fits(None, parameter.annotation) else ""
             return f"{null}a class in the registration of an algorithm: defaults={{{parameter.name!r}: {value}}}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from mygym.config.parameter_checks import ALIASES, keys_named, sections_in
+from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named, sections_in
 from mygym.config.plain import check_plain
 from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
 from mygym.config.toolkit import REPLACED_BY
@@ -179,8 +180,9 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
     path, given, allowed, kind, _ = first_mistake(error)
     if kind == "unknown":
         return ConfigError(_unknown(path, origins))
-    key = dotted(path)
-    return ConfigError(bad_value(key, given, CHOICES.get(key, allowed), f"is not allowed ({_origin(key, origins)})"))
+    key, why = dotted(path), f"is not allowed ({_origin(dotted(path), origins)})"
+    hint = "" if key in CHOICES else did_you_mean(given, re.findall(r"'(\w+)'", allowed))
+    return ConfigError(bad_value(key, given, CHOICES.get(key, allowed), why) + hint)
 
 
 def _unknown(path: Sequence[str | int], origins: Mapping[str, str]) -> str:
@@ -210,16 +212,14 @@ def _elsewhere(path: Sequence[str | int]) -> str:
     return keys[0] if len(keys) == 1 or key in RunConfig.model_fields else ""
 
 
-HYPERPARAMETERS = frozenset(
-    {"learning_rate", "batch_size", "buffer_size", "n_steps", "n_epochs", "gamma", "gae_lambda", "ent_coef", "tau"}
-    | {"clip_range", "vf_coef", "max_grad_norm", "train_freq", "gradient_steps", "learning_starts", "policy_kwargs"}
-)
-"""Common hyperparameters, which are keys of `algo_params`."""
-
 FOREIGN = {
     "model_name": "algo for a new policy, pretrained for the policy of a run",
     "dataset": "strategy demos, with strategy_params.dataset for the path that mygym demos printed",
     "output_dir": "logdir",
+    "env": "task",
+    "env_id": "task",
+    "total_timesteps": "steps",
+    "n_timesteps": "steps",
     "num_train_epochs": "steps, in env steps",
     "per_device_train_batch_size": "algo_params.batch_size",
     "weight_decay": "algo_params.policy_kwargs.optimizer_kwargs.weight_decay",
@@ -229,7 +229,7 @@ FOREIGN = {
     "lora_r": "strategy_params.rank, with strategy lora",
     "lora_alpha": "strategy_params.scale, with strategy lora",
 }
-"""Keys of trainers of language models → the key in their place."""
+"""Keys of other libraries and of trainers of language models → the key in their place."""
 
 
 CHOICES = {

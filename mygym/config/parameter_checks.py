@@ -52,6 +52,12 @@ ALIASES: Mapping[str, str] = {
 }
 """Common names of hyperparameters in other libraries → the names here, for the hint of an error message."""
 
+HYPERPARAMETERS = frozenset(
+    {"learning_rate", "batch_size", "buffer_size", "n_steps", "n_epochs", "gamma", "gae_lambda", "ent_coef", "tau"}
+    | {"clip_range", "vf_coef", "max_grad_norm", "train_freq", "gradient_steps", "learning_starts", "policy_kwargs"}
+)
+"""Common hyperparameters, which are keys of `algo_params`."""
+
 
 def unknown_parameter(
     key: str, known: Collection[str], owner: str, sections: Mapping[str, Collection[str]] | None = None
@@ -68,7 +74,7 @@ def unknown_parameter(
     meant = ALIASES.get(name.lower())
     hint = f"; did you mean {meant!r}?" if meant in known else in_other_section(name, sections or {})
     if hint:
-        return bad_value(key, name, ", ".join(sorted(known)), why) + hint
+        return bad_value(key, name, ", ".join(sorted(known)) or "nothing", why) + hint
     return bad_value(key, name, sorted(known), why)
 
 
@@ -80,9 +86,10 @@ def in_other_section(name: str, sections: Mapping[str, Collection[str]]) -> str:
         sections: Further names by section; those of `RunConfig` are known.
     """
     names = (name, ALIASES.get(name.lower(), name))
-    keys = [f"{section}.{meant}" for section, known in sections.items() for meant in names if meant in known]
+    known = {"algo_params": HYPERPARAMETERS, **sections}
+    keys = [f"{section}.{meant}" for section, inside in known.items() for meant in names if meant in inside]
     keys += [key for meant in names for key in keys_named(meant)]
-    return f"; did you mean {keys[0]!r}?" if keys else ""
+    return f"; did you mean {'' if '.' in keys[0] else 'the key '}{keys[0]!r}?" if keys else ""
 
 
 def keys_named(name: str) -> list[str]:

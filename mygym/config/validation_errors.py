@@ -89,7 +89,7 @@ def _path(detail: ErrorDetails) -> tuple[str | int, ...]:
 
 def _is_type_tag(item: str) -> bool:
     kinds = ("list[", "tuple[", "literal[", "constrained-", "function-")
-    return item in {"str", "int", "float", "bool", "none"} or item.startswith(kinds)
+    return item in {"str", "int", "float", "bool", "none", "[key]"} or item.startswith(kinds)
 
 
 def dotted(path: Sequence[str | int]) -> str:

@@ -24,7 +24,7 @@ from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.run_index import run_id, stages_of
 from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
-from mygym.errors import MygymError, bad_value
+from mygym.errors import MygymError, bad_value, did_you_mean
 from mygym.registry import REGISTRIES, refresh, registry
 from mygym.reporting.doctor.diagnosis import diagnose
 from mygym.reporting.doctor.logs import read_logs
@@ -233,8 +233,19 @@ def _unknown(request: Request, routes: Sequence[APIRoute]) -> JSONResponse:
         message = bad_value("method", request.method, sorted(methods), f"is not a method of {path}")
         return JSONResponse({"errors": [{"field": "method", "message": message}]}, 405)
     known = dict.fromkeys(route.path for route in routes if route.include_in_schema)
-    message = bad_value("path", path, known, "is not an operation; /api has the list")
+    message = bad_value("path", path, ", ".join(known), "is not an operation; /api has the list")
+    message += did_you_mean(path, filter(None, (_filled(operation, path) for operation in known)))
     return JSONResponse({"errors": [{"field": "path", "message": message}]}, 404)
+
+
+def _filled(operation: str, path: str) -> str:
+    """Return the path of an operation with words of `path` for its parameters; empty if `path` does not have them."""
+    words, given = operation.split("/"), path.split("/")
+    if "{" not in operation:
+        return operation
+    if len(words) != len(given):
+        return ""
+    return "/".join(b if a.startswith("{") else a for a, b in zip(words, given, strict=True))
 
 
 def _job(service: Service, number: int) -> dict[str, Any]:

@@ -44,13 +44,22 @@ def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = 
             of a framework of the built-in algorithms.
     """
     origin = origin or caller()
-    known = ["pytorch", *FRAMEWORK_EXTRAS]
-    if entry.framework not in known and (near := nearest(entry.framework.lower(), known, cutoff=SPELLING)):
-        allowed = f"{', '.join(known)}, or another word; did you mean {near[0]!r}?"
-        raise RegistryError(bad_value("framework", entry.framework, allowed, "looks like a misspelling"))
+    check_spelling(entry.framework)
     registry("algorithm").register(
         entry.name, replace(entry, origin=origin), entry.help, origin, override, framework=entry.framework
     )
+
+
+def check_spelling(framework: str) -> None:
+    """Refuse a new framework that is a misspelling of a framework of the built-in algorithms.
+
+    Raises:
+        RegistryError: It is; the message has the framework that was meant.
+    """
+    known = ["pytorch", *FRAMEWORK_EXTRAS]
+    if framework not in known and (near := nearest(framework.lower(), known, cutoff=SPELLING)):
+        allowed = f"{', '.join(known)}, or another word; did you mean {near[0]!r}?"
+        raise RegistryError(bad_value("framework", framework, allowed, "looks like a misspelling"))
 
 
 def parameters_of(entry: Entry, framework: str = "pytorch") -> dict[str, Parameter]:
@@ -111,6 +120,7 @@ def register_algorithm(
     origin = caller()
 
     def build(cls: type[T]) -> Algorithm:
+        check_spelling(framework)
         entry = Algorithm(
             name,
             framework,

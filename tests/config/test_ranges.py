@@ -253,8 +253,8 @@ def test_a_registration_in_jax_may_name_mlp_policy() -> None:
         ({"algo_params": {"net_arch": [64]}}, ["'algo_params.policy_kwargs.net_arch'"]),
         ({"algo_params": {"policy_kwargs": {"lr": 1e-3}}}, ["'algo_params.learning_rate'"]),
         ({"algo_params": {"horizon": 9}}, ["'task_params.horizon'"]),
-        ({"algo_params": {"n_envs": 9}}, ["did you mean 'n_envs'?"]),
-        ({"strategy": "demos", "strategy_params": {"n_envs": 9}}, ["did you mean 'n_envs'?"]),
+        ({"algo_params": {"n_envs": 9}}, ["did you mean the key 'n_envs'?"]),
+        ({"strategy": "demos", "strategy_params": {"n_envs": 9}}, ["did you mean the key 'n_envs'?"]),
     ],
 )
 def test_a_message_names_the_form_or_the_section_of_a_value(config: dict[str, Any], words: list[str]) -> None:
