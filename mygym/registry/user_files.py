@@ -17,10 +17,11 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
+from typing import Any
 
 from mygym.errors import MygymError, RegistryError, bad_value
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS
@@ -187,17 +188,16 @@ class UserModules(MetaPathFinder):
         """Return the spec of a file or a subfolder of the user; files that begin with `_` can be imported, too."""
         known = self.paths.get(fullname)
         if known is not None and known.name != "__init__.py":
-            return importlib.util.spec_from_file_location(fullname, known)
+            return _spec_of(fullname, known)
         _, folder, *parts = fullname.split(".")
         for root in self._roots(folder):
             path = root.joinpath(*parts)
             if self.excludes(path) or _is_refused(path):
                 continue
             if path.with_suffix(".py").is_file():
-                return importlib.util.spec_from_file_location(fullname, path.with_suffix(".py"))
+                return _spec_of(fullname, path.with_suffix(".py"))
             if (path / "__init__.py").is_file():
-                file = path / "__init__.py"
-                return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=[])
+                return _spec_of(fullname, path / "__init__.py", submodule_search_locations=[])
             if path.is_dir():
                 return ModuleSpec(fullname, None, is_package=True)
         return None
@@ -225,6 +225,19 @@ class UserModules(MetaPathFinder):
 
 
 user_modules = UserModules()
+
+
+class _SourceLoader(SourceFileLoader):
+    """Loader of a user's file: Python's cache would return the former text of a file that changes within a second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the file."""
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _spec_of(fullname: str, file: Path, **options: Any) -> ModuleSpec | None:
+    loader = _SourceLoader(fullname, str(file))
+    return importlib.util.spec_from_file_location(fullname, file, loader=loader, **options)
 
 
 class _SameModule(Loader):

@@ -347,6 +347,20 @@ def test_an_error_in_a_file_has_file_and_line(folder: Path) -> None:
     assert f"{path}:{line}:" in str(error.value)
 
 
+def test_a_file_that_is_mended_within_a_second_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    wrong = ALGORITHM.replace('"n_steps": 32', '"n_steps": 1/0')
+    path = write(folder / "algos" / "plugged_in.py", wrong)
+    with pytest.raises(RegistryError, match="ZeroDivisionError"):
+        algorithm("plugged")
+    mended = wrong.replace("1/0", " 32")
+    before = path.stat()
+    path.write_text(mended)
+    os.utime(path, (before.st_atime, int(before.st_mtime)))
+    refresh()
+    assert algorithm("plugged").defaults["n_steps"] == 32
+
+
 def test_a_missing_package_in_a_file_is_named_with_file_and_line(folder: Path) -> None:
     path = write(folder / "algos" / "plugged_in.py", "import no_such_package\n" + ALGORITHM)
     with pytest.raises(RegistryError, match="no_such_package") as error:
