@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from mygym.errors import RegistryError, bad_value, nearest
+from mygym.errors import RegistryError, bad_value
 from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.builtins import FRAMEWORK_EXTRAS
 from mygym.registry.decorators import decorator
@@ -17,9 +17,6 @@ from mygym.registry.registries import registry
 from mygym.registry.signatures import Parameter, first_line, parameters
 
 T = TypeVar("T")
-
-SPELLING = 0.8
-"""Similarity from which a new framework counts as a misspelling; other new names are accepted."""
 
 
 def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
@@ -40,26 +37,24 @@ def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = 
     """Register `entry` under its name and framework; the other frameworks of the name are kept.
 
     Raises:
-        RegistryError: The name is taken in this framework and `override` is False; or the framework is a misspelling
-            of a framework of the built-in algorithms.
+        RegistryError: The name is taken in this framework and `override` is False; or the framework is
+            neither `pytorch` nor `jax`.
     """
     origin = origin or caller()
-    check_spelling(entry.framework)
+    check_framework(entry.framework)
     registry("algorithm").register(
         entry.name, replace(entry, origin=origin), entry.help, origin, override, framework=entry.framework
     )
 
 
-def check_spelling(framework: str) -> None:
-    """Refuse a new framework that is a misspelling of a framework of the built-in algorithms.
+def check_framework(framework: str) -> None:
+    """Refuse a framework other than those whose weights, devices and random numbers the runs know.
 
     Raises:
-        RegistryError: It is; the message has the framework that was meant.
+        RegistryError: It is neither `pytorch` nor `jax`.
     """
-    known = ["pytorch", *FRAMEWORK_EXTRAS]
-    if framework not in known and (near := nearest(framework.lower(), known, cutoff=SPELLING)):
-        allowed = f"{', '.join(known)}, or another word; did you mean {near[0]!r}?"
-        raise RegistryError(bad_value("framework", framework, allowed, "looks like a misspelling"))
+    if framework not in (known := ["pytorch", *FRAMEWORK_EXTRAS]):
+        raise RegistryError(bad_value("framework", framework, known, "is not supported"))
 
 
 def parameters_of(entry: Entry, framework: str = "pytorch") -> dict[str, Parameter]:
@@ -120,7 +115,7 @@ def register_algorithm(
     origin = caller()
 
     def build(cls: type[T]) -> Algorithm:
-        check_spelling(framework)
+        check_framework(framework)
         entry = Algorithm(
             name,
             framework,
