@@ -11,6 +11,7 @@ from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
 from mygym.models.inference.arms import infer_arm
+from mygym.models.inference.findings import Finding
 from mygym.models.inference.tools import MeshReader, infer_gripper, infer_tool
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
@@ -31,10 +32,15 @@ class Inferred:
     """Result of an inference."""
 
     spec: RobotSpec
-    notes: tuple[str, ...]
-    """One line for each inferred property."""
+    findings: tuple[Finding, ...]
+    """The inferred properties, and the repairs of the file."""
     reaches: float
     """Share of the corners of the table's areas that the robot reaches with its tool down."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line for each finding."""
+        return tuple(finding.text for finding in self.findings)
 
 
 def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
@@ -56,27 +62,31 @@ def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
     chain = arm.joints
     if not chain:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
-    notes = [f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"]
-    specs = tuple(_joint(joint, notes) for joint in chain)
-    gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, notes, read_mesh)
+    findings = [Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints")]
+    specs = tuple(_joint(joint, findings) for joint in chain)
+    gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
     if arm.hand:
-        notes.append(f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still")
+        text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
+        findings.append(Finding(text, "gripper"))
     tool = infer_tool(root, joints, chain, gripper, arm.hand, read_mesh)
-    notes.append(f"the tool point at {list(tool.position)} m in {tool.link}")
+    findings.append(Finding(f"the tool point at {list(tool.position)} m in {tool.link}", "end_effector"))
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
     check_model(spec)
     spec, share = place_base(spec, load_workspace(Path(registry("workspace").get("table").load())))
-    notes.append(f"its base at {list(spec.base_position)} m, where it reaches {100 * share:.0f} % of the table's areas")
+    text = f"its base at {list(spec.base_position)} m, where it reaches {100 * share:.0f} % of the table's areas"
+    findings.append(Finding(text, "base_position"))
     if spec.area_scale < 1:
-        notes.append(f"an area_scale of {spec.area_scale:g} for its short arm: the table's areas shrink by this factor")
+        text = f"an area_scale of {spec.area_scale:g} for its short arm: the table's areas shrink by this factor"
+        findings.append(Finding(text, "area_scale"))
     if spec.base_orientation != NOT_TURNED:
-        notes.append(f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area")
+        text = f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area"
+        findings.append(Finding(text, "base_orientation"))
     moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and not joint.mimics}
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
     if moving - used:
-        notes.append(f"fixed: {', '.join(sorted(moving - used))}")
-    return Inferred(spec, tuple(notes), share)
+        findings.append(Finding(f"fixed: {', '.join(sorted(moving - used))}", "locked"))
+    return Inferred(spec, tuple(findings), share)
 
 
 def count_joints(number: int) -> str:
@@ -89,16 +99,19 @@ def _yaw(orientation: Quaternion) -> float:
     return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
 
 
-def _joint(joint: Joint, notes: list[str]) -> JointSpec:
+def _joint(joint: Joint, findings: list[Finding]) -> JointSpec:
     lower, upper = joint.lower, joint.upper
     if joint.kind == "continuous" or not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         lower, upper = -math.pi, math.pi
-        notes.append(f"{joint.name} turns from -π to π; the URDF has no limits")
+        text = f"{joint.name} turns from -π to π; the URDF has no limits"
+        findings.append(Finding(text, "joints", "guess" if joint.kind != "continuous" else "likely"))
     velocity, effort = joint.velocity, joint.effort
     if not 0 < velocity < math.inf:
         velocity = DEFAULT_SPEED
-        notes.append(f"{joint.name} turns at up to {DEFAULT_SPEED} rad/s; the URDF has no limit")
+        text = f"{joint.name} turns at up to {DEFAULT_SPEED} rad/s; the URDF has no limit"
+        findings.append(Finding(text, "joints", "guess"))
     if not 0 < effort < math.inf:
         effort = DEFAULT_TORQUE
-        notes.append(f"{joint.name} has up to {DEFAULT_TORQUE} N m; the URDF has no limit")
+        text = f"{joint.name} has up to {DEFAULT_TORQUE} N m; the URDF has no limit"
+        findings.append(Finding(text, "joints", "guess"))
     return JointSpec(joint.name, min(max(0.0, lower), upper), lower, upper, velocity, effort)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mygym.models.inference.findings import Finding
 from mygym.models.kinematics import rotation_of_z_to
 from mygym.models.robot_model import rest_position
 from mygym.models.robot_spec import EndEffectorSpec, GripperSpec
@@ -53,18 +54,18 @@ def is_finger(joint: Joint) -> bool:
 
 
 def infer_gripper(
-    root: ET.Element, joints: Mapping[str, Joint], wrist: str, notes: list[str], read_mesh: MeshReader
+    root: ET.Element, joints: Mapping[str, Joint], wrist: str, findings: list[Finding], read_mesh: MeshReader
 ) -> GripperSpec | None:
     """Return the gripper of the fingers behind a link, or None.
 
-    Prismatic fingers with limits are preferred to revolute fingers. One line about the result is added to `notes`.
+    Prismatic fingers with limits are preferred to revolute fingers. One line about the result is added to `findings`.
     """
     named = [joint for joint in carried(joints, wrist) if is_finger(joint)]
     limited = [joint for joint in named if math.isfinite(joint.lower) and joint.lower < joint.upper < math.inf]
     fingers = [joint for joint in limited if joint.kind == "prismatic"]
     fingers = fingers or [joint for joint in limited if joint.kind == "revolute"]
     if not fingers:
-        notes.append("no gripper")
+        findings.append(Finding("no gripper", "gripper"))
         return None
     low, high = (_spread(root, joints, wrist, fingers, end) for end in ("lower", "upper"))
     opens_at_upper = high > low if len(fingers) > 1 else fingers[0].upper > -fingers[0].lower
@@ -76,7 +77,7 @@ def infer_gripper(
         width = sum(abs(high - low) for low, high in ranges)
     else:
         width = max(_opening(joints, wrist, tips, closed, opened), 0.01)
-    notes.append(f"a gripper of {', '.join(names)} that opens {100 * width:.1f} cm")
+    findings.append(Finding(f"a gripper of {', '.join(names)} that opens {100 * width:.1f} cm", "gripper"))
     speeds = [joint.velocity for joint in fingers if 0 < joint.velocity < math.inf]
     forces = [joint.effort for joint in fingers if 0 < joint.effort < math.inf]
     return GripperSpec(
