@@ -14,15 +14,15 @@ from tests.cli.conftest import Command
 from tests.components import SEEING, TASKS
 from tests.conftest import ROOT
 
-COMPONENTS = [(kind, name) for kind in sorted(REGISTRIES) for name in registry(kind).names()]
 
-
-@pytest.mark.parametrize(("kind", "name"), COMPONENTS)
-def test_every_component_is_described_as_yaml_and_json(kind: str, name: str, mygym_command: Command) -> None:
-    text, data = mygym_command("describe", kind, name), mygym_command("describe", kind, name, "--json")
-    assert (text.code, data.code) == (0, 0)
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_every_component_is_described_as_yaml_and_json(kind: str, mygym_command: Command) -> None:
+    for name in registry(kind).names():
+        data = mygym_command("describe", kind, name, "--json")
+        assert data.code == 0, (name, data.err)
+        assert json.loads(data.out)[kind] == name
+    text = mygym_command("describe", kind, name)
     assert yaml.safe_load(text.out) == json.loads(data.out)
-    assert json.loads(data.out)[kind] == name
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -42,8 +42,10 @@ def settings(algo: str, framework: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in ("algo", "logdir")}
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("algo", "framework"), COMBOS)
+@pytest.mark.parametrize(
+    ("algo", "framework", "form"),
+    [*((*combo, "decorator") for combo in COMBOS), *(("sac", "pytorch", form) for form in FORMS)],
+)
 @pytest.mark.parametrize("of_library", [False, True], ids=["built-in class", "library's class"])
 def test_a_subclass_has_all_values_of_its_parent(algo: str, framework: str, form: str, of_library: bool) -> None:
     parent = algorithm(algo, framework)

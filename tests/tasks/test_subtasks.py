@@ -64,7 +64,6 @@ def shift() -> None:
 
 
 ENDING = [composition for composition in compositions() if composition.endswith("W")]
-NOT_ENDING = [composition for composition in compositions() if not composition.endswith("W")]
 
 
 @given(composition=st.lists(st.sampled_from(ENDING), max_size=3), last=st.sampled_from(compositions()))
@@ -82,7 +81,7 @@ def test_a_sub_task_that_ends_free_and_clear_may_precede_any_sub_task(compositio
         }
 
 
-@pytest.mark.parametrize("before", NOT_ENDING)
+@pytest.mark.parametrize("before", ["A", "AG", "AGM", "AGMD"])
 def test_a_sub_task_after_one_that_does_not_end_free_and_clear_is_refused(before: str) -> None:
     with pytest.raises(ConfigError) as error:
         find_task([{"stages": before}, {"stages": "AGMDW", "object": "die"}])

@@ -30,10 +30,12 @@ def test_an_accepted_name_is_an_identifier_and_a_file_name(name: str) -> None:
     assert class_name(name).isidentifier()
 
 
+INVALID = ["", "two words", "9lives", "a/b", "../up", "a.b", "a-b", "für", "class", "None", "_a"]
+
+
 @pytest.mark.parametrize(
-    "name", ["", "two words", "9lives", "a/b", "../up", "a.b", "a-b", "für", "class", "None", "_a"]
+    ("kind", "name"), [*(("algo", name) for name in INVALID), *((kind, "a/b") for kind in SCAFFOLDS)]
 )
-@pytest.mark.parametrize("kind", SCAFFOLDS)
 def test_an_invalid_name_is_an_error(kind: str, name: str, folder: Path) -> None:
     with pytest.raises(ConfigError, match="name: "):
         new_files(kind, Request(name, folder))
