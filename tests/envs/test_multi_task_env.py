@@ -15,6 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
+from mygym.runs.evaluation import round_robin
 
 TASKS = ("reach", "push", "AGM")
 
@@ -55,6 +56,16 @@ def test_environments_are_selected_round_robin(env: MultiTaskEnv) -> None:
     for first in range(0, 9, 3):
         assert sorted(labels[first : first + 3]) == sorted(TASKS)
     assert play_labels(env, 3, seed=1)[0] != labels[0]  # parallel environments start with different tasks
+
+
+def test_any_seeds_of_an_evaluation_select_the_tasks_in_turn(env: MultiTaskEnv) -> None:
+    seeds = round_robin([7, 7, 3, 100, 100], env)
+    labels = []
+    for seed in seeds:
+        env.reset(seed=seed)
+        labels.append(env.label)
+    assert labels == [*TASKS, *TASKS[:2]]
+    assert [new - old for new, old in zip(seeds, [7, 7, 3, 100, 100], strict=True)] == [2, 0, 2, 2, 0]
 
 
 def test_weights_set_the_frequencies(env: MultiTaskEnv) -> None:
