@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from mygym.config import RunConfig
-from mygym.models.assets import read_asset
-from mygym.models.robot import load_robot, robot_names
+from mygym.errors import AssetError
+from mygym.models.assets import read_asset, read_mapping
+from mygym.models.inference.completion import lacks_sections
+from mygym.models.robot import robot_names
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.registry import registry
@@ -64,13 +67,18 @@ def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
 @cache
 def _spec(robot: str) -> RobotSpec:
     """Load a robot, which takes 10 ms, once."""
-    return load_robot(registry("robot").get(robot).load())
+    return find_robot(robot)
 
 
 def robots_for(task: Task) -> list[str]:
     """Return the registered robots that can do a task, installed or not."""
-    specs = {entry.name: read_asset(RobotSpec, Path(entry.load())) for entry in registry("robot")}
-    return [name for name, spec in specs.items() if can_do(spec, task)]
+    names = []
+    for entry in registry("robot"):
+        path = Path(entry.load())
+        with contextlib.suppress(AssetError):  # of another user's file
+            spec = find_robot(entry.name) if lacks_sections(read_mapping(path)) else read_asset(RobotSpec, path)
+            names += [entry.name] if can_do(spec, task) else []
+    return names
 
 
 def support_warning(config: RunConfig) -> str:
