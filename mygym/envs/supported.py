@@ -104,9 +104,33 @@ def support_warning(config: RunConfig) -> str:
     return f"{why}; supported robots: {', '.join(_supported_robots(task, entry.name)) or 'none'}"
 
 
+def supported_tasks(robot: str) -> dict[str, str]:
+    """Return each registered task with the reason why a robot cannot do it; the reason is empty if it can.
+
+    Args:
+        robot: Registered name or file.
+    """
+    spec, reasons = find_robot(robot), dict[str, str]()
+    for name in registry("task").names():
+        task = find_task(name)
+        home = load_workspace(registry("workspace").get(task.workspace).load()).robots.get(spec.name) or HomeSpec()
+        reasons[name] = _obstacle(spec, task)
+        if not reasons[name] and name in home.unsuited:
+            reasons[name] = f"does not do {name} well enough in workspace {task.workspace}"
+    return reasons
+
+
+def _obstacle(robot: RobotSpec, task: Task) -> str:
+    """Return what a robot lacks for a task; empty if nothing."""
+    if cannot := [stage for stage in dict.fromkeys(task.stage_names) if stage in robot.cannot]:
+        return f"cannot {' or '.join(cannot)}"
+    if task.arms > len(robot.arms):
+        return f"has {len(robot.arms)} arm, and {task.name} needs {task.arms}"
+    if task.needs_gripper and any(arm.gripper is None for arm in robot.arms[: task.arms]):
+        return f"has no gripper, which {task.name} needs"
+    return ""
+
+
 def can_do(robot: RobotSpec, task: Task) -> bool:
     """Return whether a robot has the arms and grippers of a task, and can do each of its stages."""
-    if any(stage in robot.cannot for stage in task.stage_names):
-        return False
-    arms = robot.arms[: task.arms]
-    return len(arms) == task.arms and (all(arm.gripper is not None for arm in arms) or not task.needs_gripper)
+    return not _obstacle(robot, task)

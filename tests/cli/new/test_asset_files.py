@@ -22,10 +22,14 @@ from mygym.sim.primitives import mesh_points
 from mygym.sim.robot_lookup import find_robot
 from tests.cli.new.conftest import new
 from tests.models.test_inference import arm, write
+from tests.short_checks import shorten
 
 
 @pytest.mark.parametrize("robot", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
-def test_a_robot_from_a_urdf_has_its_joints_and_reaches(robot: str, folder: Path) -> None:
+def test_a_robot_from_a_urdf_has_its_joints_and_reaches(
+    robot: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch)
     urdf = ASSETS / "robots" / f"{robot}.urdf"
     files = ["custom.yaml", "custom.png", "custom.yaml", "test_custom.py"]
     assert [path.name for path in new("robot", "custom", urdf=urdf)] == files
