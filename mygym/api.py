@@ -252,7 +252,7 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
 
 
 def notes_on_inference(robot: str) -> list[str]:
-    """Return what was guessed or repaired of a robot that is inferred, in a few lines; empty for other robots."""
+    """Return the guesses and repairs of a robot that is inferred, in a few lines; empty for a complete description."""
     inferred = inferred_robot(robot)
     if inferred is None:
         return []
@@ -262,7 +262,7 @@ def notes_on_inference(robot: str) -> list[str]:
     path = Path(robot)
     command = (
         f"mygym new robot NAME --urdf {shlex.quote(robot)}"
-        if path.is_file() and path.suffix == ".urdf"
+        if path.suffix.lower() not in (".yaml", ".yml") and path.is_file()
         else f"mygym describe robot {shlex.quote(robot)}"
     )
     return [

@@ -85,7 +85,8 @@ def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
             _, _, terminated, truncated, _ = env.step(env.expert_action())
             ended = terminated or truncated
             moments.append(_measure(world, start, labels[int(env.progress.stage[0])]))
-        return explain(moments, gaps, gripper, world.objects[0].name, world.objects[0].grasp_width)
+        spec = world.objects[0]
+    return explain(moments, gaps, gripper, spec.name, spec.grasp_width)
 
 
 def explain(moments: Sequence[Moment], gaps: Gaps, gripper: GripperSpec, name: str, width: float) -> str:
@@ -114,8 +115,8 @@ def explain(moments: Sequence[Moment], gaps: Gaps, gripper: GripperSpec, name: s
         nearest = min(moments, key=lambda moment: moment.miss)
         shoved = f" and pushes {name} away by {_cm(moments[-1].moved)}" if moments[-1].moved > SHOVED else ""
         return f"the tool misses {name} by {_cm(nearest.miss)}{shoved}, so that the fingers never close (end_effector)"
-    pressing = np.array([moment.pressing for moment in closing]).any(axis=0)
-    if not pressing.any():
+    pressing = [any(moment.pressing[finger] for moment in closing) for finger in range(len(gripper.links))]
+    if not any(pressing):
         return _untouched(closing, gripper, name)
     if not held:
         idle = [link for link, pressed in zip(gripper.links, pressing, strict=True) if not pressed]

@@ -121,7 +121,7 @@ def supported_tasks(robot: str) -> dict[str, str]:
 
 
 def _obstacle(robot: RobotSpec, task: Task) -> str:
-    """Return what a robot lacks for a task; empty if nothing."""
+    """Return the reason why a robot cannot do a task; empty if it can."""
     if cannot := [stage for stage in dict.fromkeys(task.stage_names) if stage in robot.cannot]:
         return f"cannot {' or '.join(cannot)}"
     if task.arms > len(robot.arms):

@@ -118,7 +118,7 @@ def as_asset(spec: type[Spec], data: Mapping[str, Any]) -> Spec:
         AssetError: An unknown, missing or mistyped key.
     """
     try:
-        return cast("Spec", _adapter(spec).validate_python(data))
+        return cast("Spec", _adapter(cast("Hashable", spec)).validate_python(data))
     except ValidationError as error:
         raise AssetError(_explain(spec, error)) from error
 

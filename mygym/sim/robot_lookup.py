@@ -20,7 +20,7 @@ def find_robot(name: str) -> RobotSpec:
         AssetError: The file does not describe a robot.
     """
     inferred = inferred_robot(name)
-    return inferred.spec if inferred else load_robot(registry("robot").get(name).load())
+    return inferred.spec if inferred else load_robot(Path(registry("robot").get(name).load()))
 
 
 def inferred_robot(name: str) -> Inferred | None:
@@ -31,4 +31,5 @@ def inferred_robot(name: str) -> Inferred | None:
         AssetError: The file does not describe a robot.
     """
     path = Path(registry("robot").get(name).load())
-    return infer_robot(path, mesh_points) if path.suffix == ".urdf" else complete_robot(path, mesh_points)
+    is_yaml = path.suffix.lower() in (".yaml", ".yml")
+    return complete_robot(path, mesh_points) if is_yaml else infer_robot(path, mesh_points)

@@ -1,4 +1,4 @@
-"""Robots whose YAML file has corrections alone: what it lacks is inferred from the URDF."""
+"""Robots whose YAML file has corrections alone: missing sections are inferred from the URDF."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def robot_yaml(robot: RobotSpec, urdf: str, findings: Iterable[Finding], title: 
         comments.setdefault(key if key in keys else "", []).append(_comment(finding))
     lines = [f"# {title}", *comments.get("", [])]
     for key in keys:
-        first, *others = _block(key, _plain(values[key]))
-        lines += [*comments.get(key, []), f"{first}  # {HELP[key]}" if key in HELP else first, *others]
+        first, *parts = _block(key, _plain(values[key]))
+        lines += [*comments.get(key, []), f"{first}  # {HELP[key]}" if key in HELP else first, *parts]
     return "\n".join(lines) + "\n"
 
 

@@ -62,9 +62,11 @@ def add_page(service: Service) -> None:
         config = {"task": task or defaults.task, "robot": robot or defaults.robot}
         with frame("World"):
             source: Any = config
+            shown = config["robot"]
             if run:
                 try:
                     source = str(service.index.path(run))
+                    shown = str(load_file(Path(source) / CONFIG).get("robot", shown))
                 except MygymError as error:
                     empty(str(error), "All runs", "/")
                     return
@@ -78,11 +80,10 @@ def add_page(service: Service) -> None:
                         chosen = ui.select(list(names), value=value, label=kind, with_input=True)
                         chosen.props('dense outlined new-value-mode="add-unique"').classes("w-56")
                         chosen.on_value_change(lambda event, kind=kind: _open({**config, kind: event.value}))
-            robot = str(load_file(Path(source) / CONFIG).get("robot", defaults.robot)) if run else config["robot"]
             while len(_views) >= MAX_PLAYERS:  # a page that was left or loaded again is still in the list for seconds
                 _views[0].end(f"Only {MAX_PLAYERS} worlds run at a time, and another was opened. Load this page again.")
             WorldView(source, str(meshes))
-            AboutRobot(service, robot)
+            AboutRobot(service, shown)
 
 
 def _open(config: dict[str, Any]) -> None:

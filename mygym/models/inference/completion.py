@@ -1,4 +1,4 @@
-"""Robots whose YAML file has corrections alone: what the file lacks is inferred from its URDF."""
+"""Robots whose YAML file has corrections alone: missing sections are inferred from its URDF."""
 
 from __future__ import annotations
 

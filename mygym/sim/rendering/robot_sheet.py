@@ -253,8 +253,8 @@ def _draw_head(draw: ImageDraw.ImageDraw, start: FloatArray, end: FloatArray, co
 def _draw_labels(image: Image.Image, name: str, anchors: Sequence[tuple[float, float, str, Color]]) -> None:
     """Write labels at the nearer edge, one below the other, with a line to each point."""
     width, height = image.size
-    draw, font = ImageDraw.Draw(image), ImageFont.load_default(max(11, height / 32))
-    line = 1.5 * font.size
+    size = max(11.0, height / 32)
+    draw, font, line = ImageDraw.Draw(image), ImageFont.load_default(size), 1.5 * size
     draw.text((8, 6), name, fill=(60, 60, 60), font=ImageFont.load_default(max(12, height / 26)))
     for on_left in (True, False):
         below = 2.2 * line

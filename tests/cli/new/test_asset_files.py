@@ -56,7 +56,7 @@ NAMES = ["on", "2", "no: way", "a #b", "{c}", "Gelenk, 6"]
 
 @pytest.fixture(scope="module")
 def odd_arm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Inferred]:
-    """Return a short arm with names and a path that YAML reads as other things, and what is inferred of it."""
+    """Return a short arm with names and a path that YAML reads as other things, and the result of its inference."""
     path = tmp_path_factory.mktemp("odd #1: arms") / "null.urdf"
     write(path, arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 1.0 / 3.0 + 2.5)}))
     text = path.read_text()
