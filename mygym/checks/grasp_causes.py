@@ -73,7 +73,7 @@ def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
     """
     with api.make_env(dict(config)) as env:
         world: World = env.world
-        gripper = world.robot.gripper
+        gripper = world.robot.arms[0].gripper
         assert gripper is not None, "a task that grasps has a robot with a gripper"
         gaps = finger_gaps(world)
         env.reset(seed=seed)
@@ -86,7 +86,8 @@ def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
             ended = terminated or truncated
             moments.append(_measure(world, start, labels[int(env.progress.stage[0])]))
         spec = world.objects[0]
-    return explain(moments, gaps, gripper, spec.name, spec.grasp_width)
+        cause = explain(moments, gaps, gripper, spec.name, spec.grasp_width)
+    return cause
 
 
 def explain(moments: Sequence[Moment], gaps: Gaps, gripper: GripperSpec, name: str, width: float) -> str:

@@ -62,7 +62,7 @@ def add_page(service: Service) -> None:
         config = {"task": task or defaults.task, "robot": robot or defaults.robot}
         with frame("World"):
             source: Any = config
-            shown = config["robot"]
+            shown = robot or str(defaults.robot)
             if run:
                 try:
                     source = str(service.index.path(run))
