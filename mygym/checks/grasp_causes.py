@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,7 @@ def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
         config: Config of a task that grasps.
         seed: Seed of a failed episode.
     """
-    with api.make_env(dict(config)) as env:
+    with closing(api.make_env(dict(config))) as env:
         world: World = env.world
         gripper = world.robot.arms[0].gripper
         assert gripper is not None, "a task that grasps has a robot with a gripper"
@@ -86,8 +87,7 @@ def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
             ended = terminated or truncated
             moments.append(_measure(world, start, labels[int(env.progress.stage[0])]))
         spec = world.objects[0]
-        cause = explain(moments, gaps, gripper, spec.name, spec.grasp_width)
-    return cause
+        return explain(moments, gaps, gripper, spec.name, spec.grasp_width)
 
 
 def explain(moments: Sequence[Moment], gaps: Gaps, gripper: GripperSpec, name: str, width: float) -> str:
