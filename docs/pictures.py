@@ -20,7 +20,9 @@ from mygym.experts import make_expert
 from mygym.models.objects import load_object, object_names
 from mygym.registry import registry
 from mygym.sim.rendering.camera import Camera
+from mygym.sim.rendering.robot_sheet import robot_sheet
 from mygym.sim.rendering.thumbnails import contact_sheet, grid
+from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
 
 Picture = NDArray[np.uint8]
@@ -95,6 +97,11 @@ def wrist_camera() -> Picture:
     return camera_picture("wrist", {"task": "pick_and_place"}, [])
 
 
+def explained_robot() -> Picture:
+    """Return the sheet that explains a Panda."""
+    return robot_sheet(find_robot("panda"))
+
+
 def component(kind: str, name: str) -> Picture:
     """Return a picture of a built-in task, robot or workspace: `(300, 400, 3)`."""
     if kind == "task":
@@ -121,7 +128,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for draw in (reach, pick_and_place):
         Image.fromarray(draw()).save(folder / f"panda_{draw.__name__}.png", optimize=True)
-    for sheet in (objects, randomized, wrist_camera):
+    for sheet in (objects, randomized, wrist_camera, explained_robot):
         Image.fromarray(sheet()).save(folder / f"{sheet.__name__}.png", optimize=True)
     for kind in ("task", "robot", "workspace"):
         (folder / kind).mkdir(exist_ok=True)

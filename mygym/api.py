@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,13 +34,16 @@ from mygym.runs.planning.rollouts import rollout_steps
 from mygym.runs.result import Result
 from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
-from mygym.sim.robot_lookup import inferred_of
+from mygym.sim.robot_lookup import inferred_robot
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.run_search import network_of, search
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.type_aliases import MaybeCallback
+
+MAX_GUESSES = 3
+"""Notes on the guesses of an inference; a table of `mygym new robot` has all."""
 
 __all__ = [
     "Config",
@@ -241,10 +245,30 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
             if isinstance(strategy, FineTuning):
                 why = "few parameters change a network of random weights; --pretrained RUN names a trained one"
                 print_note(f"strategy {strategy.name} without pretrained: {why}")
-    for line in inferred_of(plan.config.robot):
-        print_note(f"{Path(plan.config.robot).stem}: {line}")
+    for line in notes_on_inference(plan.config.robot):
+        print_note(line)
     if warning := support_warning(plan.config):
         print_note(warning)
+
+
+def notes_on_inference(robot: str) -> list[str]:
+    """Return the guesses and repairs of a robot that is inferred, in a few lines; empty for a complete description."""
+    inferred = inferred_robot(robot)
+    if inferred is None:
+        return []
+    doubtful = [finding for finding in inferred.findings if finding.certainty == "guess" or not finding.key]
+    lines = [f"{finding.text}{f' ({finding.key})' if finding.key else ''}" for finding in doubtful]
+    more = [f"{len(lines) - MAX_GUESSES} more guesses"] if len(lines) > MAX_GUESSES else []
+    path = Path(robot)
+    command = (
+        f"mygym new robot NAME --urdf {shlex.quote(robot)}"
+        if path.suffix.lower() not in (".yaml", ".yml") and path.is_file()
+        else f"mygym describe robot {shlex.quote(robot)}"
+    )
+    return [
+        *(f"{path.stem}: {line}" for line in [*lines[:MAX_GUESSES], *more]),
+        f"{path.stem}: {len(inferred.findings)} properties are inferred; `{command}` explains them",
+    ]
 
 
 def _reason_for_numpy(plan: RunPlan) -> str:

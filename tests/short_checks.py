@@ -35,6 +35,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     for suite in (controllers, robots, stages, workspaces):
         patch.setattr(suite, "EPISODES", EPISODES)
     patch.setattr(robots, "GRASPS", EPISODES)
+    patch.setattr(robots, "checked_tasks", lambda: ["hand_over", "open_drawer"])
     patch.setattr(teaching, "EPISODES", 1)
     patch.setattr(mygym.checks, "check", check_shortly)
     # A process that imports PyTorch takes seconds; `test_scaffolds.py` starts it, with the same component.

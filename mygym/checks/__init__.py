@@ -8,6 +8,7 @@ suite             `Check`, `Outcome`, and the loop that performs the checks
 batches           states for checks of pure functions
 faults            faults in training environments
 model_comparison  comparison of trained models
+grasp_causes      causes of failed grasps, measured in an episode
 path_following    measurement of how closely an arm follows a path
 teaching          measurements of the reward `shaped`
 cards             cards of tasks

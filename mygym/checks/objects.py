@@ -13,11 +13,11 @@ from mygym.checks.suite import Check, demand
 from mygym.config import RunConfig
 from mygym.models.bounding_box import bounds
 from mygym.models.objects import ObjectSpec, density, load_object
-from mygym.models.robot import load_robot
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.rendering.thumbnails import silhouette
 from mygym.sim.resting import Rest, measure_rest
+from mygym.sim.robot_lookup import find_robot
 from mygym.sim.world import World
 
 DENSITIES = 10.0, 11_400.0
@@ -60,7 +60,7 @@ class Subject:
     def world(self) -> World:
         """Return a new world with the object in it."""
         config = RunConfig()
-        robot = load_robot(registry("robot").get(str(config.robot)).load())
+        robot = find_robot(str(config.robot))
         return World(robot, load_workspace(registry("workspace").get("table").load()), [self.spec])
 
     def has_realistic_inertia(self) -> None:

@@ -23,6 +23,10 @@ class CheckFailed(Exception):  # noqa: N818  (the check has worked)
     """Raised by a check; the message is the finding."""
 
 
+class CheckLeftOut(Exception):  # noqa: N818  (the check does not apply)
+    """Raised by a check that does not apply to the component; the message is the reason."""
+
+
 @dataclass(frozen=True)
 class Check:
     """A property of a component."""
@@ -96,6 +100,9 @@ def perform(entry: Entry, checks: Iterable[Check], skip: Collection[str] = ()) -
         try:
             with contextlib.redirect_stderr(stderr):
                 note = check.run()
+        except CheckLeftOut as reason:
+            yield Outcome(entry.kind, entry.name, check.name, LEFT_OUT, time.perf_counter() - begin, str(reason))
+            continue
         except InterruptedRunError:  # Ctrl-C during a training
             raise KeyboardInterrupt from None
         except Exception as error:  # noqa: BLE001  (any error of the component is the finding)

@@ -46,6 +46,8 @@ The checks of an algorithm: it can be constructed, accepts the observations that
 the same after loading, is completely described by config and result, is repeatable, resumes, ends with a clear
 message in a broken environment, and learns reach as fast as the algorithm from which it inherits (which takes
 minutes). Built-in components pass the same checks. All files that the checks write are removed.
+The checks of a robot end with its tasks: each is solved by the scripted expert, or left out with the reason why the
+robot cannot do it. A failed grasp has its cause, and the keys of the robot's YAML file that correct it.
 Exit codes: 0 all checks passed, 1 a check failed, 2 invalid input.
 """,
 )

@@ -91,7 +91,7 @@ def _describe_file(kind: str, path: Path) -> dict[str, Any]:
 
     if kind == "object":
         return _object(path)
-    return _inferred_robot(path) if kind == "robot" and path.suffix == ".urdf" else dict(read_mapping(path))
+    return _robot(path) if kind == "robot" else dict(read_mapping(path))
 
 
 def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
@@ -211,14 +211,17 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
     }
 
 
-def _inferred_robot(urdf: Path) -> dict[str, Any]:
-    """Return the robot that `--robot FILE.urdf` infers, with the keys of a robot's YAML file."""
-    from mygym.models.inference.robots import infer_robot
-    from mygym.sim.primitives import mesh_points
+def _robot(path: Path) -> dict[str, Any]:
+    """Return the content of a robot's YAML file; of a robot that is inferred also the findings of the inference."""
+    from mygym.models.assets import read_mapping
+    from mygym.sim.robot_lookup import inferred_robot
 
-    robot = infer_robot(urdf, mesh_points)
+    robot = inferred_robot(str(path))
+    if robot is None:
+        return dict(read_mapping(path))
     values = asdict(robot.spec)
-    return {key: values[key] for key in ROBOT_KEYS if values[key] is not None} | {"inferred": list(robot.notes)}
+    inferred = [asdict(finding) for finding in robot.findings]
+    return {key: values[key] for key in ROBOT_KEYS if values[key] is not None} | {"inferred": inferred}
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -145,6 +145,22 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
         world.close()
 
 
+def explained_robot(robot: str, workspace: str, size: tuple[int | None, int | None]) -> Picture:
+    """Return a sheet of a robot at its home with tool point, approach, fingers and reach.
+
+    Args:
+        robot: Registered name or file.
+        workspace: Registered name or file.
+        size: Width and height of each picture on the sheet, pixels; None: the default.
+    """
+    from mygym.models.workspace import load_workspace
+    from mygym.sim.rendering.robot_sheet import CELL, robot_sheet
+    from mygym.sim.robot_lookup import find_robot
+
+    place = load_workspace(registry("workspace").get(workspace).load())
+    return robot_sheet(find_robot(robot), place, (size[0] or CELL[0], size[1] or CELL[1]))
+
+
 def _render(world: World, size: Size, camera: str) -> Picture:
     from mygym.sim.rendering.camera import Camera
 

@@ -38,6 +38,7 @@ FLAGS = {
     "task": ("camera",),
     "set": ("task", "camera"),
     "randomize": ("task",),
+    "explain": ("robot",),
     "image": ("objects", "object", "workspace", "robot", "task", "camera"),
     "width": ("objects", "object", "workspace", "robot", "task"),
     "record_latency": ("policy",),
@@ -64,6 +65,11 @@ PARSER = command(
         action="store_true",
         help="nine randomized episodes of a task: with the `randomize` of --set, else with all randomizers",
     ),
+    argument(
+        "--explain",
+        action="store_true",
+        help="a robot from two sides, its hand and the top, with tool point, approach, fingers and reach",
+    ),
     argument(*SET.names, **{**SET.options, "help": "any config key of a task or camera, e.g. seed=3"}),
     argument("--task", metavar="T", help=f"task whose expert acts before a camera (default {RunConfig().task})"),
     argument("--camera", metavar="C", help="a camera of the workspace (default: main; for a robot: the whole arm)"),
@@ -87,6 +93,8 @@ mygym view object path/to/thing.urdf --image thing.png
 mygym view workspace table --camera top --image table.png
 mygym view robot panda --image panda.png
 mygym view robot panda                        a window; needs a display
+mygym view robot arm.urdf --explain --image arm.png
+                                              tool point, approach, fingers and reach
 mygym view task push --image push.png
 mygym view task push --randomize --image sheet.png
                                               nine episodes with all randomizers
@@ -165,6 +173,8 @@ def _picture(
         return pictures.object_picture(name, size)
     if kind == "task":
         return pictures.task_picture(name, size, scene, options.set, options.camera, options.randomize)
+    if options.explain:
+        return pictures.explained_robot(name, options.workspace or WORKSPACE, (width, height))
     robot = name if kind == "robot" else options.robot or str(RunConfig().robot)
     workspace = name if kind == "workspace" else options.workspace or WORKSPACE
     fit_robot = kind == "robot" and options.camera is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import multiprocessing
 import os
 import threading
@@ -162,9 +161,8 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> bytes:
     """Return a PNG of the start of an episode: robot, workspace and task of a config."""
-    from PIL import Image
-
     from mygym import api
+    from mygym.sim.rendering.thumbnails import as_png
 
     env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height).unwrapped
     try:
@@ -172,9 +170,21 @@ def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> b
         picture = env.picture(shadow=True, samples=2)
     finally:
         env.close()
-    content = io.BytesIO()
-    Image.fromarray(picture).save(content, "PNG")
-    return content.getvalue()
+    return as_png(picture)
+
+
+def about_robot(robot: str) -> tuple[bytes, list[dict[str, str]], dict[str, str]]:
+    """Return a PNG that explains a robot, a row for each property that is inferred, and task → why it cannot do it."""
+    from dataclasses import asdict
+
+    from mygym.envs.supported import supported_tasks
+    from mygym.sim.rendering.robot_sheet import robot_sheet
+    from mygym.sim.rendering.thumbnails import as_png
+    from mygym.sim.robot_lookup import find_robot, inferred_robot
+
+    inferred = inferred_robot(robot)
+    rows = [asdict(finding) for finding in inferred.findings] if inferred else []
+    return as_png(robot_sheet(find_robot(robot))), rows, supported_tasks(robot)
 
 
 def origins(run: str) -> dict[str, str]:

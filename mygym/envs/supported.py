@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from mygym.config import RunConfig
-from mygym.models.assets import read_asset
-from mygym.models.robot import load_robot, robot_names
+from mygym.errors import AssetError
+from mygym.models.assets import read_asset, read_mapping
+from mygym.models.inference.completion import lacks_sections
+from mygym.models.robot import robot_names
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.registry import registry
@@ -64,13 +67,18 @@ def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
 @cache
 def _spec(robot: str) -> RobotSpec:
     """Load a robot, which takes 10 ms, once."""
-    return load_robot(registry("robot").get(robot).load())
+    return find_robot(robot)
 
 
 def robots_for(task: Task) -> list[str]:
     """Return the registered robots that can do a task, installed or not."""
-    specs = {entry.name: read_asset(RobotSpec, Path(entry.load())) for entry in registry("robot")}
-    return [name for name, spec in specs.items() if can_do(spec, task)]
+    names = []
+    for entry in registry("robot"):
+        path = Path(entry.load())
+        with contextlib.suppress(AssetError):  # of another user's file
+            spec = find_robot(entry.name) if lacks_sections(read_mapping(path)) else read_asset(RobotSpec, path)
+            names += [entry.name] if can_do(spec, task) else []
+    return names
 
 
 def support_warning(config: RunConfig) -> str:
@@ -96,9 +104,33 @@ def support_warning(config: RunConfig) -> str:
     return f"{why}; supported robots: {', '.join(_supported_robots(task, entry.name)) or 'none'}"
 
 
+def supported_tasks(robot: str) -> dict[str, str]:
+    """Return each registered task with the reason why a robot cannot do it; the reason is empty if it can.
+
+    Args:
+        robot: Registered name or file.
+    """
+    spec, reasons = find_robot(robot), dict[str, str]()
+    for name in registry("task").names():
+        task = find_task(name)
+        home = load_workspace(registry("workspace").get(task.workspace).load()).robots.get(spec.name) or HomeSpec()
+        reasons[name] = _obstacle(spec, task)
+        if not reasons[name] and name in home.unsuited:
+            reasons[name] = f"does not do {name} well enough in workspace {task.workspace}"
+    return reasons
+
+
+def _obstacle(robot: RobotSpec, task: Task) -> str:
+    """Return the reason why a robot cannot do a task; empty if it can."""
+    if cannot := [stage for stage in dict.fromkeys(task.stage_names) if stage in robot.cannot]:
+        return f"cannot {' or '.join(cannot)}"
+    if task.arms > len(robot.arms):
+        return f"has {len(robot.arms)} arm, and {task.name} needs {task.arms}"
+    if task.needs_gripper and any(arm.gripper is None for arm in robot.arms[: task.arms]):
+        return f"has no gripper, which {task.name} needs"
+    return ""
+
+
 def can_do(robot: RobotSpec, task: Task) -> bool:
     """Return whether a robot has the arms and grippers of a task, and can do each of its stages."""
-    if any(stage in robot.cannot for stage in task.stage_names):
-        return False
-    arms = robot.arms[: task.arms]
-    return len(arms) == task.arms and (all(arm.gripper is not None for arm in arms) or not task.needs_gripper)
+    return not _obstacle(robot, task)

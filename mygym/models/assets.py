@@ -111,6 +111,18 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
         raise AssetError(f"{path}: {_explain(spec, error)}") from error
 
 
+def as_asset(spec: type[Spec], data: Mapping[str, Any]) -> Spec:
+    """Return a mapping of plain data as the dataclass `spec`.
+
+    Raises:
+        AssetError: An unknown, missing or mistyped key.
+    """
+    try:
+        return cast("Spec", _adapter(cast("Hashable", spec)).validate_python(data))
+    except ValidationError as error:
+        raise AssetError(_explain(spec, error)) from error
+
+
 def read_mapping(path: Path) -> Mapping[str, Any]:
     """Return the mapping of a YAML file, not validated; it is cached and must not be changed.
 

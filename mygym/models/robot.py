@@ -26,9 +26,18 @@ def load_robot(name: str | Path) -> RobotSpec:
     path = find_asset("robots", name)
     spec = read_asset(RobotSpec, path)
     try:
-        mounts = tuple(replace(mount, urdf=str(find_beside(path, mount.urdf))) for mount in spec.mounts)
-        spec = replace(spec, name=spec.name or path.stem, urdf=str(find_beside(path, spec.urdf)), mounts=mounts)
-        check_model(spec)
+        return resolved(spec, path)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
+
+
+def resolved(spec: RobotSpec, path: Path) -> RobotSpec:
+    """Return the robot of a YAML file with the absolute paths of its URDF files, and with a name.
+
+    Raises:
+        AssetError: A missing URDF or mesh, a joint or link that the URDF lacks, or a link without mass or inertia.
+    """
+    mounts = tuple(replace(mount, urdf=str(find_beside(path, mount.urdf))) for mount in spec.mounts)
+    spec = replace(spec, name=spec.name or path.stem, urdf=str(find_beside(path, spec.urdf)), mounts=mounts)
+    check_model(spec)
     return spec

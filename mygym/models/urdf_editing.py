@@ -32,9 +32,13 @@ def light_urdf(root: ET.Element, keep: str) -> str:
 
     Args:
         root: From `read_urdf`; not changed.
-        keep: `"collision"` for a physics client, `"visual"` for a client that only draws.
+        keep: `"collision"` for a physics client, `"visual"` for a client that only draws. A robot without any visual is
+            drawn by its collisions: it would be invisible in videos.
     """
     root = copy.deepcopy(root)
+    if keep == "visual" and root.find("link/visual") is None:
+        for shape in root.findall("link/collision"):
+            shape.tag = "visual"
     for link in root.findall("link"):
         for shape in link.findall("visual" if keep == "collision" else "collision"):
             link.remove(shape)

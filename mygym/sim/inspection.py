@@ -76,17 +76,26 @@ def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
         camera: Gives yaw, pitch and field of view.
         aspect: Width of the image over its height.
     """
+    return around(robot_corners(world), camera, aspect)
+
+
+def robot_corners(world: World) -> FloatArray:
+    """Return the corners `(n, 3)` m of the boxes around the robot's links, in its current posture."""
     client, body = world.client, world.robot_body.body
     links = range(-1, bullet.getNumJoints(body, physicsClientId=client))
     boxes = np.array([bullet.getAABB(body, link, physicsClientId=client) for link in links])
     boxes = boxes[boxes[:, 1, 2] > 0.0]  # the table hides everything below
     boxes[:, 0, 2] = np.maximum(boxes[:, 0, 2], 0.0)
-    target = (boxes[:, 0].min(axis=0) + boxes[:, 1].max(axis=0)) / 2
-    corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for box in boxes for i, j, k in np.ndindex(2, 2, 2)]) - target
+    return np.array([[box[i, 0], box[j, 1], box[k, 2]] for box in boxes for i, j, k in np.ndindex(2, 2, 2)])
+
+
+def around(points: FloatArray, camera: CameraSpec, aspect: float) -> CameraSpec:
+    """Return a camera with the angles of `camera` that sees points `(n, 3)` m; see `around_robot`."""
+    target = (points.min(axis=0) + points.max(axis=0)) / 2
     view = np.array(
         bullet.computeViewMatrixFromYawPitchRoll((0.0, 0.0, 0.0), 1.0, camera.yaw, camera.pitch, 0.0, 2)
     ).reshape(4, 4)[:3, :3]  # column-major: rows times this are right, up, towards the camera
-    right, up, near = (corners @ view).T
+    right, up, near = ((points - target) @ view).T
     tangent = np.tan(np.radians(camera.fov) / 2)
     distance = float(np.max(near + ROBOT_MARGIN * np.maximum(np.abs(up), np.abs(right) / aspect) / tangent))
     x, y, z = target.tolist()

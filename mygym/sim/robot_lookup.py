@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mygym.models.inference.robots import infer_robot
+from mygym.models.inference.completion import complete_robot
+from mygym.models.inference.robots import Inferred, infer_robot
 from mygym.models.robot import load_robot
 from mygym.models.robot_spec import RobotSpec
 from mygym.registry import registry
@@ -18,11 +19,17 @@ def find_robot(name: str) -> RobotSpec:
         RegistryError: The name or the file does not exist.
         AssetError: The file does not describe a robot.
     """
-    path = Path(registry("robot").get(name).load())
-    return infer_robot(path, mesh_points).spec if path.suffix == ".urdf" else load_robot(path)
+    inferred = inferred_robot(name)
+    return inferred.spec if inferred else load_robot(Path(registry("robot").get(name).load()))
 
 
-def inferred_of(name: str) -> tuple[str, ...]:
-    """Return one line for each property that `find_robot` infers; empty unless `name` is a URDF."""
+def inferred_robot(name: str) -> Inferred | None:
+    """Return the result of the inference for a URDF, or a YAML file that lacks sections; None for a complete file.
+
+    Raises:
+        RegistryError: The name or the file does not exist.
+        AssetError: The file does not describe a robot.
+    """
     path = Path(registry("robot").get(name).load())
-    return infer_robot(path, mesh_points).notes if path.suffix == ".urdf" else ()
+    is_yaml = path.suffix.lower() in (".yaml", ".yml")
+    return complete_robot(path, mesh_points) if is_yaml else infer_robot(path, mesh_points)

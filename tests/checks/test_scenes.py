@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import yaml
 
-from mygym.checks import Outcome, check, stages, tasks
+from mygym.checks import Outcome, check, robots, stages, tasks
 from mygym.checks.cards import make_card
-from mygym.checks.robots import grasps
+from mygym.checks.robots import does_task, grasps
 from mygym.checks.stages import setting
-from mygym.checks.suite import CheckFailed
+from mygym.checks.suite import CheckFailed, CheckLeftOut
 from mygym.models.workspace import load_workspace
+from mygym.nested import merged
 from mygym.registry import ASSETS, register_policy, registry
 from mygym.tasks.context import ArmCommand, StageContext
 from mygym.tasks.lookup import find_task
@@ -84,13 +85,13 @@ def test_the_quick_components_exist() -> None:
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, name in ALL if name in QUICK[kind]])
 def test_built_in_components_pass(kind: str, name: str) -> None:
-    assert failed(kind, name) == []
+    assert names_of(failed(kind, name)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), ALL)
 def test_built_in_components_pass_with_all_episodes(kind: str, name: str) -> None:
-    assert failed(kind, name) == []
+    assert names_of(failed(kind, name)) == []
 
 
 WORKSPACES_QUICKLY = slow_except(registry("workspace").names(), ("table", "drawer", "maze").__contains__)
@@ -128,6 +129,7 @@ def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: 
     return name
 
 
+PANDA = ASSETS / "robots" / "panda.urdf"
 KUKA = (ASSETS / "robots" / "kuka.urdf").read_text()
 
 
@@ -174,8 +176,50 @@ def test_a_robot_with_a_palm_among_its_fingers_grasps_nothing(folder: Path) -> N
     assert grasps(robot(folder, **data)) == f"3 cubes with {links[0]}, {links[1]}"
     data["gripper"]["links"] = ["panda_hand", *links]
     wrong = robot(folder, "palm", **data)
-    with pytest.raises(CheckFailed, match="solves 0"):
+    with pytest.raises(CheckFailed, match=r"panda_hand never touches cube.*solves 0"):
         grasps(wrong)
+
+
+CAUSES: dict[str, tuple[dict[str, Any], str]] = {
+    "one way": ({"gripper": {"open": [0.04, 0.0], "closed": [0.0, 0.04]}}, r"gap never closes.* 0\.0 cm closer"),
+    "narrow": ({"gripper": {"open": [0.01, 0.01]}}, r"opening is too narrow: the open fingers are 2\.0 cm apart"),
+    "wide": ({"gripper": {"closed": [0.025, 0.025]}}, r"gap never closes: the closed fingers are 5\.0 cm apart"),
+    "slippery": ({"gripper": {"force": 0.2}}, r"cube slips"),
+    "beside": ({"end_effector": {"position": [0.06, 0.0, 0.105]}}, r"the tool misses|do not touch"),
+}
+"""Mistake in the description of a Panda → cause of its failed grasps."""
+
+
+@pytest.mark.parametrize("mistake", CAUSES)
+def test_a_failed_grasp_has_its_cause(mistake: str, folder: Path) -> None:
+    changes, cause = CAUSES[mistake]
+    data = yaml.safe_load((ASSETS / "robots" / "panda.yaml").read_text())
+    data = merged(data, changes) | {"urdf": str(PANDA)}
+    (folder / "mine.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(CheckFailed, match=cause):
+        grasps("mine.yaml")
+
+
+def test_tasks_that_a_robot_cannot_do_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots, "checked_tasks", lambda: ["hand_over", "push", "stack"])
+    outcomes = {outcome.check: outcome for outcome in check("robot", "kuka") if outcome.check.startswith("task ")}
+    assert list(outcomes) == ["task hand_over", "task push", "task stack"]
+    assert outcomes["task push"].status == "passed"
+    assert (outcomes["task stack"].status, outcomes["task stack"].why) == (
+        "left out",
+        "has no gripper, which stack needs",
+    )
+    assert outcomes["task hand_over"].why == "has 1 arm, and hand_over needs 2"
+
+
+def test_a_task_that_the_expert_does_not_solve(folder: Path) -> None:
+    """It is a mistake of a robot that the workspace lists, and a limit of a user's robot."""
+    register_task("hasty", "AGM", help="has no time", horizon=8)
+    with pytest.raises(CheckFailed, match="solves 0 of 3"):
+        does_task("panda", "hasty")
+    (folder / "mine.yaml").write_text((ASSETS / "robots" / "panda.yaml").read_text().replace("panda.urdf", str(PANDA)))
+    with pytest.raises(CheckLeftOut, match="solves 0 of 3"):
+        does_task("mine.yaml", "hasty")
 
 
 def test_a_robot_that_does_not_load(folder: Path) -> None:

@@ -55,6 +55,12 @@ def test_picture(line: str, mygym_command: Command, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"picture.png", "thing.urdf"}
 
 
+def test_sheet_that_explains_a_robot(mygym_command: Command, tmp_path: Path) -> None:
+    size = ["--width", "120", "--height", "90"]
+    assert mygym_command("view", "robot", "kuka", "--explain", "--image", "picture.png", *size).code == 0
+    assert size_of(tmp_path / "picture.png") == (2 * 120 + 3 * 8, 2 * 90 + 3 * 8)
+
+
 def test_sheet_of_all_objects(mygym_command: Command, tmp_path: Path) -> None:
     for name in set(registry("object").names()) - {"mug", "cube", "crate", "duck"}:  # tests/docs draws the others
         registry("object").remove(name)
@@ -121,6 +127,7 @@ MISTAKES = [
     ("view camera main --width 90 --image picture.png", ["--width", "is not for camera"]),
     ("view robot kuka --task push --image picture.png", ["--task", "is not for robot"]),
     ("view robot kuka --randomize --image picture.png", ["--randomize", "is not for robot"]),
+    ("view object mug --explain --image picture.png", ["--explain", "is not for object"]),
     ("view workspace table --set seed=1 --image picture.png", ["--set", "is not for workspace"]),
     ("view object --image picture.png", ["NAME"]),
     ("view objects mug --image picture.png", ["no NAME"]),

@@ -12,8 +12,10 @@ import pytest
 from nicegui import ui
 from nicegui.testing import User, UserInteraction, user_simulation
 
+from mygym.dashboard.pages import world
 from mygym.dashboard.pages.all_pages import add_pages
 from mygym.dashboard.service import Service
+from tests.models.test_inference import arm, write
 from tests.reporting.runs import make_run
 
 Scenario = Callable[[User], Awaitable[None]]
@@ -261,5 +263,33 @@ def test_a_comparison_draws_the_figure_that_is_chosen(service: Service, visit: C
         chart = charts_of(user)["test_loss"]
         last = {each["name"]: each["data"][-1] for each in chart.options["series"]}
         assert last == {"n_envs=1": [10_000, 1.0], "n_envs=2": [10_000, 2.0]}
+
+    visit(scenario)
+
+
+def test_a_robot_of_the_world_is_explained(
+    visit: Callable[[Scenario], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Picture, findings with certainty and key, tasks with reasons; also of a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(world, "WorldView", lambda *arguments: None)  # its process is tested with a browser
+    write(tmp_path / "own.urdf", arm("arm", "root"))
+
+    async def scenario(user: User) -> None:
+        await user.open("/world?robot=own.urdf")
+        (panel,) = user.find(ui.expansion).elements
+        panel.value = True
+        await user.should_see("It may do", retries=500)
+        (image,) = user.find(ui.image).elements
+        assert str(image.props["src"]).startswith("data:image/png;base64,")
+        findings, tasks = [table.rows for table in user.find(ui.table).elements]
+        if "task" in findings[0]:
+            findings, tasks = tasks, findings
+        (joints,) = [row for row in findings if row["key"] == "joints"]
+        assert "arm_1 to arm_6" in joints["text"]
+        assert joints["certainty"] in ("certain", "likely", "guess")
+        assert {"task": "hand_over", "reason": "has 1 arm, and hand_over needs 2"} in tasks
+        await user.open("/world?robot=/etc/passwd")
+        await user.should_see("is outside the log directory")
 
     visit(scenario)

@@ -8,6 +8,7 @@ learning_files  files of algorithms, policies and strategies
 task_files      files of tasks and of their elements
 robot_files     files of a ROS 2 package with a policy
 asset_files     files of robots, workspaces and objects
+robot_yaml      description of an inferred robot as YAML, with its findings as comments
 templating      filling of `templates/`
 writing         atomic writing, never over existing files
 """

@@ -1,49 +1,28 @@
-"""Files of new robots, workspaces and objects: URDF and YAML files in `envs/`."""
+"""Files of new robots, workspaces and objects: URDF and YAML files in `envs/`, and pictures of robots."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mygym.cli.new.naming import check_free
 from mygym.cli.new.request import Request
 from mygym.cli.new.templating import checks_test, checks_test_file, config_file, fill, template
 
-if TYPE_CHECKING:
-    from mygym.models.robot_spec import GripperSpec
 
-TEMPLATE_ARM: Mapping[str, str] = {
-    "help": "Six joints between cylinders, a rod as the tool; 0.85 m to the wrist. SI units; limits as in the URDF.",
-    "base_position": "[-0.6, 0.0, 0.0]",
-    "base_orientation": "[0.0, 0.0, 0.0, 1.0]",
-    "joints": """\
-  - {name: joint_1, home: 0.0, lower: -2.9, upper: 2.9, velocity: 2.5, effort: 100}
-  - {name: joint_2, home: 0.716, lower: -2.0, upper: 2.0, velocity: 2.5, effort: 100}
-  - {name: joint_3, home: 1.561, lower: -2.7, upper: 2.7, velocity: 2.5, effort: 60}
-  - {name: joint_4, home: 0.0, lower: -2.9, upper: 2.9, velocity: 3.0, effort: 20}
-  - {name: joint_5, home: 0.864, lower: -2.2, upper: 2.2, velocity: 3.0, effort: 20}
-  - {name: joint_6, home: 0.0, lower: -3.0, upper: 3.0, velocity: 3.0, effort: 10}""",
-    "link": "tool",
-    "position": "[0.0, 0.0, 0.1]",
-    "orientation": "[0.0, 0.0, 0.0, 1.0]",
-    "gripper": "",
-    "area_scale": "1",
-}
-"""Values of `robot.yaml.template` for the arm of `robot.urdf.template`."""
-
-
-def robot_files(request: Request) -> dict[str, str]:
-    """Return the files of a robot: the robot of a URDF, or the arm of the template."""
+def robot_files(request: Request) -> dict[str, str | bytes]:
+    """Return the files of a robot: the robot of a URDF with its picture, or the arm of the template."""
     check_free("robot", request.name)
-    descriptions: dict[str, str] = {}
+    folder = "envs/robots"
+    descriptions: dict[str, str | bytes]
     if request.urdf is None:
-        descriptions[f"envs/robots/{request.name}.urdf"] = fill("robot.urdf", request)
-        values = {**TEMPLATE_ARM, "urdf": f"{request.name}.urdf"}
+        descriptions = {
+            f"{folder}/{request.name}.urdf": fill("robot.urdf", request),
+            f"{folder}/{request.name}.yaml": fill("robot.yaml", request),
+        }
     else:
-        values = _inferred_values(request.urdf, request.folder / "envs" / "robots")
-    descriptions[f"envs/robots/{request.name}.yaml"] = fill("robot.yaml", request, **values)
+        text, picture = _inferred_robot(request.urdf, request.folder / "envs" / "robots")
+        descriptions = {f"{folder}/{request.name}.yaml": text, f"{folder}/{request.name}.png": picture}
     config = {"robot": request.name, "task": "reach"}
     return {
         **descriptions,
@@ -91,47 +70,15 @@ def _path_from(folder: Path, urdf: Path) -> str:
     return os.path.relpath(urdf.resolve(), folder.resolve()) if inside else str(urdf.resolve())
 
 
-def _inferred_values(urdf: Path, folder: Path) -> dict[str, str]:
-    """Return the values of `robot.yaml.template` that are inferred from a URDF, for a file in `folder`."""
+def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
+    """Return the description of the robot that is inferred from a URDF, for a file in `folder`, and its picture."""
+    from mygym.cli.new.robot_yaml import robot_yaml
     from mygym.models.inference.robots import count_joints, infer_robot
     from mygym.sim.primitives import mesh_points
+    from mygym.sim.rendering.robot_sheet import robot_sheet
+    from mygym.sim.rendering.thumbnails import as_png
 
     robot = infer_robot(urdf, mesh_points)
-    spec = robot.spec
-    joints = [
-        f"  - {{name: {joint.name}, home: {joint.home:g}, lower: {joint.lower:g}, upper: {joint.upper:g}, "
-        f"velocity: {joint.velocity:g}, effort: {joint.effort:g}}}"
-        for joint in spec.joints
-    ]
-    notes = "\n".join(f"# inferred: {note}" for note in robot.notes)
-    return {
-        "help": f"The arm of {urdf.name}: {count_joints(len(joints))}. SI units. Limits: the URDF's.\n{notes}",
-        "urdf": _path_from(folder, urdf),
-        "base_position": _numbers(spec.base_position),
-        "base_orientation": _numbers(spec.base_orientation),
-        "joints": "\n".join(joints),
-        "link": spec.end_effector.link,
-        "position": _numbers(spec.end_effector.position),
-        "orientation": _numbers(spec.end_effector.orientation),
-        "gripper": _gripper(spec.gripper),
-        "area_scale": f"{spec.area_scale:g}",
-    }
-
-
-def _gripper(gripper: GripperSpec | None) -> str:
-    if gripper is None:
-        return ""
-    lines = [
-        f"  joints: [{', '.join(gripper.joints)}]",
-        f"  links: [{', '.join(gripper.links)}]         # finger links, for contacts",
-        f"  closed: {_numbers(gripper.closed)}           # m or rad",
-        f"  open: {_numbers(gripper.open)}",
-        f"  width: {gripper.width:g}            # m between the open fingers",
-        f"  force: {gripper.force:g}             # N or N m",
-        f"  velocity: {gripper.velocity:g}         # m/s or rad/s",
-    ]
-    return "\n" + "\n".join(["gripper:", *lines])
-
-
-def _numbers(values: Iterable[float]) -> str:
-    return f"[{', '.join(f'{value:g}' for value in values)}]"
+    title = f"The arm of {urdf.name}: {count_joints(len(robot.spec.joints))}. SI units. Limits: the URDF's."
+    text = robot_yaml(robot.spec, _path_from(folder, urdf), robot.findings, title)
+    return text, as_png(robot_sheet(robot.spec))

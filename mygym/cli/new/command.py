@@ -39,7 +39,7 @@ mygym new predicate raised                envs/raised.py, a predicate and a stag
 mygym new reward bonus                    envs/bonus.py, a function of the goals
 mygym new observation height              envs/height.py, a component of observations
 mygym new controller fine                 envs/fine.py, end-effector control with smaller displacements
-mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a small arm
+mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml, explained, with a picture; without --urdf a small arm
 mygym new workspace desk                  envs/workspaces/desk.yaml
 mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE the object of the URDF
 mygym new env workshop                    a task, its workspace and its object
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
         print(f"  ros2 run {options.name} node --ros-args -p speed_scale:=0.2")
         return
     if kind == "robot" and request.urdf is not None:
-        _print_inferred(request.urdf)
+        _print_inferred(request.urdf, folder / "envs" / "robots" / f"{options.name}.yaml")
     train = train_command(folder)
     flag = f"--{TRAIN_FLAGS[kind]} {options.name}" if kind in TRAIN_FLAGS else f"--config configs/{options.name}.yaml"
     if kind == "algo" and request.framework != "pytorch":
@@ -113,11 +113,18 @@ def _check_flags(kind: str, options: argparse.Namespace) -> None:
             raise ConfigError(bad_value(flag, value, kinds, f"is not for {kind}"))
 
 
-def _print_inferred(urdf: Path) -> None:
-    """Print the inferred properties of a robot, which the user should verify."""
+def _print_inferred(urdf: Path, path: Path) -> None:
+    """Print a table of the inferred properties of a robot, with the line of its YAML file that corrects each."""
+    from mygym.cli.new.robot_yaml import line_of, top_key
+    from mygym.cli.output import print_table
     from mygym.models.inference.robots import infer_robot
     from mygym.sim.primitives import mesh_points
 
-    print("\ninferred from the URDF; verify these values in the YAML file:")
-    for note in infer_robot(urdf, mesh_points).notes:
-        print(f"  {note}")
+    text = path.read_text(encoding="utf-8")
+    rows = []
+    for finding in infer_robot(urdf, mesh_points).findings:
+        line = line_of(text, top_key(finding))
+        where = f"{finding.key}, line {line}" if line else finding.key
+        rows.append({"to correct": where, "sure": finding.certainty, "inferred": finding.text, "why": finding.reason})
+    print()
+    print_table(rows, f"inferred from {urdf.name}; compare it with {path.stem}.png, and correct it in {path.name}")

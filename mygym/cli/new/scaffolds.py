@@ -9,7 +9,7 @@ from mygym.cli.new import asset_files, learning_files, robot_files, task_files
 from mygym.cli.new.naming import check_folder, check_identifier
 from mygym.cli.new.request import Request
 
-SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
+SCAFFOLDS: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {
     "algo": learning_files.algorithm_files,
     "policy": learning_files.policy_files,
     "strategy": learning_files.strategy_files,
@@ -28,14 +28,14 @@ SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
 }
 """Kind on the command line → function that returns path and content of the files."""
 
-PACKAGES: Mapping[str, Callable[[Request], dict[str, str]]] = {"ros2-node": robot_files.ros2_files}
+PACKAGES: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {"ros2-node": robot_files.ros2_files}
 """Further kinds, which are not components: packages for a robot."""
 
 KINDS_TO_CHECK: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "stage"), "env": ("task", "workspace")}
 """Kind → kinds for `mygym check`, if they differ from the kind."""
 
 
-def new_files(kind: str, request: Request) -> dict[Path, str]:
+def new_files(kind: str, request: Request) -> dict[Path, str | bytes]:
     """Return path and content of every file of a new component.
 
     Args:
@@ -49,4 +49,4 @@ def new_files(kind: str, request: Request) -> dict[Path, str]:
     if request.class_name is not None:
         check_identifier("--class", request.class_name)
     check_folder(request.folder)
-    return {request.folder / path: text for path, text in {**SCAFFOLDS, **PACKAGES}[kind](request).items()}
+    return {request.folder / path: content for path, content in {**SCAFFOLDS, **PACKAGES}[kind](request).items()}

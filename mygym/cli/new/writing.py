@@ -11,7 +11,7 @@ from pathlib import Path
 from mygym.errors import ConfigError, bad_value
 
 
-def write_new(files: Mapping[Path, str]) -> None:
+def write_new(files: Mapping[Path, str | bytes]) -> None:
     """Write files that do not exist yet.
 
     Each file is written under a temporary name and then linked to its path: the file is complete, and it replaces
@@ -29,9 +29,9 @@ def write_new(files: Mapping[Path, str]) -> None:
     folders: list[Path] = []
     written: list[Path] = []
     try:
-        for path, text in files.items():
+        for path, content in files.items():
             folders += _make_folders(path.parent)
-            _write(path, text)
+            _write(path, content)
             written.append(path)
     except BaseException as error:
         for file in written:
@@ -47,12 +47,12 @@ def write_new(files: Mapping[Path, str]) -> None:
         raise
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         temporary.chmod(0o666 & ~_umask())
         try:
             os.link(temporary, path)  # unlike a rename, this fails if the path exists

@@ -1,4 +1,7 @@
-"""Page `World`: robot, workspace and objects in 3-D; sliders of the joints, an expert or a policy live, the goal."""
+"""Page `World`: robot, workspace and objects in 3-D; sliders of the joints, an expert or a policy live, the goal.
+
+Below, the robot is explained: `about_robot`.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,22 @@ import multiprocessing
 import sys
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from nicegui import events, ui
 
+from mygym.config.loading import load_file
 from mygym.config.schema import RunConfig
 from mygym.dashboard.api import MESHES
+from mygym.dashboard.pages.about_robot import AboutRobot
 from mygym.dashboard.pages.frame import empty, frame
 from mygym.dashboard.player import STEP, play
-from mygym.dashboard.service import Service
+from mygym.dashboard.service import Service, refused_paths
 from mygym.errors import MygymError
 from mygym.registry import refresh, registry
+from mygym.runs.directory import CONFIG
 
 MAX_PLAYERS = 2
 """Players at the same time: each is a process that keeps a core busy."""
@@ -54,25 +62,32 @@ def add_page(service: Service) -> None:
         config = {"task": task or defaults.task, "robot": robot or defaults.robot}
         with frame("World"):
             source: Any = config
+            shown = robot or str(defaults.robot)
             if run:
                 try:
                     source = str(service.index.path(run))
+                    shown = str(load_file(Path(source) / CONFIG).get("robot", shown))
                 except MygymError as error:
                     empty(str(error), "All runs", "/")
                     return
             else:
+                for refused in refused_paths(config, service.logdir).values():
+                    empty(refused, "World", "/world")
+                    return
                 with ui.row().classes("items-center gap-3"):
                     for kind, value in config.items():
-                        chosen = ui.select(registry(kind).names(), value=value, label=kind, with_input=True)
-                        chosen.props("dense outlined").classes("w-56")
+                        names = dict.fromkeys([*registry(kind).names(), value])  # a robot may be a file
+                        chosen = ui.select(list(names), value=value, label=kind, with_input=True)
+                        chosen.props('dense outlined new-value-mode="add-unique"').classes("w-56")
                         chosen.on_value_change(lambda event, kind=kind: _open({**config, kind: event.value}))
             while len(_views) >= MAX_PLAYERS:  # a page that was left or loaded again is still in the list for seconds
                 _views[0].end(f"Only {MAX_PLAYERS} worlds run at a time, and another was opened. Load this page again.")
             WorldView(source, str(meshes))
+            AboutRobot(service, shown)
 
 
 def _open(config: dict[str, Any]) -> None:
-    ui.navigate.to(f"/world?task={config['task']}&robot={config['robot']}")
+    ui.navigate.to(f"/world?{urlencode(config)}")
 
 
 class WorldView:

@@ -106,6 +106,11 @@ class Camera:
         mask: NDArray[np.bool_] = segments == self._scene.robot
         return mask
 
+    def link_pose(self, link: str) -> FloatArray:
+        """Return the pose `(4, 4)` of a link of the robot's URDF in the world's current state."""
+        self._scene.mirror()
+        return self._scene.link_pose(link)
+
     def _capture(
         self, width: int, height: int, camera: str, shadow: bool
     ) -> tuple[Image, NDArray[np.int_], FloatArray, FloatArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+import io
 import math
 from collections.abc import Sequence
 
@@ -131,6 +132,13 @@ def grid(pictures: Sequence[Picture], columns: int, gap: int = 8) -> Picture:
         )
         sheet[y : y + height, x : x + width] = picture
     return sheet
+
+
+def as_png(picture: Picture) -> bytes:
+    """Return an image `(height, width, 3)` as a PNG file."""
+    content = io.BytesIO()
+    Image.fromarray(picture).save(content, format="PNG", optimize=True)
+    return content.getvalue()
 
 
 def class_colors() -> Picture:

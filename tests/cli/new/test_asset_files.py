@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,29 @@ import yaml
 
 from mygym.checks import check
 from mygym.cli.new.request import Request
+from mygym.cli.new.robot_yaml import line_of, robot_yaml
 from mygym.cli.new.scaffolds import new_files
 from mygym.errors import AssetError
-from mygym.models.inference.robots import infer_robot
-from mygym.models.robot import load_robot
+from mygym.models.assets import as_asset
+from mygym.models.inference.findings import Finding
+from mygym.models.inference.robots import Inferred, infer_robot
+from mygym.models.robot_spec import RobotSpec
 from mygym.registry import ASSETS
 from mygym.sim.primitives import mesh_points
+from mygym.sim.robot_lookup import find_robot
 from tests.cli.new.conftest import new
 from tests.models.test_inference import arm, write
+from tests.short_checks import shorten
 
 
 @pytest.mark.parametrize("robot", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
-def test_a_robot_from_a_urdf_has_its_joints_and_reaches(robot: str, folder: Path) -> None:
+def test_a_robot_from_a_urdf_has_its_joints_and_reaches(
+    robot: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch)
     urdf = ASSETS / "robots" / f"{robot}.urdf"
-    assert [path.name for path in new("robot", "custom", urdf=urdf)] == ["custom.yaml", "custom.yaml", "test_custom.py"]
+    files = ["custom.yaml", "custom.png", "custom.yaml", "test_custom.py"]
+    assert [path.name for path in new("robot", "custom", urdf=urdf)] == files
     shipped = yaml.safe_load((ASSETS / "robots" / f"{robot}.yaml").read_text())
     inferred = yaml.safe_load((folder / "envs" / "robots" / "custom.yaml").read_text())
     assert [joint["name"] for joint in inferred["joints"]] == [joint["name"] for joint in shipped["joints"]]
@@ -41,14 +51,54 @@ def test_a_robot_from_a_urdf_has_its_gripper(folder: Path) -> None:
         assert inferred[key] == pytest.approx(shipped[key], abs=0.005), key
 
 
-@pytest.mark.slow  # infers the arm twice; the quick suite has tests/models/test_inference.py
-def test_a_robot_from_a_urdf_of_a_short_arm_has_its_base_and_the_size_of_its_areas(folder: Path) -> None:
-    urdf = write(folder / "short.urdf", arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 2.8)}))
+NAMES = ["on", "2", "no: way", "a #b", "{c}", "Gelenk, 6"]
+
+
+@pytest.fixture(scope="module")
+def odd_arm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Inferred]:
+    """Return a short arm with names and a path that YAML reads as other things, and the result of its inference."""
+    path = tmp_path_factory.mktemp("odd #1: arms") / "null.urdf"
+    write(path, arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 1.0 / 3.0 + 2.5)}))
+    text = path.read_text()
+    for number, name in enumerate(NAMES, start=1):
+        text = text.replace(f'joint name="arm_{number}"', f'joint name="{name}"')
+    path.write_text(text.replace("arm_6_link", "yes"))
+    return path, infer_robot(path, mesh_points)
+
+
+def test_the_description_of_a_robot_loads_as_the_robot_of_its_urdf(
+    folder: Path, odd_arm: tuple[Path, Inferred]
+) -> None:
+    """Names that YAML reads as numbers, words or comments are quoted, and numbers keep all digits."""
+    urdf, inferred = odd_arm
     new("robot", "custom", urdf=urdf)
-    spec, inferred = load_robot(folder / "envs" / "robots" / "custom.yaml"), infer_robot(urdf, mesh_points).spec
-    assert spec.area_scale == inferred.area_scale < 1.0
-    assert spec.base_position == inferred.base_position
-    assert spec.base_orientation == pytest.approx(inferred.base_orientation, abs=1e-5) != (0.0, 0.0, 0.0, 1.0)
+    text = (folder / "envs" / "robots" / "custom.yaml").read_text()
+    assert [joint["name"] for joint in yaml.safe_load(text)["joints"]] == NAMES
+    spec = find_robot("custom")
+    assert spec == replace(inferred.spec, name="custom")
+    assert spec.area_scale < 1.0
+    assert spec.joints[1].upper == 1.0 / 3.0 + 2.5
+
+
+def test_a_gripper_and_all_other_values_of_a_description_are_written() -> None:
+    """A field of a robot without a line in the file would be lost."""
+    for name in ("panda", "panda_pair", "kuka"):
+        spec = find_robot(name)
+        data = yaml.safe_load(robot_yaml(spec, spec.urdf, [], "title"))
+        assert as_asset(RobotSpec, data | {"name": name}) == spec
+
+
+def test_each_block_has_its_certainty_and_its_reason(folder: Path) -> None:
+    findings = [
+        Finding("a gripper that opens 8 cm", "gripper.width", "guess", "the fingers\nhave no shapes"),
+        Finding("l4 has an estimated inertia", "", "likely"),
+    ]
+    spec = find_robot("panda")
+    lines = robot_yaml(spec, spec.urdf, findings, "title").splitlines()
+    assert lines[1] == "# likely: l4 has an estimated inertia"
+    gripper = lines.index("# guess: a gripper that opens 8 cm (the fingers have no shapes)") + 1
+    assert lines[gripper].startswith("gripper:")
+    assert line_of("\n".join(lines), "gripper") == gripper + 1
 
 
 def test_the_path_of_a_urdf_in_the_project_is_relative(folder: Path) -> None:
