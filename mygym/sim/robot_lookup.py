@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mygym.models.inference.robots import infer_robot
+from mygym.models.inference.robots import Inferred, infer_robot
 from mygym.models.robot import load_robot
 from mygym.models.robot_spec import RobotSpec
 from mygym.registry import registry
@@ -12,17 +12,23 @@ from mygym.sim.primitives import mesh_points
 
 
 def find_robot(name: str) -> RobotSpec:
-    """Return the robot of a config's `robot`: a registered name, a YAML file, or a URDF to infer it from.
+    """Return the robot of a config's `robot`: a registered name, a YAML file, or a file to infer it from.
 
     Raises:
-        RegistryError: The name or the file does not exist.
+        RegistryError: The name or the file does not exist, or a package that the file needs is not installed.
         AssetError: The file does not describe a robot.
     """
+    inferred = inferred_robot(name)
+    return inferred.spec if inferred else load_robot(Path(registry("robot").get(name).load()))
+
+
+def inferred_robot(name: str) -> Inferred | None:
+    """Return what `find_robot` infers from a URDF, xacro or MuJoCo file; None of a registered name or a YAML file."""
     path = Path(registry("robot").get(name).load())
-    return infer_robot(path, mesh_points).spec if path.suffix == ".urdf" else load_robot(path)
+    return None if path.suffix.lower() in (".yaml", ".yml") else infer_robot(path, mesh_points)
 
 
 def inferred_of(name: str) -> tuple[str, ...]:
-    """Return one line for each property that `find_robot` infers; empty unless `name` is a URDF."""
-    path = Path(registry("robot").get(name).load())
-    return infer_robot(path, mesh_points).notes if path.suffix == ".urdf" else ()
+    """Return one line for each property that `find_robot` infers; empty unless it infers the robot."""
+    inferred = inferred_robot(name)
+    return inferred.notes if inferred else ()

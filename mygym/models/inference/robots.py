@@ -13,12 +13,13 @@ from mygym.models.base_placement import place_base
 from mygym.models.inference.arms import infer_arm
 from mygym.models.inference.findings import Finding
 from mygym.models.inference.tools import MeshReader, infer_gripper, infer_tool
+from mygym.models.robot_descriptions import read_robot
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
-from mygym.models.urdf import Joint, read_joints, read_urdf
+from mygym.models.urdf import Joint, read_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 from mygym.models.workspace import load_workspace
-from mygym.registry import registry
+from mygym.registry import RobotFileName, registry
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 1.5, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
@@ -49,12 +50,14 @@ def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
     Raises:
         AssetError: The file is invalid, has no arm, a moving link without mass or inertia, or an unreadable mesh.
     """
-    return _infer(urdf.resolve(), urdf.stat().st_mtime_ns if urdf.is_file() else 0, read_mesh)
+    file = RobotFileName.parse(urdf).absolute()
+    return _infer(file, file.file.stat().st_mtime_ns if file.file.is_file() else 0, read_mesh)
 
 
 @cache
-def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
-    root = read_urdf(urdf)
+def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferred:
+    file = read_robot(str(urdf))
+    root = file.root
     joints = read_joints(root)
     if not any(joint.kind in MOVING_JOINT_TYPES for joint in joints.values()):
         raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
@@ -62,7 +65,10 @@ def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
     chain = arm.joints
     if not chain:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
-    findings = [Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints")]
+    findings = [
+        *file.repairs,
+        Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints"),
+    ]
     specs = tuple(_joint(joint, findings) for joint in chain)
     gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
     if arm.hand:
