@@ -23,7 +23,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.export import export
-from mygym.registry import implemented_combos, registry
+from mygym.registry import RobotFileName, implemented_combos, registry
 from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
@@ -241,8 +241,9 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
             if isinstance(strategy, FineTuning):
                 why = "few parameters change a network of random weights; --pretrained RUN names a trained one"
                 print_note(f"strategy {strategy.name} without pretrained: {why}")
+    robot = Path(RobotFileName.parse(plan.config.robot).name).stem
     for line in inferred_of(plan.config.robot):
-        print_note(f"{Path(plan.config.robot).stem}: {line}")
+        print_note(f"{robot}: {line}")
     if warning := support_warning(plan.config):
         print_note(warning)
 

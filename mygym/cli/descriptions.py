@@ -91,7 +91,8 @@ def _describe_file(kind: str, path: Path) -> dict[str, Any]:
 
     if kind == "object":
         return _object(path)
-    return _inferred_robot(path) if kind == "robot" and path.suffix == ".urdf" else dict(read_mapping(path))
+    is_yaml = path.suffix.lower() in (".yaml", ".yml")
+    return _inferred_robot(path) if kind == "robot" and not is_yaml else dict(read_mapping(path))
 
 
 def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
 
 
 def _inferred_robot(urdf: Path) -> dict[str, Any]:
-    """Return the robot that `--robot FILE.urdf` infers, with the keys of a robot's YAML file."""
+    """Return the robot that `--robot FILE` infers, with the keys of a robot's YAML file."""
     from mygym.models.inference.robots import infer_robot
     from mygym.sim.primitives import mesh_points
 
@@ -227,7 +228,7 @@ def _object(path: Path) -> dict[str, Any]:
     from mygym.models.objects import density, load_object
 
     spec = load_object(path)
-    content = dict(read_mapping(path)) if path.suffix != ".urdf" else {"urdf": str(path)}
+    content = dict(read_mapping(path)) if path.suffix.lower() != ".urdf" else {"urdf": str(path)}
     measured = {
         "category": spec.category,
         "size": f"{' x '.join(f'{100 * edge:.2f}' for edge in spec.size)} cm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from mygym.models.meshes import Mesh
 from mygym.models.transforms import axis_angle_to_matrix
 from mygym.registry import resolve
 from mygym.types import FloatArray
+
+_INDICES = re.compile(rb"/\S*")
+"""Indices of texture and normal of a corner in an OBJ file."""
 
 FORMATS = "an OBJ, STL, DAE, GLB, GLTF or PLY file"
 
@@ -40,16 +44,19 @@ def read_triangles(path: Path) -> Mesh:
 
 
 def _obj(path: Path) -> Mesh:
-    lines = path.read_bytes().splitlines()
-    points = b" ".join(b" ".join(line.split()[1:4]) for line in lines if line.startswith((b"v ", b"v\t")))
-    vertices = np.array(points.split(), dtype=float).reshape(-1, 3)
-    faces: list[tuple[int, int, int]] = []
-    for line in lines:
-        if line.lstrip().startswith(b"f "):
-            corners = [int(word.partition(b"/")[0]) for word in line.split()[1:]]
-            faces += [(corners[0], corners[k], corners[k + 1]) for k in range(1, len(corners) - 1)]
-    numbers = np.array(faces, dtype=np.int64).reshape(-1, 3)
-    return Mesh(vertices, np.where(numbers > 0, numbers - 1, numbers + len(vertices)))
+    lines = [line.strip() for line in path.read_bytes().splitlines()]
+    points = [line.split(None, 4)[1:4] for line in lines if line.startswith((b"v ", b"v\t"))]
+    vertices = np.fromstring(b" ".join(map(b" ".join, points)), sep=" ")
+    if len(vertices) != 3 * len(points):
+        raise ValueError("a vertex without three numbers")
+    polygons = [_INDICES.sub(b"", line[1:]) for line in lines if line.startswith((b"f ", b"f\t"))]
+    numbers = np.fromstring(b" ".join(polygons), sep=" ", dtype=np.int64)
+    if len(numbers) != 3 * len(polygons):  # polygons of more corners become fans
+        corners = [[int(word) for word in polygon.split()] for polygon in polygons]
+        fans = [(face[0], face[k], face[k + 1]) for face in corners for k in range(1, len(face) - 1)]
+        numbers = np.array(fans, dtype=np.int64)
+    at = numbers.reshape(-1, 3)
+    return Mesh(vertices.reshape(-1, 3), np.where(at > 0, at - 1, at + len(points)))
 
 
 def is_binary_stl(content: bytes) -> bool:

@@ -192,7 +192,7 @@ class _Conversion:
         if m.geom_type[geom] in (PLANE, HFIELD) or m.geom_type[geom] > MESH:
             return ()
         collides = bool(m.geom_contype[geom] or m.geom_conaffinity[geom])
-        shown = m.geom_group[geom] < SHOWN_GROUPS
+        shown = bool(m.geom_group[geom] < SHOWN_GROUPS)
         return ("collision",) * collides + ("visual",) * (shown or not collides)
 
     def _add_shape(self, link: ET.Element, tag: str, geom: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,14 +18,23 @@ from mygym.models.temporary_files import temporary_file
 MAX_TRIANGLES = 200_000
 """A mesh of more triangles is simplified: Bullet reads a million in 10 s, and renders each of them in every picture."""
 
-CELLS = 128
+CELLS = 64
 """Cells along the longest edge of a mesh whose corners are merged when it is simplified."""
 
 MAX_BYTES = 500_000_000
 """Maximum size of a mesh file."""
 
 
-def readable_mesh(path: Path) -> Path:
+@dataclass(frozen=True)
+class ReadableMesh:
+    """A mesh file that Bullet reads."""
+
+    file: Path
+    is_simplified: bool = False
+    """Whether it has fewer triangles than the original."""
+
+
+def readable_mesh(path: Path) -> ReadableMesh:
     """Return a mesh file that Bullet reads: the file itself, or a temporary file with its triangles.
 
     Raises:
@@ -38,14 +48,14 @@ def readable_mesh(path: Path) -> Path:
 
 
 @lru_cache(maxsize=4096)
-def _readable(path: Path, process: int, modified: int, size: int) -> Path:
+def _readable(path: Path, process: int, modified: int, size: int) -> ReadableMesh:
     count = _triangles_for_bullet(path)
     if 0 < count <= MAX_TRIANGLES:
-        return path
+        return ReadableMesh(path)
     mesh = read_triangles(path)
-    if len(mesh.faces) > MAX_TRIANGLES:
-        mesh = simplified(mesh)
-    return Path(temporary_file(f"{path.stem}.stl", binary_stl(mesh.vertices[mesh.faces])))
+    is_large = len(mesh.faces) > MAX_TRIANGLES
+    mesh = simplified(mesh) if is_large else mesh
+    return ReadableMesh(Path(temporary_file(f"{path.stem}.stl", binary_stl(mesh.vertices[mesh.faces]))), is_large)
 
 
 def _triangles_for_bullet(path: Path) -> int:
@@ -75,5 +85,6 @@ def simplified(mesh: Mesh, cells: int = CELLS) -> Mesh:
     faces = cell.ravel()[mesh.faces]
     a, b, c = faces.T
     faces = faces[(a != b) & (b != c) & (c != a)]
-    _, once = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
+    key = np.sort(faces, axis=1) @ [len(first) ** 2, len(first), 1]
+    _, once = np.unique(key, return_index=True)
     return Mesh(mesh.vertices[first], faces[np.sort(once)])

@@ -25,6 +25,7 @@ from mygym.models.readable_meshes import MAX_TRIANGLES, readable_mesh
 from mygym.models.robot_archives import extracted
 from mygym.models.transforms import pose_matrix, rotation_of_z_to
 from mygym.models.urdf import draw_collisions, origin_of, read_xml, set_origin
+from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.models.urdf_validation import check_urdf, link_at
 from mygym.registry import RobotFileName
 
@@ -82,6 +83,7 @@ def _read(source: RobotFileName, process: int, modified: int, size: int, folders
         remove_unusable_inertials(root)
         check_urdf(root)
         repairs += _Meshes(path, root).resolve()
+        repairs += _undrawn(root)
         repairs += _inertials(root)
     except AssetError as error:
         raise AssetError(f"{source.file / source.inside if source.inside else source.file}: {error}") from error
@@ -160,6 +162,19 @@ def _loose_ends(root: ET.Element) -> Iterator[Finding]:
     yield from _finding("links that no joint connects are left out:", [link.get("name", "") for link in strays])
 
 
+def _undrawn(root: ET.Element) -> Iterator[Finding]:
+    """Draw the collisions of bodies without a visual, in place."""
+    merged = copy.deepcopy(root)
+    placed = merge_fixed_joints(merged)
+    drawn = {link.get("name", "") for link in merged.findall("link") if link.find("visual") is not None}
+    bare = [link for link in root.findall("link") if placed[link.get("name", "")][0] not in drawn]
+    bare = [link for link in bare if link.find("collision") is not None]
+    for link in bare:
+        draw_collisions(link)
+    names = [link.get("name", "") for link in bare]
+    yield from _finding("collision shapes are drawn, because the file has no visuals for", names, certainty="likely")
+
+
 def _inertials(root: ET.Element) -> Iterator[Finding]:
     estimated, adjusted = complete_inertials(root)
     text = f"mass or inertia of {_count(estimated)} is estimated from its shapes, because the file has none:"
@@ -223,11 +238,11 @@ class _Meshes:
             readable = readable_mesh(file)
         except (AssetError, RegistryError) as error:
             return str(error)
-        if readable != file and readable.suffix == file.suffix and file.stat().st_size > MAX_TRIANGLES:
+        if readable.is_simplified:
             simplified.append(file.name)
         for mesh in shape.iter("mesh"):
             if mesh.get("filename") == name:
-                mesh.set("filename", str(readable))
+                mesh.set("filename", str(readable.file))
         return ""
 
     def _check_unreadable(self, links: list[ET.Element], problems: dict[str, str]) -> None:

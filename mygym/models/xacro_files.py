@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -53,18 +53,34 @@ def expand(path: Path, arguments: Sequence[str]) -> ET.Element:
         RegistryError: The package `xacro` is not installed.
     """
     process_file = resolve("xacro:process_file", f"the xacro file {path}")
-    mappings = dict(argument.split(":=", 1) for argument in arguments)
+    mappings = _Arguments(argument.split(":=", 1) for argument in arguments)
+    given = list(mappings)
     try:
         with _packages_of(path):
             text = process_file(str(path), mappings=mappings).toxml()
     except Exception as error:
         allowed = "a xacro file; give arguments as in 'FILE.xacro NAME:=VALUE'"
         raise AssetError(bad_value("robot", str(path), allowed, f"cannot be expanded ({error_text(error)})")) from error
+    unknown = next((name for name in given if name not in mappings.declared), None)
+    if unknown is not None:
+        raise AssetError(bad_value("argument", unknown, sorted(mappings.declared), "is not an argument of the file"))
     root = ET.fromstring(text)  # noqa: S314  robot files that a user names are trusted
     if root.find("link") is None:
         why = "describes no link: it only defines macros for another file"
         raise AssetError(bad_value("robot", str(path), "the xacro file that calls the macros", why))
     return root
+
+
+class _Arguments(dict[str, str]):
+    """Values of arguments, which xacro asks for every `<xacro:arg>` whether it has a value."""
+
+    def __init__(self, pairs: Iterable[Sequence[str]]) -> None:
+        super().__init__((name, value) for name, value in pairs)
+        self.declared: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.declared.add(str(name))
+        return super().__contains__(name)
 
 
 @contextmanager
