@@ -30,7 +30,7 @@ LEAST_RADIUS = 0.01
 """m: no estimated moment is below that of a ball of this radius."""
 
 VIOLATION = 0.01
-"""Excess of the largest moment over the sum of the other two, as a share of it, from which the repair is said."""
+"""Excess of the largest moment over the sum of the other two, as a share of it, from which the repair is reported."""
 
 
 def complete_inertials(root: ET.Element) -> tuple[list[str], list[str]]:
@@ -68,11 +68,11 @@ def remove_unusable_inertials(root: ET.Element) -> None:
         for element in link.findall("inertial"):
             mass, tensor = element.find("mass"), element.find("inertia")
             value = _number("" if mass is None else mass.get("value", ""))
-            keys = () if tensor is None else tensor.keys()
-            is_complete = tensor is not None and {"ixx", "iyy", "izz"} <= set(keys)
+            moments = {} if tensor is None else tensor.attrib
+            is_complete = {"ixx", "iyy", "izz"} <= moments.keys()
             if not 0 < value < math.inf:
                 link.remove(element)
-            elif not is_complete or not all(math.isfinite(_number(tensor.get(key, ""))) for key in keys):
+            elif not is_complete or not all(math.isfinite(_number(text)) for text in moments.values()):
                 if tensor is not None:
                     element.remove(tensor)
                 ET.SubElement(element, "inertia", dict.fromkeys(INERTIA_ENTRIES, "0"))

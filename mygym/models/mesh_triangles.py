@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mygym.errors import AssetError, MygymError, bad_value, error_text
 from mygym.models.meshes import Mesh
@@ -112,9 +113,8 @@ def _collada_shape(geometry: ET.Element) -> Mesh:
             inputs = element.findall("input")
             stride = 1 + max(int(entry.get("offset", "0")) for entry in inputs)
             vertex = next(entry for entry in inputs if entry.get("semantic") == "VERTEX")
-            positions = geometry.find(
-                f"mesh/vertices[@id='{vertex.get('source', '')[1:]}']/input[@semantic='POSITION']"
-            )
+            vertices = f"mesh/vertices[@id='{vertex.get('source', '')[1:]}']"
+            positions = geometry.find(f"{vertices}/input[@semantic='POSITION']")
             array = sources[positions.get("source", "")] if positions is not None else None
             points = np.array((array.text or "").split() if array is not None else [], dtype=float).reshape(-1, 3)
             for block in element.findall("p"):
@@ -125,7 +125,7 @@ def _collada_shape(geometry: ET.Element) -> Mesh:
     return Mesh(merged, np.arange(len(merged)).reshape(-1, 3))
 
 
-def _fans(at: FloatArray, element: ET.Element, kind: str) -> FloatArray:
+def _fans(at: NDArray[np.int64], element: ET.Element, kind: str) -> NDArray[np.int64]:
     """Return the indices of the corners of triangles; polygons become fans."""
     if kind == "triangles":
         return at
@@ -139,7 +139,7 @@ def _fans(at: FloatArray, element: ET.Element, kind: str) -> FloatArray:
         at[start + np.array([[0, k, k + 1] for k in range(1, count - 1)], dtype=np.int64).reshape(-1)]
         for start, count in zip(starts, counts, strict=True)
     ]
-    return np.concatenate(fans)
+    return np.concatenate([at[:0], *fans])
 
 
 def _collada_transform(kind: str, values: FloatArray) -> FloatArray:

@@ -37,11 +37,11 @@ SHOWN_GROUPS = 3
 """MuJoCo's viewer shows geoms of the groups below this."""
 
 TOOL_SITE = re.compile("attach|grasp|pinch|tcp|tool|gripper|end_?effector|^ee", re.IGNORECASE)
-"""Sites that become links; a tool is mounted there, or it is a tool point."""
+"""Names of the sites that become links: places for a tool, and tool points."""
 
 
 def read_mjcf(path: Path) -> tuple[ET.Element, list[Finding]]:
-    """Return the `<robot>` element of the bodies of a MuJoCo file that joints move, and what it cannot express.
+    """Return the `<robot>` element of the bodies of a MuJoCo file that joints move, and a finding for each omission.
 
     Raises:
         AssetError: MuJoCo refuses the file, it has no body that a hinge or a slide moves, or it has a ball joint.

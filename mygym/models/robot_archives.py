@@ -39,24 +39,26 @@ def extracted(name: RobotFileName) -> Path:
             return path
         inside = [str(file.relative_to(folder)) for file in _descriptions(folder)]
         raise AssetError(f"{name.file}: {bad_value('path inside', name.inside, inside, 'is not a file')}")
-    found = _descriptions(folder)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    matches = _descriptions(folder)
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise AssetError(bad_value("robot", str(name.file), "an archive with a robot's description", "contains none"))
-    allowed = ", ".join(str(name.file / file.relative_to(folder)) for file in found)
-    raise AssetError(bad_value("robot", str(name.file), allowed, f"contains {len(found)} descriptions: name one"))
+    allowed = ", ".join(str(name.file / file.relative_to(folder)) for file in matches)
+    raise AssetError(bad_value("robot", str(name.file), allowed, f"contains {len(matches)} descriptions: name one"))
 
 
 def _descriptions(folder: Path) -> list[Path]:
     """Return the descriptions of the kind that comes first: URDF, xacro files that describe a robot, MuJoCo."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__MACOSX" not in path.parts)
     for suffix, tag in ((".urdf", b""), (".xacro", b"<robot"), ((".xml", ".mjcf"), b"<mujoco")):
-        found = [path for path in files if path.name.lower().endswith(suffix) and tag in path.read_bytes()]
+        matches = [path for path in files if path.name.lower().endswith(suffix) and tag in path.read_bytes()]
         if suffix == ".xacro":  # files without a name define macros for others
-            found = [path for path in found if b"name=" in path.read_bytes().partition(b"<robot")[2].partition(b">")[0]]
-        if found:
-            return found
+            matches = [
+                path for path in matches if b"name=" in path.read_bytes().partition(b"<robot")[2].partition(b">")[0]
+            ]
+        if matches:
+            return matches
     return []
 
 

@@ -36,7 +36,7 @@ THIN, THICK = 0.01, 0.04
 """m: radii of the capsules in place of missing shapes."""
 
 MISSING = "missing"
-"""Problem of a mesh whose file is not found."""
+"""Problem of a mesh whose file does not exist."""
 
 ROUGHLY = 0.15
 """Radius of such a capsule as a share of its length."""
@@ -49,11 +49,11 @@ class RobotFile:
     root: ET.Element
     """`<robot>`, with absolute names of mesh files that Bullet reads."""
     repairs: tuple[Finding, ...]
-    """What the file lacks, or expresses otherwise."""
+    """One finding for each kind of repair and omission."""
 
 
 def read_robot(name: str | Path) -> RobotFile:
-    """Read and validate a robot's description, and repair what is missing or impossible.
+    """Read and validate a robot's description, with repairs of missing and impossible values.
 
     Args:
         name: A file, a file in an archive, or a xacro file with arguments; see `RobotFileName`.
@@ -91,7 +91,7 @@ def _read(source: RobotFileName, process: int, modified: int, size: int, folders
 
 
 def _tree(path: Path, arguments: Sequence[str]) -> tuple[ET.Element, list[Finding]]:
-    """Return the tree of a file of any format, and what it cannot express."""
+    """Return the tree of a file of any format, and a finding for each omission."""
     root = read_xml(path)
     if root.tag == "mujoco":
         return mjcf.read_mjcf(path)
@@ -257,7 +257,8 @@ class _Meshes:
         Returns:
             The links with a capsule.
         """
-        shown, rough = [], []
+        shown: list[str] = []
+        rough: list[str] = []
         for link in links:
             if link.find("collision") is not None:
                 continue

@@ -13,7 +13,7 @@ from mygym.errors import AssetError, bad_value
 from mygym.models.robot_descriptions import read_robot
 from mygym.models.robot_spec import GripperSpec, RobotSpec
 from mygym.models.transforms import pose_matrix, quaternion_to_matrix
-from mygym.models.urdf import Joint, links_of, read_joints
+from mygym.models.urdf import Joint, inertial, links_of, read_joints, root_link, set_inertial
 from mygym.models.urdf_editing import add_prefix, attach, lock_joints
 from mygym.registry import RobotFileName
 
@@ -61,6 +61,9 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         if arm.gripper:
             _set_friction(root, arm.gripper)
     lock_joints(root, positions)
+    base = next(link for link in root.findall("link") if link.get("name") == root_link(root))
+    if inertial(base)[0] == 0:  # Bullet prints a warning at every load; the base is fixed, so its mass has no effect
+        set_inertial(base, 1.0, np.zeros(3), np.eye(3))
     return root
 
 

@@ -44,7 +44,7 @@ class Joint:
 
 
 _DECLARATION = re.compile(rb"""^\s*(?:<!--(?:(?!-->).)*-->\s*)*<\?xml.*?\?>""", re.DOTALL)
-"""An XML declaration and what precedes it; the parser refuses text before it, and the version 0.0 of some files."""
+"""An XML declaration with the text before it; the parser refuses text before it, and the version 0.0 of some files."""
 
 MAX_BYTES = 50_000_000
 """Maximum size of a robot's file."""

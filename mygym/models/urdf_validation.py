@@ -139,7 +139,7 @@ def link_at(joint: ET.Element, end: str) -> str:
 
 
 def _number_mistake(key: str, text: str, count: int, largest: float) -> str:
-    """Describe what is wrong with the text of an attribute of `count` numbers; empty if nothing is."""
+    """Describe the mistake in the text of an attribute of `count` numbers; empty if it is correct."""
     low = 0.0 if key.endswith(NOT_NEGATIVE) else -largest
     allowed = "a number" if count == 1 else f"{count} numbers"
     try:

@@ -23,7 +23,7 @@ def find_robot(name: str) -> RobotSpec:
 
 
 def inferred_robot(name: str) -> Inferred | None:
-    """Return what `find_robot` infers from a URDF, xacro or MuJoCo file; None of a registered name or a YAML file."""
+    """Return the inference from a URDF, xacro or MuJoCo file; None of a registered name or a YAML file."""
     path = Path(registry("robot").get(name).load())
     return None if path.suffix.lower() in (".yaml", ".yml") else infer_robot(path, mesh_points)
 

@@ -1,4 +1,4 @@
-"""Robots' files as they come: what is missing is repaired and said, and what cannot be repaired is one message."""
+"""Robots' files as they come: repairs are findings, and mistakes of one kind are one message."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def mesh_shape(name: str, kind: str = "collision") -> str:
     return f'<{kind}><geometry><mesh filename="{name}"/></geometry></{kind}>'
 
 
-def test_masses_and_inertias_that_are_missing_or_impossible_are_estimated_and_said_once(tmp_path: Path) -> None:
+def test_masses_and_inertias_that_are_missing_or_impossible_are_estimated_in_one_finding(tmp_path: Path) -> None:
     bad = {
         1: "",
         2: '<inertial><mass value="2"/></inertial>',
@@ -89,7 +89,7 @@ def test_masses_and_inertias_that_are_missing_or_impossible_are_estimated_and_sa
     assert find_robot(str(path)).joints[0].name == "j1"
 
 
-def test_moments_that_no_body_has_are_replaced_by_the_nearest_and_said(tmp_path: Path) -> None:
+def test_moments_that_no_body_has_are_replaced_by_the_nearest(tmp_path: Path) -> None:
     path = write(tmp_path / "a.urdf", arm({3: INERTIAL.format(1, 0.001, 0.001, 0.01)}))
     moments = np.linalg.eigvalsh(inertial(read_robot(path).root.findall("link")[3])[2])
     assert moments[2] <= moments[0] + moments[1]
@@ -122,7 +122,7 @@ def test_a_body_whose_fixed_part_has_the_mass_is_not_repaired(tmp_path: Path) ->
         ("package://lost/link.stl", "elsewhere/a/lost/link.stl"),
     ],
 )
-def test_meshes_are_found(name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_meshes_are_looked_up(name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROS_PACKAGE_PATH", str(tmp_path / "ros_packages"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "install"))
     monkeypatch.setenv("MYGYM_MESH_PATH", str(tmp_path / "elsewhere"))
@@ -130,9 +130,9 @@ def test_meshes_are_found(name: str, file: str, tmp_path: Path, monkeypatch: pyt
     (tmp_path / "arms" / "urdf").mkdir(parents=True, exist_ok=True)
     if file.startswith("elsewhere"):
         write(tmp_path / "elsewhere" / "b" / "link.stl", "")
-    found = find_mesh(tmp_path / "arms" / "urdf" / "a.urdf", name.replace("ROOT", str(tmp_path)))
-    assert found is not None
-    assert found.resolve() == tmp_path / file
+    results = find_mesh(tmp_path / "arms" / "urdf" / "a.urdf", name.replace("ROOT", str(tmp_path)))
+    assert results is not None
+    assert results.resolve() == tmp_path / file
 
 
 def collada(unit: str = "0.001") -> str:
@@ -171,9 +171,9 @@ def test_bullet_reads_the_meshes_of_every_format(tmp_path: Path) -> None:
         points = mesh_points(str(readable_mesh(file).file)) - shift
         np.testing.assert_allclose(points.max(axis=0), [0.1, 0.2, 0.3], atol=2e-3, err_msg=name)
         np.testing.assert_allclose(points.min(axis=0), 0, atol=2e-3, err_msg=name)
-        ours = read_triangles(file)
-        assert len(ours.faces) == 4
-        np.testing.assert_allclose(ours.vertices.max(axis=0) - shift, [0.1, 0.2, 0.3], atol=1e-6, err_msg=name)
+        mesh = read_triangles(file)
+        assert len(mesh.faces) == 4
+        np.testing.assert_allclose(mesh.vertices.max(axis=0) - shift, [0.1, 0.2, 0.3], atol=1e-6, err_msg=name)
 
 
 def test_an_arm_of_glb_meshes_collides_and_is_drawn(tmp_path: Path) -> None:
@@ -281,9 +281,9 @@ def test_limits_that_mean_none_or_are_reversed_are_repaired(tmp_path: Path) -> N
     text = arm().replace('effort="50"', 'effort="-1"', 1).replace('lower="-2.5" upper="2.5"', 'lower="2" upper="-2"', 1)
     joint = read_joints(read_robot(write(tmp_path / "a.urdf", text)).root)["j1"]
     assert (joint.lower, joint.upper, joint.effort) == (-2, 2, np.inf)
-    found = repairs(tmp_path / "a.urdf")
-    assert any("effort of j1" in text for text in found)
-    assert any("swapped" in text and "j1" in text for text in found)
+    results = repairs(tmp_path / "a.urdf")
+    assert any("effort of j1" in text for text in results)
+    assert any("swapped" in text and "j1" in text for text in results)
 
 
 def test_odd_names_are_names(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ ISLAND = (
         ('<!DOCTYPE r [<!ENTITY a "b">]>' + arm(), ["declares entities"]),
     ],
 )
-def test_what_cannot_be_repaired_is_one_message(text: str, words: list[str], tmp_path: Path) -> None:
+def test_mistakes_are_one_message(text: str, words: list[str], tmp_path: Path) -> None:
     with pytest.raises(AssetError) as caught:
         find_robot(str(write(tmp_path / "a.urdf", text)))
     for word in ["a.urdf", *words]:

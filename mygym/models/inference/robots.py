@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
 from mygym.models.inference.arms import infer_arm
-from mygym.models.inference.findings import Finding
+from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.tools import MeshReader, infer_gripper, infer_tool
 from mygym.models.robot_descriptions import read_robot
 from mygym.models.robot_spec import JointSpec, RobotSpec
@@ -69,7 +70,8 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
         *file.repairs,
         Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints"),
     ]
-    specs = tuple(_joint(joint, findings) for joint in chain)
+    specs = tuple(map(_joint, chain))
+    findings += _assumed_limits(chain)
     gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
     if arm.hand:
         text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
@@ -105,19 +107,30 @@ def _yaw(orientation: Quaternion) -> float:
     return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
 
 
-def _joint(joint: Joint, findings: list[Finding]) -> JointSpec:
-    lower, upper = joint.lower, joint.upper
-    if joint.kind == "continuous" or not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        lower, upper = -math.pi, math.pi
-        text = f"{joint.name} turns from -π to π; the URDF has no limits"
-        findings.append(Finding(text, "joints", "guess" if joint.kind != "continuous" else "likely"))
-    velocity, effort = joint.velocity, joint.effort
-    if not 0 < velocity < math.inf:
-        velocity = DEFAULT_SPEED
-        text = f"{joint.name} turns at up to {DEFAULT_SPEED} rad/s; the URDF has no limit"
-        findings.append(Finding(text, "joints", "guess"))
-    if not 0 < effort < math.inf:
-        effort = DEFAULT_TORQUE
-        text = f"{joint.name} has up to {DEFAULT_TORQUE} N m; the URDF has no limit"
-        findings.append(Finding(text, "joints", "guess"))
+def _joint(joint: Joint) -> JointSpec:
+    lower, upper = (-math.pi, math.pi) if _turns_freely(joint) else (joint.lower, joint.upper)
+    velocity = joint.velocity if 0 < joint.velocity < math.inf else DEFAULT_SPEED
+    effort = joint.effort if 0 < joint.effort < math.inf else DEFAULT_TORQUE
     return JointSpec(joint.name, min(max(0.0, lower), upper), lower, upper, velocity, effort)
+
+
+def _turns_freely(joint: Joint) -> bool:
+    is_limited = math.isfinite(joint.lower) and math.isfinite(joint.upper) and joint.lower < joint.upper
+    return joint.kind == "continuous" or not is_limited
+
+
+def _assumed_limits(chain: Sequence[Joint]) -> Iterator[Finding]:
+    """Yield one finding for each kind of limit that joints of an arm lack."""
+    free = [joint for joint in chain if _turns_freely(joint)]
+    slow = [joint for joint in chain if not 0 < joint.velocity < math.inf]
+    weak = [joint for joint in chain if not 0 < joint.effort < math.inf]
+    certainty: Certainty = "likely" if all(joint.kind == "continuous" for joint in free) else "guess"
+    for joints, text, sure in (
+        (free, "from -π to π", certainty),
+        (slow, f"at up to {DEFAULT_SPEED} rad/s", "guess"),
+        (weak, f"with up to {DEFAULT_TORQUE} N m", "guess"),
+    ):
+        if joints:
+            verb = "turns" if len(joints) == 1 else "turn"
+            names = ", ".join(joint.name for joint in joints)
+            yield Finding(f"{names} {verb} {text}; the file has no limit", "joints", sure)
