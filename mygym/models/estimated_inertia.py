@@ -63,14 +63,16 @@ def complete_inertials(root: ET.Element) -> tuple[list[str], list[str]]:
 
 
 def remove_unusable_inertials(root: ET.Element) -> None:
-    """Remove every `<inertial>` without a positive mass, in place; a mass without moments gets zeros."""
+    """Remove every `<inertial>` without a positive mass or a place, in the tree; a mass without moments gets zeros."""
     for link in root.findall("link"):
         for element in link.findall("inertial"):
             mass, tensor = element.find("mass"), element.find("inertia")
             value = _number("" if mass is None else mass.get("value", ""))
+            origin = element.find("origin")
+            place = [] if origin is None else " ".join(origin.attrib.values()).split()
             moments = {} if tensor is None else tensor.attrib
             is_complete = {"ixx", "iyy", "izz"} <= moments.keys()
-            if not 0 < value < math.inf:
+            if not 0 < value < math.inf or not all(math.isfinite(_number(word)) for word in place):
                 link.remove(element)
             elif not is_complete or not all(math.isfinite(_number(text)) for text in moments.values()):
                 if tensor is not None:

@@ -67,11 +67,15 @@ def is_binary_stl(content: bytes) -> bool:
 
 def _stl(path: Path) -> Mesh:
     content = path.read_bytes()
-    if is_binary_stl(content):
-        rows = np.frombuffer(content[84:], dtype=np.dtype([("floats", "<f4", 12), ("attribute", "<u2")]))
+    count = int(np.frombuffer(content[80:84], dtype="<u4")[0]) if len(content) >= 84 else 0
+    has_more = not content.startswith(b"solid") and 84 + 50 * count <= len(content)
+    if is_binary_stl(content) or has_more:
+        rows = np.frombuffer(
+            content[84 : 84 + 50 * count], dtype=np.dtype([("floats", "<f4", 12), ("attribute", "<u2")])
+        )
         corners = rows["floats"][:, 3:].reshape(-1, 3).astype(float)
     else:
-        lines = (line.split() for line in content.decode("ascii").splitlines())
+        lines = (line.split() for line in content.decode("latin-1").splitlines())
         corners = np.array([[float(word) for word in words[1:4]] for words in lines if words[:1] == ["vertex"]])
         corners = corners.reshape(-1, 3)
     return Mesh(corners, np.arange(len(corners) // 3 * 3).reshape(-1, 3))

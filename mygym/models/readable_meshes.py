@@ -72,6 +72,8 @@ def _triangles_for_bullet(path: Path) -> int:
     if suffix == ".obj":
         return content.count(b"\nf ") + content.startswith(b"f ")
     # Each corner of a Collada file has two numbers or more.
+    if not any(tag in content for tag in (b"<triangles", b"<polylist", b"<polygons")):
+        return 0
     blocks = [block.partition(b"</p>")[0].count(b" ") for block in content.split(b"<p>")[1:]]
     return sum(blocks) // 6 + 1 if blocks and b"</COLLADA>" in content[-100:] else 0
 

@@ -35,6 +35,15 @@ NAMES_SHOWN = 6
 THIN, THICK = 0.01, 0.04
 """m: radii of the capsules in place of missing shapes."""
 
+SHAPE_KEYS = {
+    "box": {"size"},
+    "sphere": {"radius"},
+    "cylinder": {"radius", "length"},
+    "capsule": {"radius", "length"},
+    "mesh": {"filename"},
+}
+"""Shape → the attributes that it needs."""
+
 MISSING = "missing"
 """Problem of a mesh whose file does not exist."""
 
@@ -79,7 +88,8 @@ def _read(source: RobotFileName, process: int, modified: int, size: int, folders
     try:
         if root.tag != "robot":
             raise AssetError(f"not a URDF file: it begins with <{root.tag}>, not with <robot>")
-        repairs += [*_limits(root), *_loose_ends(root)]
+        repairs += [*_limits(root), *_loose_ends(root), *_unknown_shapes(root)]
+        _complete_materials(root)
         remove_unusable_inertials(root)
         check_urdf(root)
         repairs += _Meshes(path, root).resolve()
@@ -93,6 +103,10 @@ def _read(source: RobotFileName, process: int, modified: int, size: int, folders
 def _tree(path: Path, arguments: Sequence[str]) -> tuple[ET.Element, list[Finding]]:
     """Return the tree of a file of any format, and a finding for each omission."""
     root = read_xml(path)
+    if root.tag.endswith("}robot"):  # a default namespace
+        space = root.tag.removesuffix("robot")
+        for element in root.iter():
+            element.tag = str(element.tag).removeprefix(space)
     if root.tag == "mujoco":
         return mjcf.read_mjcf(path)
     if arguments or xacro_files.has_xacro(root):
@@ -107,7 +121,7 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + more
 
 
-def _count(links: Sequence[str]) -> str:
+def _count(links: Sequence[object]) -> str:
     return f"{len(links)} link{'' if len(links) == 1 else 's'}"
 
 
@@ -118,21 +132,22 @@ def _finding(text: str, names: Sequence[str], after: str = "", certainty: Certai
 
 
 def _limits(root: ET.Element) -> Iterator[Finding]:
-    """Remove negative limits of effort and velocity, and swap reversed limits, in place."""
+    """Remove limits that are NaN, or negative for efforts and velocities, and swap reversed limits, in place."""
     unlimited, swapped = [], []
     for joint in root.findall("joint"):
         limit = joint.find("limit")
         if limit is None:
             continue
-        for key in ("effort", "velocity"):
-            if _number(limit.get(key)) < 0 or math.isnan(_number(limit.get(key))):
+        for key in ("effort", "velocity", "lower", "upper"):
+            is_negative = key in ("effort", "velocity") and _number(limit.get(key)) < 0
+            if is_negative or math.isnan(_number(limit.get(key))):
                 del limit.attrib[key]
                 unlimited.append(f"{key} of {joint.get('name', '')}")
         lower, upper = limit.get("lower"), limit.get("upper")
         if lower is not None and upper is not None and _number(lower) > _number(upper):
             limit.attrib.update(lower=upper, upper=lower)
             swapped.append(joint.get("name", ""))
-    yield from _finding("limits below zero mean no limit:", unlimited, certainty="likely")
+    yield from _finding("limits that are negative or no number mean no limit:", unlimited, certainty="likely")
     yield from _finding("a lower limit above the upper is swapped with it:", swapped, certainty="likely")
 
 
@@ -142,6 +157,31 @@ def _number(text: str | None) -> float:
         return float(text or 0)
     except ValueError:
         return 0.0
+
+
+def _unknown_shapes(root: ET.Element) -> Iterator[Finding]:
+    """Remove visuals and collisions without a shape that Bullet knows, in place."""
+    names = []
+    for link in root.findall("link"):
+        for shape in [*link.findall("visual"), *link.findall("collision")]:
+            kinds = [element.tag for element in shape.findall("geometry/*")]
+            element = shape.find(f"geometry/{kinds[0]}") if kinds else None
+            if element is None or not SHAPE_KEYS.get(element.tag, {"?"}) <= set(element.keys()):
+                link.remove(shape)
+                names.append(f"{link.get('name', '')} ({', '.join(kinds) or 'empty'})")
+    yield from _finding("shapes that are incomplete or of another kind are left out:", names)
+
+
+def _complete_materials(root: ET.Element) -> None:
+    """Name the materials without a name, and complete colours of three numbers, in place: Bullet refuses them."""
+    for number, material in enumerate(root.iter("material")):
+        material.set("name", material.get("name") or f"material_{number}")
+        for color in material.findall("color"):
+            words = color.get("rgba", "").split()
+            if len(words) == 3:
+                color.set("rgba", " ".join([*words, "1"]))
+            elif len(words) != 4:
+                material.remove(color)
 
 
 def _loose_ends(root: ET.Element) -> Iterator[Finding]:
@@ -205,6 +245,12 @@ class _Meshes:
         Raises:
             AssetError: A mesh of a collision cannot be read, and its link has no other shape.
         """
+        if not any(self.root.find(f"link/{kind}") is not None for kind in ("visual", "collision")):
+            links = self.root.findall("link")
+            for link in links:
+                self._add_capsule(link)
+            text = f"capsules are the shapes of {_count(links)}, because the file has no shapes:"
+            yield from _finding(text, [link.get("name", "") for link in links])
         lost: dict[str, list[ET.Element]] = {"visual": [], "collision": []}
         problems: dict[str, str] = {}
         simplified: list[str] = []

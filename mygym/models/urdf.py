@@ -94,6 +94,11 @@ def read_xml(path: Path) -> ET.Element:
     elif match:
         content = content[match.group().index(b"<?xml") :]
     try:
+        content.decode()
+    except UnicodeDecodeError:  # without an encoding in the declaration; such files are of old editors
+        if match is None or b"encoding" not in match.group():
+            content = content.decode("latin-1").encode()
+    try:
         return ET.fromstring(content)  # noqa: S314  robot files that a user names are trusted
     except (ET.ParseError, ValueError, LookupError) as error:
         raise AssetError(f"{path}: not a URDF file: {error}") from error

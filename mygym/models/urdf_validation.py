@@ -93,7 +93,9 @@ def _tree_mistakes(root: ET.Element) -> Iterator[str]:
     if not links:
         yield bad_value("link", 0, "a <robot> with links", "links are in the file")
     for kind, used in (("link", links), ("joint", names)):
-        twice = sorted(name for name, count in Counter(used).items() if count > 1)
+        if "" in used:
+            yield bad_value(f"{kind}: name", "", f"a name for every {kind}", "is missing")
+        twice = sorted(name for name, count in Counter(used).items() if name and count > 1)
         if twice:
             yield bad_value(kind, ", ".join(twice), f"one {kind} of each name", "is used for several")
     known, parents, is_tree = set(links), {}, True

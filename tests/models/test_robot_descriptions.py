@@ -301,6 +301,36 @@ def test_closed_loops_are_opened_and_links_without_joints_left_out(tmp_path: Pat
     assert any("lonely" in text for text in repairs(path))
 
 
+@pytest.mark.parametrize(
+    ("shape", "word"),
+    [
+        ("<collision/>", "l1 (empty)"),
+        ("<visual><geometry/></visual>", "l1 (empty)"),
+        ('<collision><geometry><ellipsoid radii="1 1 1"/></geometry></collision>', "l1 (ellipsoid)"),
+        ("<visual><geometry><box/></geometry></visual>", "l1 (box)"),
+        ("", "has no shapes"),
+        (f'<visual><geometry>{BOX}</geometry><material><color rgba="1 0 0"/></material></visual>', ""),
+        (f'<visual><geometry>{BOX}</geometry><material name="a"><color rgba="red"/></material></visual>', ""),
+    ],
+)
+def test_shapes_and_materials_that_bullet_refuses_are_repaired(shape: str, word: str, tmp_path: Path) -> None:
+    import mygym
+
+    path = write(tmp_path / "a.urdf", arm(shapes=shape + (BOXES if shape else "")))
+    assert word in " ".join(repairs(path))
+    with mygym.make_env({"robot": str(path)}, render_mode="rgb_array") as env:
+        env.reset(seed=0)
+        env.render()
+
+
+def test_a_default_namespace_and_an_old_encoding_are_no_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "a.urdf"
+    path.write_bytes(
+        arm().replace("<robot ", '<robot xmlns="http://example.org" ').replace('"j1"', '"jö"').encode("latin-1")
+    )
+    assert find_robot(str(path)).joints[0].name == "jö"
+
+
 CYCLE = '<joint name="back" type="fixed"><parent link="l3"/><child link="base"/></joint></robot>'
 ISLAND = (
     '<link name="p"/><link name="q"/><joint name="k" type="fixed"><parent link="p"/><child link="q"/></joint></robot>'
@@ -319,6 +349,7 @@ ISLAND = (
             arm().replace('effort="50"', 'effort="fifty"'),
             [f"joint j{number}: limit effort: 'fifty'" for number in (1, 6)],
         ),
+        (arm().replace('name="j2"', ""), ["joint: name: '' is missing"]),
         (arm().replace('"j2"', '"j1"').replace('"j4"', '"j3"'), ["joint: 'j1, j3' is used"]),
         ('<!DOCTYPE r [<!ENTITY a "b">]>' + arm(), ["declares entities"]),
     ],
