@@ -46,10 +46,15 @@ class Inferred:
 
 
 def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
-    """Infer a robot from a URDF: arm, gripper (by names), home and base position.
+    """Infer a robot from a file: arm, gripper (by names), home and base position.
+
+    Args:
+        urdf: A description in any format that `read_robot` reads.
+        read_mesh: Reader of meshes.
 
     Raises:
-        AssetError: The file is invalid, has no arm, a moving link without mass or inertia, or an unreadable mesh.
+        AssetError: The file is invalid, has no arm, or an unreadable mesh.
+        RegistryError: A package that the format needs is not installed.
     """
     file = RobotFileName.parse(urdf).absolute()
     return _infer(file, file.file.stat().st_mtime_ns if file.file.is_file() else 0, read_mesh)
