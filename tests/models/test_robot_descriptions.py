@@ -426,7 +426,8 @@ MUJOCO = """<mujoco><compiler angle="degree"/><default><joint range="-150 150"/>
 def test_an_arm_in_a_mujoco_file_becomes_a_urdf(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     bodies = "".join(
-        f'<body name="b{n}" pos="0 0 .15"><joint name="j{n}" axis="{axis}" pos="0 0 {0.05 if n == 3 else 0}"/>'
+        f'<body name="b{n}" pos="0 0 .15">'
+        f'<joint name="j{n}" axis="{axis}" pos="0 0 {0.05 * (n == 3)}" ref="{10 * (n == 4)}"/>'
         '<geom type="capsule" fromto="0 0 0 0 0 .15" size=".03"/>'
         for n, axis in enumerate(AXES, start=1)
     )
@@ -437,6 +438,9 @@ def test_an_arm_in_a_mujoco_file_becomes_a_urdf(tmp_path: Path) -> None:
     joints = read_joints(root)
     assert joints["j1"].effort == 60
     assert joints["j2"].upper == pytest.approx(np.radians(150))
+    assert (joints["j4"].lower, joints["j4"].upper) == pytest.approx(tuple(np.radians([-160, 140]))), (
+        "a reference of 10°"
+    )
     mimic = root.find("joint[@name='right']/mimic")
     assert mimic is not None
     assert (mimic.get("joint"), float(mimic.get("multiplier", "0"))) == ("left", -1)
