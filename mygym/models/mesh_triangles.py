@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,9 @@ from mygym.types import FloatArray
 
 _INDICES = re.compile(rb"/\S*")
 """Indices of texture and normal of a corner in an OBJ file."""
+
+BULLET_FORMATS = (".obj", ".stl", ".dae")
+"""Suffixes of the files that Bullet reads."""
 
 FORMATS = "an OBJ, STL, DAE, GLB, GLTF or PLY file"
 
@@ -160,7 +165,19 @@ def _collada_transform(kind: str, values: FloatArray) -> FloatArray:
     return result
 
 
+def mesh_color(path: Path) -> str:
+    """Return the main colour of a mesh file that Bullet does not read, as `rgba` of a URDF; empty if it has none."""
+    visual = _loaded(path).visual
+    paint = getattr(visual, "material", visual if visual.defined else None)
+    return " ".join(f"{value / 255:.3f}" for value in getattr(paint, "main_color", ()))
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path) -> Any:
+    return resolve("trimesh:load_mesh", f"the mesh {path}")(str(path), process=False)
+
+
 def _other(path: Path) -> Mesh:
-    load = resolve("trimesh:load_mesh", f"the mesh {path}")
-    mesh = load(str(path), process=False)
+    _loaded.cache_clear()  # the file may have changed
+    mesh = _loaded(path)
     return Mesh(np.asarray(mesh.vertices, dtype=float), np.asarray(mesh.faces, dtype=np.int64))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.mesh_triangles import FORMATS, is_binary_stl, read_triangles
+from mygym.models.mesh_triangles import BULLET_FORMATS, FORMATS, is_binary_stl, mesh_color, read_triangles
 from mygym.models.meshes import Mesh
 from mygym.models.stl import binary_stl
 from mygym.models.temporary_files import temporary_file
@@ -32,6 +32,8 @@ class ReadableMesh:
     file: Path
     is_simplified: bool = False
     """Whether it has fewer triangles than the original."""
+    color: str = ""
+    """`rgba` of the original's main colour, if only the original has it."""
 
 
 def readable_mesh(path: Path) -> ReadableMesh:
@@ -55,13 +57,15 @@ def _readable(path: Path, process: int, modified: int, size: int) -> ReadableMes
     mesh = read_triangles(path)
     is_large = len(mesh.faces) > MAX_TRIANGLES
     mesh = simplified(mesh) if is_large else mesh
-    return ReadableMesh(Path(temporary_file(f"{path.stem}.stl", binary_stl(mesh.vertices[mesh.faces]))), is_large)
+    color = mesh_color(path) if path.suffix.lower() not in BULLET_FORMATS else ""
+    file = temporary_file(f"{path.stem}.stl", binary_stl(mesh.vertices[mesh.faces]))
+    return ReadableMesh(Path(file), is_large, color)
 
 
 def _triangles_for_bullet(path: Path) -> int:
     """Return about how many triangles a file has, without parsing it; 0 if Bullet does not read the file."""
     suffix = path.suffix.lower()
-    if suffix not in (".stl", ".obj", ".dae"):
+    if suffix not in BULLET_FORMATS:
         return 0
     try:
         content = path.read_bytes()

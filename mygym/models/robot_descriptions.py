@@ -286,6 +286,8 @@ class _Meshes:
             return str(error)
         if readable.is_simplified:
             simplified.append(file.name)
+        if readable.color and shape.tag == "visual" and shape.find("material") is None:
+            ET.SubElement(ET.SubElement(shape, "material", name=file.name), "color", rgba=readable.color)
         for mesh in shape.iter("mesh"):
             if mesh.get("filename") == name:
                 mesh.set("filename", str(readable.file))

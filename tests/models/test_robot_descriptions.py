@@ -191,6 +191,20 @@ def test_an_arm_of_glb_meshes_collides_and_is_drawn(tmp_path: Path) -> None:
     assert np.abs(np.asarray(drawn, dtype=int) - np.asarray(empty, dtype=int)).sum() > 10_000
 
 
+def test_the_colour_of_a_glb_mesh_is_drawn_unless_the_file_names_another(tmp_path: Path) -> None:
+    trimesh = pytest.importorskip("trimesh")
+    mesh = trimesh.Trimesh(CORNERS, FACES)
+    mesh.visual.face_colors = [255, 0, 0, 255]
+    mesh.export(tmp_path / "red.glb")
+    shape = mesh_shape("red.glb", "visual")
+    root = read_robot(write(tmp_path / "a.urdf", arm(shapes=shape))).root
+    colors = {color.get("rgba") for color in root.findall("link/visual/material/color")}
+    assert colors == {"1.000 0.000 0.000 1.000"}
+    painted = shape.replace("</visual>", '<material name="blue"><color rgba="0 0 1 1"/></material></visual>')
+    root = read_robot(write(tmp_path / "b.urdf", arm(shapes=painted))).root
+    assert {color.get("rgba") for color in root.findall("link/visual/material/color")} == {"0 0 1 1"}
+
+
 def test_a_glb_mesh_without_trimesh_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "link.glb", "")
     monkeypatch.setitem(sys.modules, "trimesh", None)
