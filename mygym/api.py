@@ -24,7 +24,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.export import export
-from mygym.registry import implemented_combos, registry
+from mygym.registry import RobotFileName, implemented_combos, is_file_name, registry
 from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
@@ -259,10 +259,10 @@ def notes_on_inference(robot: str) -> list[str]:
     doubtful = [finding for finding in inferred.findings if finding.certainty == "guess" or not finding.key]
     lines = [f"{finding.text}{f' ({finding.key})' if finding.key else ''}" for finding in doubtful]
     more = [f"{len(lines) - MAX_GUESSES} more guesses"] if len(lines) > MAX_GUESSES else []
-    path = Path(robot)
+    path = Path(RobotFileName.parse(robot).name)
     command = (
         f"mygym new robot NAME --urdf {shlex.quote(robot)}"
-        if path.suffix.lower() not in (".yaml", ".yml") and path.is_file()
+        if is_file_name(robot) and path.suffix.lower() not in (".yaml", ".yml")
         else f"mygym describe robot {shlex.quote(robot)}"
     )
     return [

@@ -230,7 +230,7 @@ def _object(path: Path) -> dict[str, Any]:
     from mygym.models.objects import density, load_object
 
     spec = load_object(path)
-    content = dict(read_mapping(path)) if path.suffix != ".urdf" else {"urdf": str(path)}
+    content = dict(read_mapping(path)) if path.suffix.lower() != ".urdf" else {"urdf": str(path)}
     measured = {
         "category": spec.category,
         "size": f"{' x '.join(f'{100 * edge:.2f}' for edge in spec.size)} cm",

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mygym.errors import AssetError, MygymError
+from mygym.errors import MygymError
 from mygym.models.stl import as_stl
 from mygym.runs.files import write_bytes
 
@@ -168,6 +168,6 @@ class Player:
             name = hashlib.sha256(f"{file} {path.stat().st_mtime_ns}".encode()).hexdigest()[:16]
             if not (self.meshes / f"{name}.stl").is_file():
                 write_bytes(self.meshes / f"{name}.stl", as_stl(path))
-        except (OSError, AssetError):
+        except (OSError, MygymError):
             return ""
         return name

@@ -5,6 +5,11 @@ robot                  names and loading of robots
 robot_spec             `RobotSpec`, the description of a robot
 robot_validation       checks of a robot's description against its URDF
 inference              inference of robots from bare URDF files
+robot_descriptions     robots' files of any format as URDF trees, with repairs
+robot_archives         robots' files in archives
+xacro_files            expansion of xacro files
+mjcf                   robots in MuJoCo's XML
+estimated_inertia      masses and inertias that a robot's file lacks
 robot_model            URDF of a robot as it is simulated: tools mounted, other joints locked
 base_placement         base position and home posture of a robot whose description has none
 workspace              workspaces as data
@@ -21,6 +26,9 @@ shapes                 geoms: shapes with a pose, colour and mass
 surfaces               triangle meshes of geoms
 meshes                 triangle meshes as arrays
 mesh_files             mesh files as convex hulls
+mesh_lookup            mesh files of robots' descriptions by name
+mesh_triangles         triangles of mesh files
+readable_meshes        mesh files that Bullet reads
 stl                    mesh files as binary STL
 collision_pieces       convex shapes that represent geoms in collisions
 bounding_box           bounding box of geoms

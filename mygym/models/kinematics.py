@@ -15,6 +15,7 @@ from mygym.models.pose_error import jacobian_column, pose_error
 from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.robot_spec import ArmSpec, RobotSpec
 from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
+from mygym.models.transforms import rotation_of_z_to as rotation_of_z_to
 from mygym.models.urdf import read_joints
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.types import FloatArray
@@ -105,16 +106,6 @@ def _pointing(z: FloatArray, pose: FloatArray) -> FloatArray:
         x = -pose[:3, 2] + (pose[:3, 2] @ z) * z
     x = x / np.linalg.norm(x)
     return np.stack([x, np.cross(z, x), z], axis=1)
-
-
-def rotation_of_z_to(axis: FloatArray, tolerance: float = 1e-9) -> FloatArray:
-    """Return the shortest rotation `(3, 3)` of the z axis to `axis`, taken as ±z if the sine is below `tolerance`."""
-    axis = axis / np.linalg.norm(axis)
-    normal = np.cross((0.0, 0.0, 1.0), axis)
-    sine = float(np.linalg.norm(normal))
-    if sine < tolerance:
-        return np.eye(3) if axis[2] > 0 else np.diag([1.0, -1.0, -1.0])
-    return axis_angle_to_matrix(normal / sine, float(np.arctan2(sine, axis[2])))
 
 
 class Kinematics:

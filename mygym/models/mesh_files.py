@@ -1,4 +1,4 @@
-"""Mesh files (OBJ, STL) as points of convex hulls."""
+"""Mesh files (OBJ, STL, Collada) as points of convex hulls."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.mesh_triangles import read_triangles
 from mygym.models.meshes import few_points
 from mygym.types import FloatArray
 
@@ -21,22 +22,22 @@ def read_hulls(path: str) -> tuple[FloatArray, ...]:
     """Return the points `(n, 3)` of the hulls of a mesh file, each at most `MAX_HULL_POINTS`.
 
     Args:
-        path: An OBJ file, whose groups become one hull each (a convex decomposition), or an STL file.
+        path: An OBJ file, whose groups become one hull each (a convex decomposition), or an STL or Collada file.
 
     Raises:
         AssetError: The file is missing, of another type, invalid, or flat.
     """
     file = Path(path)
-    readers = {".obj": _obj_groups, ".stl": _stl_groups}
+    readers = {".obj": _obj_groups, ".stl": _one_group, ".dae": _one_group}
     if file.suffix.lower() not in readers:
-        raise AssetError(bad_value("mesh", path, "an OBJ or STL file", "cannot be read"))
+        raise AssetError(bad_value("mesh", path, "an OBJ, STL or DAE file", "cannot be read"))
     try:
         if not file.is_file() and file.exists():  # reading a pipe would block
             raise OSError("it is not a regular file")
         groups = readers[file.suffix.lower()](file)
     except (OSError, ValueError, IndexError) as error:
         why = f"cannot be read ({type(error).__name__}: {error})"
-        raise AssetError(bad_value("mesh", path, "an OBJ or STL file", why)) from error
+        raise AssetError(bad_value("mesh", path, "an OBJ, STL or DAE file", why)) from error
     if not groups:
         raise AssetError(bad_value("mesh", path, "a mesh with faces", "is empty"))
     if len(groups) > MAX_HULLS:
@@ -72,16 +73,7 @@ def _obj_groups(path: Path) -> list[FloatArray]:
     return [points[sorted(group)] for group in groups if group]
 
 
-def _stl_groups(path: Path) -> list[FloatArray]:
-    """Return the points of a binary or ASCII STL file, as one group."""
-    content = path.read_bytes()
-    count = int(np.frombuffer(content[80:84], dtype="<u4")[0]) if len(content) >= 84 else -1
-    if len(content) == 84 + 50 * count:
-        rows = np.frombuffer(content[84:], dtype=np.dtype([("floats", "<f4", 12), ("attribute", "<u2")]))
-        points = rows["floats"][:, 3:].reshape(-1, 3).astype(float)
-    else:
-        lines = (line.split() for line in content.decode("ascii").splitlines())
-        points = np.array([[float(word) for word in words[1:4]] for words in lines if words[:1] == ["vertex"]])
-    if len(points) == 0:
-        raise ValueError("no triangles")
-    return [np.unique(points.reshape(-1, 3), axis=0)]
+def _one_group(path: Path) -> list[FloatArray]:
+    """Return the points of an STL or Collada file, as one group."""
+    mesh = read_triangles(path)
+    return [np.unique(mesh.vertices[mesh.faces].reshape(-1, 3), axis=0)]

@@ -70,9 +70,10 @@ def _read(root: ET.Element, with_inertial: bool) -> UrdfObject:
         raise AssetError(bad_value("link", names, "one rigid body: links joined by fixed joints", "are not connected"))
     (link,) = links
     colors = {material.get("name", ""): _color_of(material) for material in root.findall("material")}
-    solid = [replace(_geom(element), visible=False) for element in link.findall("collision")]
+    solid = [replace(geom_of(element), visible=False) for element in link.findall("collision")]
     visuals = [
-        replace(_geom(element), collides=False, color=_material(element, colors)) for element in link.findall("visual")
+        replace(geom_of(element), collides=False, color=_material(element, colors))
+        for element in link.findall("visual")
     ]
     if not solid:
         allowed = "a <link> with a <collision>; copy its <visual> if the shape is simple"
@@ -106,7 +107,7 @@ def _inertial(link: ET.Element, solid: list[GeomSpec]) -> Inertial:
     return Inertial(mass, centre, inertia)
 
 
-def _geom(element: ET.Element) -> GeomSpec:
+def geom_of(element: ET.Element) -> GeomSpec:
     """Return the geom of a `<collision>` or `<visual>`."""
     geometry = element.find("geometry")
     shape = next(iter(geometry), None) if geometry is not None else None

@@ -151,7 +151,7 @@ def load_object(name: str | Path) -> ObjectSpec:
         AssetError: Unknown name; an unknown, missing or invalid key; a missing or invalid URDF or mesh; or a URDF that
             is no rigid body with a mass.
     """
-    if Path(name).suffix == ".urdf":
+    if Path(name).suffix.lower() == ".urdf":
         return _from_urdf(Path(name))
     path = find_asset("objects", name)
     file = read_asset(ObjectFile, path)

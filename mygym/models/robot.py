@@ -20,8 +20,8 @@ def load_robot(name: str | Path) -> RobotSpec:
     """Load a built-in robot by name, or a robot from a YAML file.
 
     Raises:
-        AssetError: Unknown name; an unknown, missing or invalid key; a missing URDF or mesh; a joint or link that the
-            URDF lacks; or a moving link without mass or inertia.
+        AssetError: Unknown name; an unknown, missing or invalid key; a missing URDF; or a joint or link that the
+            URDF lacks.
     """
     path = find_asset("robots", name)
     spec = read_asset(RobotSpec, path)

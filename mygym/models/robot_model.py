@@ -5,16 +5,17 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection
 from functools import lru_cache, wraps
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.robot_descriptions import read_robot
 from mygym.models.robot_spec import GripperSpec, RobotSpec
 from mygym.models.transforms import pose_matrix, quaternion_to_matrix
-from mygym.models.urdf import Joint, inertial, links_of, read_joints, read_urdf, set_inertial
+from mygym.models.urdf import Joint, inertial, links_of, read_joints, root_link, set_inertial
 from mygym.models.urdf_editing import add_prefix, attach, lock_joints
+from mygym.registry import RobotFileName
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,7 +33,9 @@ def cached_by_model(function: Function) -> Function:
     @wraps(function)
     def call(spec: RobotSpec, *args: Any, **kwargs: Any) -> Any:
         try:
-            files = [Path(path).stat() for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))]
+            files = [
+                RobotFileName.parse(path).file.stat() for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))
+            ]
         except OSError:  # the function describes what is missing
             return function(spec, *args, **kwargs)
         return cached(tuple((file.st_mtime_ns, file.st_size) for file in files), spec, *args, **kwargs)
@@ -58,23 +61,10 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         if arm.gripper:
             _set_friction(root, arm.gripper)
     lock_joints(root, positions)
-    for link in root.findall("link"):
-        _repair_inertia(link)
+    base = next(link for link in root.findall("link") if link.get("name") == root_link(root))
+    if inertial(base)[0] == 0:  # Bullet prints a warning at every load; the base is fixed, so its mass has no effect
+        set_inertial(base, 1.0, np.zeros(3), np.eye(3))
     return root
-
-
-def _repair_inertia(link: ET.Element) -> None:
-    """Replace impossible principal moments by the nearest possible moments.
-
-    The largest moment must not exceed the sum of the other two. Some published URDFs have such moments; Bullet would
-    use zero for them.
-    """
-    mass, centre, inertia = inertial(link)
-    moments, axes = np.linalg.eigh(inertia)
-    if moments[0] > 0 and moments[2] > moments[0] + moments[1]:
-        excess = moments[2] - moments[0] - moments[1]
-        moments += excess * np.array([1.001, 1.001, -1.0]) / 3
-        set_inertial(link, mass, centre, axes @ np.diag(moments) @ axes.T)
 
 
 def _set_friction(root: ET.Element, gripper: GripperSpec) -> None:
@@ -86,11 +76,11 @@ def _set_friction(root: ET.Element, gripper: GripperSpec) -> None:
 
 def mounted_model(spec: RobotSpec) -> ET.Element:
     """Return the `<robot>` element with all tools mounted."""
-    root = read_urdf(Path(spec.urdf))
+    root = read_robot(spec.urdf).root
     for index, mount in enumerate(spec.mounts):
         check_name(f"mounts.{index}.link", mount.link, links_of(root), "link")
         pose = pose_matrix(mount.position, quaternion_to_matrix(mount.orientation))
-        tool = read_urdf(Path(mount.urdf))
+        tool = read_robot(mount.urdf).root
         add_prefix(tool, mount.prefix)
         attach(root, tool, mount.link, pose)
     return root

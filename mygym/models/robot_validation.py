@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.robot_model import cached_by_model, check_name, mounted_model, robot_model
 from mygym.models.robot_spec import ArmSpec, MountedCameraSpec, RobotSpec
-from mygym.models.urdf import Joint, inertial, links_of, read_joints
+from mygym.models.urdf import Joint, links_of, read_joints
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 
@@ -20,8 +17,8 @@ def check_model(spec: RobotSpec) -> None:
     """Validate a robot's description against its URDF.
 
     Raises:
-        AssetError: A named joint or link is missing or of another type, an arm is not one chain, a number is missing,
-            or a moving link has no mass or inertia.
+        AssetError: A named joint or link is missing or of another type, an arm is not one chain, or a number is
+            missing.
     """
     root = mounted_model(spec)
     joints, links = read_joints(root), links_of(root)
@@ -37,9 +34,6 @@ def check_model(spec: RobotSpec) -> None:
     placed = merge_fixed_joints(moving)
     for index, arm in enumerate(spec.arms):
         _check_chain("second_arm." if index else "", arm, read_joints(moving), placed[arm.end_effector.link][0])
-    problem = next(inertia_problems(moving), None)
-    if problem is not None:
-        raise AssetError(f"{spec.urdf}: {problem}: set its <inertial> in the URDF")
 
 
 def _check_arm(key: str, arm: ArmSpec, joints: dict[str, Joint], links: list[str]) -> None:
@@ -91,18 +85,3 @@ def _check_chain(key: str, arm: ArmSpec, joints: dict[str, Joint], tip: str) -> 
     if tip != joints[arm.joints[-1].name].child:
         allowed = f"a link behind {arm.joints[-1].name}"
         raise AssetError(bad_value(f"{key}end_effector.link", arm.end_effector.link, allowed))
-
-
-def inertia_problems(root: ET.Element) -> Iterator[str]:
-    """Yield a description of each invalid mass or inertia of a moving link; fixed joints must have been merged."""
-    moving = {joint.child for joint in read_joints(root).values() if joint.kind in MOVING_JOINT_TYPES}
-    for link in root.findall("link"):
-        name = link.get("name", "")
-        if name not in moving:
-            continue
-        mass, _, inertia = inertial(link)
-        moments = np.linalg.eigvalsh(inertia)
-        if not mass > 0:
-            yield f"link {name} has a mass of {mass:g} kg"
-        elif not (moments > 0).all():
-            yield f"link {name} has principal moments of inertia of {moments.tolist()} kg m²"

@@ -64,7 +64,7 @@ class GeomSpec:
     points: tuple[FiniteVector, ...] = ()
     """m: corners of a hull; points inside it have no effect."""
     file: str = ""
-    """An OBJ or STL file of a mesh, beside the YAML file. It collides as convex hulls, one for each group of an OBJ."""
+    """A mesh file (OBJ, STL, DAE) beside the YAML file. It collides as convex hulls, one for each group of an OBJ."""
     scale: FiniteVector = (1.0, 1.0, 1.0)
     """Of a mesh, along x, y, z."""
     collides: bool = True
@@ -115,7 +115,7 @@ def check_geom(geom: GeomSpec, key: str) -> None:
         if 0 in geom.scale:
             raise AssetError(bad_value(f"{key}scale", list(geom.scale), "numbers other than 0"))
         if not Path(geom.file).is_file():
-            raise AssetError(bad_value(f"{key}file", geom.file, "an OBJ or STL file", "is not a file"))
+            raise AssetError(bad_value(f"{key}file", geom.file, "an OBJ, STL or DAE file", "is not a file"))
         if geom.collides:
             read_hulls(geom.file)
 

@@ -6,45 +6,27 @@ from pathlib import Path
 
 import numpy as np
 
-from mygym.errors import AssetError, bad_value
+from mygym.models.mesh_triangles import is_binary_stl, read_triangles
 from mygym.types import FloatArray
 
 TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
 def as_stl(file: Path) -> bytes:
-    """Return the content of an STL file, or an OBJ file as binary STL with flat faces.
+    """Return the content of a binary STL file, or the triangles of another mesh file as binary STL with flat faces.
 
     Raises:
-        AssetError: The file is missing, of another type, or invalid.
+        AssetError: The file is missing, of an unknown type, or invalid.
+        RegistryError: Its format needs the package `trimesh`, which is not installed.
     """
-    try:
-        if file.suffix.lower() == ".stl":
-            return file.read_bytes()
-        if file.suffix.lower() == ".obj":
-            return _binary(_triangles(file.read_text(encoding="utf-8", errors="replace")))
-    except (OSError, ValueError, IndexError) as error:
-        raise AssetError(bad_value("mesh", str(file), "an OBJ or STL file", f"cannot be read ({error})")) from error
-    raise AssetError(bad_value("mesh", str(file), "an OBJ or STL file", "cannot be drawn in a browser"))
+    if file.suffix.lower() == ".stl" and file.is_file() and is_binary_stl(content := file.read_bytes()):
+        return content
+    mesh = read_triangles(file)
+    return binary_stl(mesh.vertices[mesh.faces])
 
 
-def _triangles(text: str) -> FloatArray:
-    """Return the corners `(n, 3, 3)` of the faces of an OBJ file; faces with more corners become fans."""
-    vertices: list[list[float]] = []
-    faces: list[tuple[int, int, int]] = []
-    for line in text.splitlines():
-        words = line.split()
-        if words[:1] == ["v"]:
-            vertices.append([float(word) for word in words[1:4]])
-        elif words[:1] == ["f"]:
-            numbers = [int(word.partition("/")[0]) for word in words[1:]]
-            corners = [number - 1 if number > 0 else len(vertices) + number for number in numbers]
-            faces += [(corners[0], corners[k], corners[k + 1]) for k in range(1, len(corners) - 1)]
-    triangles: FloatArray = np.array(vertices, dtype=float)[np.array(faces, dtype=int).reshape(-1, 3)]
-    return triangles
-
-
-def _binary(corners: FloatArray) -> bytes:
+def binary_stl(corners: FloatArray) -> bytes:
+    """Return the corners `(n, 3, 3)` of triangles as the content of a binary STL file."""
     rows = np.zeros(len(corners), dtype=TRIANGLE)
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     rows["normal"] = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)

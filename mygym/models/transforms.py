@@ -82,3 +82,13 @@ def axis_angle_to_matrix(axis: ArrayLike, angle: float) -> FloatArray:
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     result: FloatArray = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
     return result
+
+
+def rotation_of_z_to(axis: FloatArray, tolerance: float = 1e-9) -> FloatArray:
+    """Return the shortest rotation `(3, 3)` of the z axis to `axis`, taken as ±z if the sine is below `tolerance`."""
+    axis = axis / np.linalg.norm(axis)
+    normal = np.cross((0.0, 0.0, 1.0), axis)
+    sine = float(np.linalg.norm(normal))
+    if sine < tolerance:
+        return np.eye(3) if axis[2] > 0 else np.diag([1.0, -1.0, -1.0])
+    return axis_angle_to_matrix(normal / sine, float(np.arctan2(sine, axis[2])))

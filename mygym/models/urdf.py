@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import re
 import warnings
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.mesh_lookup import MESH_PATH, find_mesh
 from mygym.models.transforms import matrix_to_rpy, pose_matrix, rpy_to_matrix
-from mygym.models.urdf_validation import check_numbers, check_tree, link_at
+from mygym.models.urdf_validation import check_urdf, link_at
 from mygym.types import FloatArray, Vector
 
 INERTIA_ENTRIES = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
@@ -41,8 +43,11 @@ class Joint:
     mimics: bool
 
 
-_XML_VERSION = re.compile(rb"""^(\s*<\?xml\s+version=)(?:"[^"]*"|'[^']*')""")
-"""Version in an XML declaration; files of `pybullet_data` have 0.0, which the parser of recent Pythons refuses."""
+_DECLARATION = re.compile(rb"""^\s*(?:<!--(?:(?!-->).)*-->\s*)*<\?xml.*?\?>""", re.DOTALL)
+"""An XML declaration with the text before it; the parser refuses text before it, and the version 0.0 of some files."""
+
+MAX_BYTES = 50_000_000
+"""Maximum size of a robot's file."""
 
 
 def read_urdf(path: Path) -> ET.Element:
@@ -52,21 +57,11 @@ def read_urdf(path: Path) -> ET.Element:
         AssetError: The file does not exist or is not XML, has no `<robot>`, invalid numbers, links that do not form a
             tree, or a missing mesh.
     """
-    if not path.is_file():
-        raise AssetError(bad_value("urdf", str(path), "an existing file", "is not a file"))
-    try:
-        content = _XML_VERSION.sub(rb'\1"1.0"', path.read_bytes())
-        root = ET.fromstring(content)  # noqa: S314  robot files that a user names are trusted
-    except ET.ParseError as error:
-        raise AssetError(f"{path}: not a URDF file: {error}") from error
+    root = read_xml(path)
     if root.tag != "robot":
         raise AssetError(f"{path}: not a URDF file: it begins with <{root.tag}>, not with <robot>")
-    if any("/xacro}" in str(element.tag) for element in root.iter()):
-        allowed = "the URDF that `xacro FILE > NAME.urdf` of ROS writes"
-        raise AssetError(bad_value("urdf", str(path), allowed, "is a xacro file, not a URDF"))
     try:
-        check_numbers(root)
-        check_tree(root)
+        check_urdf(root)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
     for link in root.iter("link"):
@@ -74,6 +69,39 @@ def read_urdf(path: Path) -> ET.Element:
     for mesh in root.iter("mesh"):
         mesh.set("filename", str(_find_mesh(path, mesh.get("filename", ""))))
     return root
+
+
+def read_xml(path: Path) -> ET.Element:
+    """Read an XML file: with a byte order mark, or with lines before the XML declaration, as well.
+
+    Raises:
+        AssetError: The file does not exist, is not XML, is very large, or declares entities.
+    """
+    if not path.is_file():
+        raise AssetError(bad_value("urdf", str(path), "an existing file", "is not a file"))
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise AssetError(bad_value("urdf", str(path), "a file that can be read", f"({error})")) from error
+    if len(content) > MAX_BYTES:
+        raise AssetError(bad_value("urdf", str(path), f"at most {MAX_BYTES:,} bytes", f"has {len(content):,} bytes"))
+    if b"<!ENTITY" in content:
+        raise AssetError(bad_value("urdf", str(path), "XML without <!ENTITY>", "declares entities"))
+    content = content.removeprefix(codecs.BOM_UTF8)
+    match = _DECLARATION.match(content)
+    if match and b"encoding" not in match.group():
+        content = content[match.end() :]
+    elif match:
+        content = content[match.group().index(b"<?xml") :]
+    try:
+        content.decode()
+    except UnicodeDecodeError:  # without an encoding in the declaration; such files are of old editors
+        if match is None or b"encoding" not in match.group():
+            content = content.decode("latin-1").encode()
+    try:
+        return ET.fromstring(content)  # noqa: S314  robot files that a user names are trusted
+    except (ET.ParseError, ValueError, LookupError) as error:
+        raise AssetError(f"{path}: not a URDF file: {error}") from error
 
 
 def _drop_missing_visuals(urdf: Path, link: ET.Element) -> None:
@@ -88,22 +116,28 @@ def _drop_missing_visuals(urdf: Path, link: ET.Element) -> None:
                 link.remove(visual)
                 break
     if visuals and link.find("visual") is None:
-        for collision in link.findall("collision"):
-            drawn = copy.deepcopy(collision)
-            drawn.tag = "visual"
-            link.append(drawn)
+        draw_collisions(link)
+
+
+def draw_collisions(link: ET.Element) -> None:
+    """Add copies of a link's collisions as visuals, in place."""
+    for collision in link.findall("collision"):
+        drawn = copy.deepcopy(collision)
+        drawn.tag = "visual"
+        link.append(drawn)
 
 
 def _find_mesh(urdf: Path, name: str) -> Path:
-    """Resolve a mesh beside the URDF; `package://` is looked up in every folder above it."""
-    relative = name.removeprefix("package://").lstrip("/") if name.startswith("package://") else name
-    folders = urdf.parents if name.startswith("package://") else (urdf.parent,)
-    for folder in folders:
-        if (folder / relative).is_file():
-            return folder / relative
-    in_package = name.startswith("package://")
-    allowed = f"{relative} in a folder above the URDF" if in_package else f"a file below {urdf.parent}"
-    raise AssetError(f"{urdf}: {bad_value('mesh filename', name, allowed, 'is not a file')}")
+    """Return the file of a mesh.
+
+    Raises:
+        AssetError: It is not found.
+    """
+    file = find_mesh(urdf, name)
+    if file is None:
+        allowed = f"a file in a folder above {urdf.name}, in ROS_PACKAGE_PATH, or below {MESH_PATH}"
+        raise AssetError(f"{urdf}: {bad_value('mesh filename', name, allowed, 'is not a file')}")
+    return file
 
 
 def read_joints(root: ET.Element) -> dict[str, Joint]:

@@ -13,6 +13,7 @@ algorithm_entry  `Algorithm`, the registration of an algorithm
 inheritance      values inherited from the nearest registered ancestor
 signatures       parameters of classes and functions
 combos           `implemented_combos`
+robot_files      names of files in place of a robot's name
 
 `registry(kind).get(name)` returns an entry, `register_KIND` and `decorator` add one, and `refresh` scans the user's
 folders again. `implemented_combos` is a view of the algorithms in each framework.
@@ -29,29 +30,31 @@ from mygym.registry.algorithms import (
     register_optimizer,
     register_policy,
 )
-from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTION_SUFFIXES, KINDS
+from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, KINDS
 from mygym.registry.combos import implemented_combos, is_environment, register_dictionary, with_env
 from mygym.registry.components import Registry
 from mygym.registry.decorators import check_hooks, decorator
 from mygym.registry.entries import Entry, resolve
 from mygym.registry.registries import REGISTRIES, isolated, refresh, registry
+from mygym.registry.robot_files import RobotFileName, is_file_name
 
 __all__ = [
     "ASSETS",
     "BUILTIN_FOLDERS",
     "BUILTIN_MODULES",
-    "DESCRIPTION_SUFFIXES",
     "KINDS",
     "REGISTRIES",
     "Algorithm",
     "Entry",
     "Registry",
+    "RobotFileName",
     "add_algorithm",
     "algorithm",
     "check_hooks",
     "decorator",
     "implemented_combos",
     "is_environment",
+    "is_file_name",
     "isolated",
     "parameters_of",
     "refresh",

@@ -44,26 +44,19 @@ BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspace
 ALIASES: Mapping[str, Mapping[str, str]] = {"strategy": {"experts": "mixture"}}
 """Kind → alias → name, for built-in components that are not registered with their aliases."""
 
-DESCRIPTION_SUFFIXES = (".yaml", ".yml", ".urdf")
-"""Suffixes of the files that can be given instead of the name of a robot, workspace or object."""
-
-OTHER_ROBOT_FILES: Mapping[str, str] = {
-    ".xacro": "a URDF file, which `xacro FILE.xacro > FILE.urdf` writes",
-    **dict.fromkeys((".xml", ".mjcf"), "a URDF file; MJCF, the format of MuJoCo, is not read"),
-    ".sdf": "a URDF file; SDF, the format of Gazebo, is not read",
-}
-"""Suffixes of robot files of other formats → the allowed values, for the message."""
-
 EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
     **dict.fromkeys(("minari", "h5py"), "demos"),
+    "mujoco": "mjcf",
     "pyarrow": "lerobot",
+    "trimesh": "meshes",
     "wandb": "wandb",
     "mlflow": "mlflow",
     "matplotlib": "results",
     **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export"),
     **dict.fromkeys(("optuna", "cmaes"), "sweep"),
     **dict.fromkeys(("ray", "submitit"), "cluster"),
+    "xacro": "xacro",
 }
 """Import name of a package → the extra of mygym that installs it."""
 

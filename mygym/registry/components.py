@@ -18,12 +18,11 @@ from mygym.registry.builtins import (
     ASSETS,
     BUILTIN_FOLDERS,
     BUILTIN_MODULES,
-    DESCRIPTION_SUFFIXES,
     FOLDER_EXTRAS,
-    OTHER_ROBOT_FILES,
 )
 from mygym.registry.discovery import ScannedFile, Scanner, first_comment
 from mygym.registry.entries import Deferred, Entry, caller, registered_twice, requirements, with_extras
+from mygym.registry.robot_files import OTHER_ROBOT_FILES, RobotFileName, is_file_name
 from mygym.registry.source_names import SourceName
 from mygym.registry.user_files import execute, unread_folders
 
@@ -161,9 +160,9 @@ class Registry:
         return iter([self._entries[name] for name in sorted(self._entries)])
 
     def _search(self, name: str, key: str) -> Entry:
-        if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTION_SUFFIXES:
+        if self.kind in BUILTIN_FOLDERS and is_file_name(name, self.kind):
             return self._file_entry(name, key)
-        if self.kind == "robot" and (allowed := OTHER_ROBOT_FILES.get(Path(name).suffix)):
+        if self.kind == "robot" and (allowed := OTHER_ROBOT_FILES.get(Path(name).suffix.lower())):
             raise UnknownNameError(bad_value(key, name, allowed, "is not a robot file"))
         self._update()
         if self._find(name) is None:
@@ -180,8 +179,9 @@ class Registry:
         return self._entries.get(name) or self._entries.get(self.aliases.get(name, name))
 
     def _file_entry(self, name: str, key: str) -> Entry:
-        path = Path(name).expanduser().absolute()
-        if not path.is_file():
+        file = RobotFileName.parse(name) if self.kind == "robot" else RobotFileName(Path(name).expanduser())
+        path = Path(str(file.absolute()))
+        if not file.file.is_file():
             allowed = f"a file, or a name of `mygym list {self.kind}`"
             raise UnknownNameError(bad_value(key, name, allowed, "is not a file"))
         return Entry(self.kind, name, path, "", str(path))

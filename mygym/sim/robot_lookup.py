@@ -13,10 +13,10 @@ from mygym.sim.primitives import mesh_points
 
 
 def find_robot(name: str) -> RobotSpec:
-    """Return the robot of a config's `robot`: a registered name, a YAML file, or a URDF to infer it from.
+    """Return the robot of a config's `robot`: a registered name, a YAML file, or a file to infer it from.
 
     Raises:
-        RegistryError: The name or the file does not exist.
+        RegistryError: The name or the file does not exist, or a package that the file needs is not installed.
         AssetError: The file does not describe a robot.
     """
     inferred = inferred_robot(name)

@@ -133,18 +133,6 @@ PANDA = ASSETS / "robots" / "panda.urdf"
 KUKA = (ASSETS / "robots" / "kuka.urdf").read_text()
 
 
-def test_a_robot_with_a_massless_link(folder: Path) -> None:
-    findings = failed("robot", robot(folder, urdf=KUKA.replace('<mass value="4.0"/>', '<mass value="0.0"/>', 1)))
-    assert names_of(findings) == ["loads"]
-    assert "lbr_iiwa_link_1 has a mass of 0 kg" in findings[0].why
-
-
-def test_a_robot_with_an_impossible_inertia(folder: Path) -> None:
-    findings = failed("robot", robot(folder, urdf=KUKA.replace('ixx="0.1" iyy="0.09"', 'ixx="-0.1" iyy="0.09"', 1)))
-    assert names_of(findings) == ["loads"]
-    assert "principal moments" in findings[0].why
-
-
 def test_a_robot_that_collides_with_the_table(folder: Path) -> None:
     ball = '<collision><origin xyz="0 0 0"/><geometry><sphere radius="0.4"/></geometry></collision>'
     link = '<link name="lbr_iiwa_link_7">'

@@ -31,7 +31,8 @@ ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 
-COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf", "benchmarks/leaderboard.json")
+ARMS = ("envs/robots/desk_arm.urdf", "envs/robots/desk_arm_on_post.xacro")
+COPIED = ("train.py", "evaluate.py", "configs", *ARMS, "benchmarks/leaderboard.json")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
 
 STEPS = 120

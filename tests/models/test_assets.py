@@ -14,6 +14,7 @@ from mygym.errors import AssetError
 from mygym.models.assets import ASSETS
 from mygym.models.objects import load_object, object_names
 from mygym.models.robot import load_robot, robot_names
+from mygym.models.robot_descriptions import read_robot
 from mygym.models.urdf import read_urdf
 from mygym.models.urdf_editing import light_urdf
 from mygym.models.workspace import load_workspace, workspace_names
@@ -106,8 +107,10 @@ def test_missing_mesh_and_joint(tmp_path: Path) -> None:
     urdf = tmp_path / "arm.urdf"
     text = (ASSETS / "robots" / "panda.urdf").read_text()
     urdf.write_text(text)
-    with pytest.warns(UserWarning, match=r"mesh filename.*meshes/panda.*collisions are drawn"):
-        load_robot(write_robot(tmp_path, {"urdf": str(urdf)}))
+    load_robot(write_robot(tmp_path, {"urdf": str(urdf)}))
+    (repair,) = (finding.text for finding in read_robot(urdf).repairs)
+    assert repair.startswith("collision shapes are drawn")
+    assert "link0_white.obj" in repair
     joints = [{"name": "elbow", "home": 0.0, "lower": -1.0, "upper": 1.0, "velocity": 1.0, "effort": 1.0}]
     with pytest.raises(AssetError, match=r"custom\.yaml.*joints\.0\.name.*elbow"):
         load_robot(write_robot(tmp_path, {"joints": joints}))

@@ -273,7 +273,10 @@ INVALID_URDFS = {
         LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("no.obj")),
         "mesh filename: 'no.obj'",
     ),
-    "a mesh of another type": (LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("a.dae")), "OBJ or STL"),
+    "a mesh of another type": (
+        LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("a.ply")),
+        "OBJ, STL or DAE",
+    ),
     "no mass": (LINK.replace('"0.1"', '"0"'), "mass: 0.0 is not above 0.*workspace"),
     "no inertial": (f"<link name='a'><collision>{SHAPE}</collision></link>", "mass: 0.0"),
     "no inertia": (LINK.replace('"4e-05"', '"0"'), "inertia: .*a box of its size and mass has ixx=3.33e-05"),
@@ -287,7 +290,7 @@ INVALID_URDFS = {
 @pytest.mark.parametrize("mistake", INVALID_URDFS)
 def test_invalid_urdf(mistake: str, tmp_path: Path) -> None:
     inside, words = INVALID_URDFS[mistake]
-    (tmp_path / "a.dae").write_text("")
+    (tmp_path / "a.ply").write_text("")
     path = urdf(tmp_path, inside)
     if inside.startswith(("<robot", "<sdf")):
         path.write_text(inside)

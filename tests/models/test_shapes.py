@@ -219,7 +219,8 @@ def test_meshes_are_read(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("none.obj", None, "cannot be read"),
-        ("a.dae", "", "OBJ or STL"),
+        ("a.ply", "", "OBJ, STL or DAE"),
+        ("a.dae", "", "cannot be read"),
         ("empty.obj", "", "is empty"),
         ("flat.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "has no volume"),
         ("wrong.obj", "v 0 0 zero\n", "cannot be read"),

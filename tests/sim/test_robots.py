@@ -313,7 +313,7 @@ def test_missing_limits_are_assumed_and_noted(tmp_path: Path) -> None:
     path.write_text(text)
     inferred = infer_robot(path, mesh_points)
     assert {joint.velocity for joint in inferred.spec.joints} == {1.5}
-    assert any("turns at up to 1.5 rad/s; the URDF has no limit" in note for note in inferred.notes)
+    assert any("at up to 1.5 rad/s; the file has no limit" in note for note in inferred.notes)
 
 
 # invalid input-------------------------------------------------------------------------------------------------------
@@ -345,7 +345,6 @@ def test_collisions_are_drawn_in_place_of_a_missing_visual_mesh(tmp_path: Path) 
 
 
 SHAPE = "<collision><geometry><%s/></geometry></collision>"
-MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometry></collision></link>'
 
 
 @pytest.mark.parametrize(
@@ -354,25 +353,13 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         pytest.param("<robot", "not a URDF file", id="malformed"),
         pytest.param(urdf(), "allowed: a URDF with moving joints", id="no joints"),
         pytest.param(urdf("prismatic"), "allowed: a URDF with an arm of revolute joints", id="no arm"),
-        pytest.param(urdf("revolute", mass=0), "link b has a mass of 0 kg: set its <inertial>", id="no mass"),
-        pytest.param(urdf("revolute", inertia=0), "link b has principal moments of inertia", id="no inertia"),
         pytest.param("<sdf/>", "it begins with <sdf>, not with <robot>", id="no robot"),
-        pytest.param(
-            '<robot xmlns:xacro="http://ros.org/wiki/xacro"><xacro:arg name="side" default="left"/></robot>',
-            "is a xacro file, not a URDF; allowed: the URDF that `xacro FILE > NAME.urdf`",
-            id="xacro",
-        ),
         pytest.param(urdf("revolute").replace('"-1"', '"low"'), "joint turn: limit lower: 'low'", id="no number"),
-        pytest.param(urdf("revolute").replace('ixx="1.0" ', ""), "link b: inertia: ", id="no moment"),
         pytest.param(urdf("revolute").replace("0 0 1", "0 1"), "joint turn: axis xyz: '0 1'", id="two numbers"),
         pytest.param(urdf("revolute").replace("0 0 1", "0 0 0"), "joint turn: axis: '0 0 0'", id="no axis"),
         *(
             pytest.param(urdf("revolute").replace(*change), message, id=message)
             for change, message in [
-                (('lower="-1"', 'lower="2"'), "joint turn: limit: '2 to 1' is reversed"),
-                (('lower="-1"', 'lower="nan"'), "joint turn: limit lower: 'nan' is out of range"),
-                (('velocity="1"', 'velocity="-1"'), "joint turn: limit velocity: '-1' is out of range"),
-                (('effort="9"', 'effort="-9"'), "joint turn: limit effort: '-9' is out of range"),
                 (("<axis", '<origin xyz="0 0 1e20"/><axis'), "joint turn: origin xyz: '0 0 1e20' is out of range"),
                 (("</link>", SHAPE % 'sphere radius="-1"' + "</link>"), "link b: sphere radius: '-1' is out of range"),
                 (("</link>", SHAPE % 'box size="inf 1 1"' + "</link>"), "link b: box size: 'inf 1 1' is out of range"),
@@ -384,12 +371,6 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
             urdf("revolute").replace('parent link="a"', 'parent link="c"'), "parent: 'c' is not", id="no link"
         ),
         pytest.param(urdf("revolute").replace('parent link="a"', 'parent link="b"'), "is a cycle", id="circle"),
-        pytest.param(f"<robot>{MESH}</robot>", "mesh filename: 'gone.stl' is not a file", id="no mesh"),
-        pytest.param(
-            f"<robot>{MESH.replace('gone', 'package://arm/gone')}</robot>",
-            "'package://arm/gone.stl' is not a file; allowed: arm/gone.stl in a folder above the URDF",
-            id="no package",
-        ),
     ],
 )
 def test_an_invalid_urdf_is_refused_with_the_reason(text: str, message: str, tmp_path: Path) -> None:
@@ -400,10 +381,9 @@ def test_an_invalid_urdf_is_refused_with_the_reason(text: str, message: str, tmp
     assert "mine.urdf" in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "words"), [("arm.xacro", "`xacro FILE.xacro"), ("arm.xml", "MJCF"), ("a.sdf", "SDF")])
-def test_robot_files_of_other_formats_are_named(name: str, words: str) -> None:
-    with pytest.raises(RegistryError, match=f"robot: '{name}' is not a robot file; allowed: a URDF file.*{words}"):
-        find_robot(name)
+def test_robot_files_of_other_formats_are_named() -> None:
+    with pytest.raises(RegistryError, match=r"robot: 'a\.sdf' is not a robot file; allowed: a URDF, xacro.*SDF"):
+        find_robot("a.sdf")
 
 
 NO_JOINT = {"name": "joint_9", "home": 0, "lower": -1, "upper": 1, "velocity": 1, "effort": 1}

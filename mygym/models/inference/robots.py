@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,14 +12,15 @@ from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
 from mygym.models.inference.arms import infer_arm
-from mygym.models.inference.findings import Finding
+from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.tools import MeshReader, infer_gripper, infer_tool
+from mygym.models.robot_descriptions import read_robot
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
-from mygym.models.urdf import Joint, read_joints, read_urdf
+from mygym.models.urdf import Joint, read_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 from mygym.models.workspace import load_workspace
-from mygym.registry import registry
+from mygym.registry import RobotFileName, registry
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 1.5, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
@@ -44,17 +46,24 @@ class Inferred:
 
 
 def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
-    """Infer a robot from a URDF: arm, gripper (by names), home and base position.
+    """Infer a robot from a file: arm, gripper (by names), home and base position.
+
+    Args:
+        urdf: A description in any format that `read_robot` reads.
+        read_mesh: Reader of meshes.
 
     Raises:
-        AssetError: The file is invalid, has no arm, a moving link without mass or inertia, or an unreadable mesh.
+        AssetError: The file is invalid, has no arm, or an unreadable mesh.
+        RegistryError: A package that the format needs is not installed.
     """
-    return _infer(urdf.resolve(), urdf.stat().st_mtime_ns if urdf.is_file() else 0, read_mesh)
+    file = RobotFileName.parse(urdf).absolute()
+    return _infer(file, file.file.stat().st_mtime_ns if file.file.is_file() else 0, read_mesh)
 
 
 @cache
-def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
-    root = read_urdf(urdf)
+def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferred:
+    file = read_robot(str(urdf))
+    root = file.root
     joints = read_joints(root)
     if not any(joint.kind in MOVING_JOINT_TYPES for joint in joints.values()):
         raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
@@ -62,8 +71,12 @@ def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
     chain = arm.joints
     if not chain:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
-    findings = [Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints")]
-    specs = tuple(_joint(joint, findings) for joint in chain)
+    findings = [
+        *file.repairs,
+        Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints"),
+    ]
+    specs = tuple(map(_joint, chain))
+    findings += _assumed_limits(chain)
     gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
     if arm.hand:
         text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
@@ -99,19 +112,30 @@ def _yaw(orientation: Quaternion) -> float:
     return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
 
 
-def _joint(joint: Joint, findings: list[Finding]) -> JointSpec:
-    lower, upper = joint.lower, joint.upper
-    if joint.kind == "continuous" or not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        lower, upper = -math.pi, math.pi
-        text = f"{joint.name} turns from -π to π; the URDF has no limits"
-        findings.append(Finding(text, "joints", "guess" if joint.kind != "continuous" else "likely"))
-    velocity, effort = joint.velocity, joint.effort
-    if not 0 < velocity < math.inf:
-        velocity = DEFAULT_SPEED
-        text = f"{joint.name} turns at up to {DEFAULT_SPEED} rad/s; the URDF has no limit"
-        findings.append(Finding(text, "joints", "guess"))
-    if not 0 < effort < math.inf:
-        effort = DEFAULT_TORQUE
-        text = f"{joint.name} has up to {DEFAULT_TORQUE} N m; the URDF has no limit"
-        findings.append(Finding(text, "joints", "guess"))
+def _joint(joint: Joint) -> JointSpec:
+    lower, upper = (-math.pi, math.pi) if _turns_freely(joint) else (joint.lower, joint.upper)
+    velocity = joint.velocity if 0 < joint.velocity < math.inf else DEFAULT_SPEED
+    effort = joint.effort if 0 < joint.effort < math.inf else DEFAULT_TORQUE
     return JointSpec(joint.name, min(max(0.0, lower), upper), lower, upper, velocity, effort)
+
+
+def _turns_freely(joint: Joint) -> bool:
+    is_limited = math.isfinite(joint.lower) and math.isfinite(joint.upper) and joint.lower < joint.upper
+    return joint.kind == "continuous" or not is_limited
+
+
+def _assumed_limits(chain: Sequence[Joint]) -> Iterator[Finding]:
+    """Yield one finding for each kind of limit that joints of an arm lack."""
+    free = [joint for joint in chain if _turns_freely(joint)]
+    slow = [joint for joint in chain if not 0 < joint.velocity < math.inf]
+    weak = [joint for joint in chain if not 0 < joint.effort < math.inf]
+    certainty: Certainty = "likely" if all(joint.kind == "continuous" for joint in free) else "guess"
+    for joints, text, sure in (
+        (free, "from -π to π", certainty),
+        (slow, f"at up to {DEFAULT_SPEED} rad/s", "guess"),
+        (weak, f"with up to {DEFAULT_TORQUE} N m", "guess"),
+    ):
+        if joints:
+            verb = "turns" if len(joints) == 1 else "turn"
+            names = ", ".join(joint.name for joint in joints)
+            yield Finding(f"{names} {verb} {text}; the file has no limit", "joints", sure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from mygym.config import RunConfig
@@ -12,7 +11,7 @@ from mygym.config.schema import Distractor
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
 from mygym.models.controllers import find_controller
-from mygym.registry import DESCRIPTION_SUFFIXES, Algorithm, registry
+from mygym.registry import Algorithm, RobotFileName, is_file_name, registry
 from mygym.runs.planning.variants import Variant
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
@@ -154,7 +153,7 @@ def plain_distractors(distractors: Sequence[Distractor]) -> list[dict[str, Any]]
 
 def absolute(name: str) -> str:
     """Return a name unchanged, a file path as an absolute path: a run may be loaded from any folder."""
-    return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTION_SUFFIXES else name
+    return str(RobotFileName.parse(name).absolute()) if is_file_name(name) else name
 
 
 def _absolute_all(names: str | Sequence[str]) -> str | list[str]:

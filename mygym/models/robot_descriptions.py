@@ -1,0 +1,339 @@
+"""Robots' descriptions in any format as URDF trees: URDF, xacro, MuJoCo's XML, and these in archives.
+
+What is missing or impossible is repaired, and each kind of repair is one finding.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from mygym.errors import AssetError, RegistryError, bad_value
+from mygym.models import mjcf, xacro_files
+from mygym.models.estimated_inertia import complete_inertials, remove_unusable_inertials
+from mygym.models.inference.findings import Certainty, Finding
+from mygym.models.mesh_lookup import MESH_PATH, PACKAGE_PATHS, find_mesh
+from mygym.models.readable_meshes import MAX_TRIANGLES, readable_mesh
+from mygym.models.robot_archives import extracted
+from mygym.models.transforms import pose_matrix, rotation_of_z_to
+from mygym.models.urdf import draw_collisions, origin_of, read_xml, set_origin
+from mygym.models.urdf_editing import merge_fixed_joints
+from mygym.models.urdf_validation import check_urdf, link_at
+from mygym.registry import RobotFileName
+
+NAMES_SHOWN = 6
+"""Links, joints or meshes that a finding names."""
+
+THIN, THICK = 0.01, 0.04
+"""m: radii of the capsules in place of missing shapes."""
+
+SHAPE_KEYS = {
+    "box": {"size"},
+    "sphere": {"radius"},
+    "cylinder": {"radius", "length"},
+    "capsule": {"radius", "length"},
+    "mesh": {"filename"},
+}
+"""Shape → the attributes that it needs."""
+
+MISSING = "missing"
+"""Problem of a mesh whose file does not exist."""
+
+ROUGHLY = 0.15
+"""Radius of such a capsule as a share of its length."""
+
+
+@dataclass(frozen=True)
+class RobotFile:
+    """A robot's description as a URDF tree."""
+
+    root: ET.Element
+    """`<robot>`, with absolute names of mesh files that Bullet reads."""
+    repairs: tuple[Finding, ...]
+    """One finding for each kind of repair and omission."""
+
+
+def read_robot(name: str | Path) -> RobotFile:
+    """Read and validate a robot's description, with repairs of missing and impossible values.
+
+    Args:
+        name: A file, a file in an archive, or a xacro file with arguments; see `RobotFileName`.
+
+    Raises:
+        AssetError: The file does not exist or cannot be read, or has mistakes that cannot be repaired.
+        RegistryError: A package that the format needs is not installed.
+    """
+    source = RobotFileName.parse(name).absolute()
+    try:
+        status = source.file.stat()
+    except OSError as error:
+        raise AssetError(bad_value("urdf", str(source.file), "an existing file", "is not a file")) from error
+    folders = tuple(os.environ.get(variable, "") for variable in (MESH_PATH, *PACKAGE_PATHS))
+    file = _read(source, os.getpid(), status.st_mtime_ns, status.st_size, folders)
+    return RobotFile(copy.deepcopy(file.root), file.repairs)
+
+
+@lru_cache(maxsize=64)
+def _read(source: RobotFileName, process: int, modified: int, size: int, folders: tuple[str, ...]) -> RobotFile:
+    path = extracted(source) if source.is_archive else source.file
+    root, repairs = _tree(path, source.arguments)
+    try:
+        if root.tag != "robot":
+            raise AssetError(f"not a URDF file: it begins with <{root.tag}>, not with <robot>")
+        repairs += [*_limits(root), *_loose_ends(root), *_unknown_shapes(root)]
+        _complete_materials(root)
+        remove_unusable_inertials(root)
+        check_urdf(root)
+        repairs += _Meshes(path, root).resolve()
+        repairs += _undrawn(root)
+        repairs += _inertials(root)
+    except AssetError as error:
+        raise AssetError(f"{source.file / source.inside if source.inside else source.file}: {error}") from error
+    return RobotFile(root, tuple(repairs))
+
+
+def _tree(path: Path, arguments: Sequence[str]) -> tuple[ET.Element, list[Finding]]:
+    """Return the tree of a file of any format, and a finding for each omission."""
+    root = read_xml(path)
+    if root.tag.endswith("}robot"):  # a default namespace
+        space = root.tag.removesuffix("robot")
+        for element in root.iter():
+            element.tag = str(element.tag).removeprefix(space)
+    if root.tag == "mujoco":
+        return mjcf.read_mjcf(path)
+    if arguments or xacro_files.has_xacro(root):
+        plain = None if arguments else xacro_files.without_unused(root)
+        return (xacro_files.expand(path, arguments) if plain is None else plain), []
+    return root, []
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return names in a sentence; the last are counted."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _count(links: Sequence[object]) -> str:
+    return f"{len(links)} link{'' if len(links) == 1 else 's'}"
+
+
+def _finding(text: str, names: Sequence[str], after: str = "", certainty: Certainty = "guess") -> Iterator[Finding]:
+    """Yield a finding about names, which follow its text; none without names."""
+    if names:
+        yield Finding(f"{text} {_named(names)}{after}", certainty=certainty)
+
+
+def _limits(root: ET.Element) -> Iterator[Finding]:
+    """Remove limits that are NaN, or negative for efforts and velocities, and swap reversed limits, in place."""
+    unlimited, swapped = [], []
+    for joint in root.findall("joint"):
+        limit = joint.find("limit")
+        if limit is None:
+            continue
+        for key in ("effort", "velocity", "lower", "upper"):
+            is_negative = key in ("effort", "velocity") and _number(limit.get(key)) < 0
+            if is_negative or math.isnan(_number(limit.get(key))):
+                del limit.attrib[key]
+                unlimited.append(f"{key} of {joint.get('name', '')}")
+        lower, upper = limit.get("lower"), limit.get("upper")
+        if lower is not None and upper is not None and _number(lower) > _number(upper):
+            limit.attrib.update(lower=upper, upper=lower)
+            swapped.append(joint.get("name", ""))
+    yield from _finding("limits that are negative or no number mean no limit:", unlimited, certainty="likely")
+    yield from _finding("a lower limit above the upper is swapped with it:", swapped, certainty="likely")
+
+
+def _number(text: str | None) -> float:
+    """Return a number; 0 for an attribute that is missing or is no number, which the validation describes."""
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
+
+
+def _unknown_shapes(root: ET.Element) -> Iterator[Finding]:
+    """Remove visuals and collisions without a shape that Bullet knows, in place."""
+    names = []
+    for link in root.findall("link"):
+        for shape in [*link.findall("visual"), *link.findall("collision")]:
+            kinds = [element.tag for element in shape.findall("geometry/*")]
+            element = shape.find(f"geometry/{kinds[0]}") if kinds else None
+            if element is None or not SHAPE_KEYS.get(element.tag, {"?"}) <= set(element.keys()):
+                link.remove(shape)
+                names.append(f"{link.get('name', '')} ({', '.join(kinds) or 'empty'})")
+    yield from _finding("shapes that are incomplete or of another kind are left out:", names)
+
+
+def _complete_materials(root: ET.Element) -> None:
+    """Name the materials without a name, and complete colours of three numbers, in place: Bullet refuses them."""
+    for number, material in enumerate(root.iter("material")):
+        material.set("name", material.get("name") or f"material_{number}")
+        for color in material.findall("color"):
+            words = color.get("rgba", "").split()
+            if len(words) == 3:
+                color.set("rgba", " ".join([*words, "1"]))
+            elif len(words) != 4:
+                material.remove(color)
+
+
+def _loose_ends(root: ET.Element) -> Iterator[Finding]:
+    """Open closed loops and remove links that no joint connects, in place."""
+    children: set[str] = set()
+    closing = []
+    for joint in root.findall("joint"):
+        child = link_at(joint, "child")
+        if child in children:
+            closing.append(joint.get("name", ""))
+            root.remove(joint)
+        children.add(child)
+    yield from _finding("closed loops are left open, without the joints", closing)
+    joined = {link_at(joint, end) for joint in root.findall("joint") for end in ("parent", "child")}
+    strays = [link for link in root.findall("link") if joined and link.get("name", "") not in joined]
+    for link in strays:
+        root.remove(link)
+    yield from _finding("links that no joint connects are left out:", [link.get("name", "") for link in strays])
+
+
+def _undrawn(root: ET.Element) -> Iterator[Finding]:
+    """Draw the collisions of bodies without a visual, in place."""
+    merged = copy.deepcopy(root)
+    placed = merge_fixed_joints(merged)
+    drawn = {link.get("name", "") for link in merged.findall("link") if link.find("visual") is not None}
+    bare = [link for link in root.findall("link") if placed[link.get("name", "")][0] not in drawn]
+    bare = [link for link in bare if link.find("collision") is not None]
+    for link in bare:
+        draw_collisions(link)
+    names = [link.get("name", "") for link in bare]
+    yield from _finding("collision shapes are drawn, because the file has no visuals for", names, certainty="likely")
+
+
+def _inertials(root: ET.Element) -> Iterator[Finding]:
+    estimated, adjusted = complete_inertials(root)
+    text = f"mass or inertia of {_count(estimated)} is estimated from its shapes, because the file has none:"
+    yield from _finding(text, estimated)
+    yield from _finding("impossible moments of inertia are replaced by the nearest possible:", adjusted)
+
+
+def _reason(problems: Mapping[str, str]) -> str:
+    """Return why meshes are replaced: name of a mesh → `MISSING`, or why it cannot be read."""
+    missing = list(
+        dict.fromkeys(name.replace("\\", "/").rpartition("/")[2] for name, why in problems.items() if why == MISSING)
+    )
+    unreadable = list(dict.fromkeys(why for why in problems.values() if why != MISSING))
+    where = [f"not found: {_named(missing)}; {MESH_PATH} may name their folder"] if missing else []
+    return f" ({'; '.join([*where, *unreadable])})" if problems else ""
+
+
+@dataclass(frozen=True)
+class _Meshes:
+    """The mesh files of a robot's description."""
+
+    path: Path
+    root: ET.Element
+
+    def resolve(self) -> Iterator[Finding]:
+        """Replace the names of meshes by files that Bullet reads, and shapes without a file by others, in place.
+
+        Raises:
+            AssetError: A mesh of a collision cannot be read, and its link has no other shape.
+        """
+        if not any(self.root.find(f"link/{kind}") is not None for kind in ("visual", "collision")):
+            links = self.root.findall("link")
+            for link in links:
+                self._add_capsule(link)
+            text = f"capsules are the shapes of {_count(links)}, because the file has no shapes:"
+            yield from _finding(text, [link.get("name", "") for link in links])
+        lost: dict[str, list[ET.Element]] = {"visual": [], "collision": []}
+        problems: dict[str, str] = {}
+        simplified: list[str] = []
+        for link in self.root.findall("link"):
+            for kind, links in lost.items():
+                for shape in link.findall(kind):
+                    names = [mesh.get("filename", "") for mesh in shape.iter("mesh")]
+                    why = {name: reason for name in names if (reason := self._replace(shape, name, simplified))}
+                    problems |= why
+                    if why:
+                        link.remove(shape)
+                        links.append(link)
+        self._check_unreadable(lost["collision"], problems)
+        reason = _reason(problems)
+        replaced = yield from self._collisions(list(dict.fromkeys(lost["collision"])), reason)
+        undrawn = list(dict.fromkeys(lost["visual"]))
+        for link in undrawn:
+            if link.find("visual") is None:
+                draw_collisions(link)
+        names = [name for link in undrawn if (name := link.get("name", "")) not in replaced]
+        yield from _finding("collision shapes are drawn in place of visual meshes:", names, reason)
+        text = f"meshes of more than {MAX_TRIANGLES:,} triangles are simplified:"
+        yield from _finding(text, list(dict.fromkeys(simplified)))
+
+    def _replace(self, shape: ET.Element, name: str, simplified: list[str]) -> str:
+        """Set the file of a mesh; return `MISSING`, or why it cannot be read; empty if it can."""
+        file = find_mesh(self.path, name)
+        if file is None:
+            return MISSING
+        try:
+            readable = readable_mesh(file)
+        except (AssetError, RegistryError) as error:
+            return str(error)
+        if readable.is_simplified:
+            simplified.append(file.name)
+        if readable.color and shape.tag == "visual" and shape.find("material") is None:
+            ET.SubElement(ET.SubElement(shape, "material", name=file.name), "color", rgba=readable.color)
+        for mesh in shape.iter("mesh"):
+            if mesh.get("filename") == name:
+                mesh.set("filename", str(readable.file))
+        return ""
+
+    def _check_unreadable(self, links: list[ET.Element], problems: dict[str, str]) -> None:
+        bare = [link for link in links if link.find("collision") is None and link.find("visual") is None]
+        unreadable = list(dict.fromkeys(why for why in problems.values() if why != MISSING))
+        if bare and unreadable:
+            raise AssetError("; ".join(unreadable))
+
+    def _collisions(self, links: list[ET.Element], reason: str) -> Generator[Finding, None, list[str]]:
+        """Give links whose collisions are lost their visual shapes, or a capsule to the next joint.
+
+        Returns:
+            The links with a capsule.
+        """
+        shown: list[str] = []
+        rough: list[str] = []
+        for link in links:
+            if link.find("collision") is not None:
+                continue
+            for visual in link.findall("visual"):
+                collision = copy.deepcopy(visual)
+                collision.tag = "collision"
+                link.append(collision)
+            (rough if link.find("collision") is None else shown).append(link.get("name", ""))
+            if link.find("collision") is None:
+                self._add_capsule(link)
+        yield from _finding("visual shapes collide in place of collision meshes:", shown, reason)
+        yield from _finding(f"capsules are the shapes of {_count(rough)} without meshes:", rough, reason)
+        return rough
+
+    def _add_capsule(self, link: ET.Element) -> None:
+        ends = [
+            origin_of(joint)[:3, 3]
+            for joint in self.root.findall("joint")
+            if link_at(joint, "parent") == link.get("name")
+        ]
+        end = np.mean(ends, axis=0) if ends else np.zeros(3)
+        length = float(np.linalg.norm(end))
+        radius = min(max(ROUGHLY * length, THIN), THICK)
+        collision = ET.SubElement(link, "collision")
+        geometry = ET.SubElement(collision, "geometry")
+        if length <= 2 * radius:
+            ET.SubElement(geometry, "sphere", radius=repr(radius))
+        else:
+            ET.SubElement(geometry, "capsule", radius=repr(radius), length=repr(length - 2 * radius))
+        set_origin(collision, pose_matrix(end / 2, rotation_of_z_to(end / length) if length else np.eye(3)))
