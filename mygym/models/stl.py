@@ -28,6 +28,24 @@ def as_stl(file: Path) -> bytes:
     raise AssetError(bad_value("mesh", str(file), "an OBJ or STL file", "cannot be drawn in a browser"))
 
 
+def read_triangles(file: Path) -> FloatArray:
+    """Return the corners `(n, 3, 3)` of the triangles of an STL or OBJ file, in the file's unit.
+
+    Raises:
+        AssetError: The file is missing, of another type, or invalid.
+    """
+    content = as_stl(file)
+    count = int(np.frombuffer(content[80:84], dtype="<u4")[0]) if len(content) >= 84 else -1
+    if len(content) == 84 + TRIANGLE.itemsize * count:
+        return np.frombuffer(content[84:], dtype=TRIANGLE)["corners"].astype(float)
+    try:
+        lines = (line.split() for line in content.decode("ascii", errors="replace").splitlines())
+        corners = np.array([[float(word) for word in words[1:4]] for words in lines if words[:1] == ["vertex"]])
+        return corners.reshape(-1, 3, 3)
+    except ValueError as error:
+        raise AssetError(bad_value("mesh", str(file), "an OBJ or STL file", f"cannot be read ({error})")) from error
+
+
 def _triangles(text: str) -> FloatArray:
     """Return the corners `(n, 3, 3)` of the faces of an OBJ file; faces with more corners become fans."""
     vertices: list[list[float]] = []
