@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -175,7 +175,7 @@ def _best_path(hand: Hand) -> _Path | None:
         path = _path(hand, fingers, ends, approach)
         if path is None:
             continue
-        change = float(np.ptp(np.clip(path.gaps, 0.0, 2 * MAX_OPENING)))
+        change = _span(path)
         if change > most:
             best, most = path, change
     return best
@@ -272,7 +272,7 @@ def _path(
     path = _Path(ends, fingers, tuple(int(side) for side in sides), frame, np.zeros(0))
     if len(fingers) == 1:  # the jaw's side is where it is, seen from the palm's part of the gap
         options = [
-            _measured(hand, _Path(ends, fingers, (side,), frame, np.zeros(0)), SAMPLES) for side in (1, -1)
+            _measured(hand, replace(path, sides=(side,)), SAMPLES) for side in (1, -1)
         ]
         options = [option for option in options if np.isfinite(option.gaps).any()]
         return max(options, key=_span, default=None)
@@ -281,9 +281,9 @@ def _path(
 
 
 def _span(path: _Path) -> float:
-    """Return by how much the gap of a single jaw changes between contact and its largest opening, m."""
-    gaps = path.gaps[np.isfinite(path.gaps)]
-    return float(gaps.max() - max(gaps.min(), 0.0)) if gaps.max() > 0 else 0.0
+    """Return by how much the gap changes between contact and its largest opening, m."""
+    gaps = np.clip(path.gaps[np.isfinite(path.gaps)], 0.0, 2 * MAX_OPENING)
+    return float(np.ptp(gaps)) if len(gaps) else 0.0
 
 
 def _tip(
@@ -312,12 +312,15 @@ def _moved(
 
 
 def _measured(hand: Hand, path: _Path, samples: int) -> _Path:
-    """Return the path with its gaps; NaN where a side of the gap has no surface."""
-    gaps = []
+    """Return the path with its gaps; NaN where a side has no surface or its tip is far behind where it was foremost."""
+    gaps, tips = [], []
     for share in np.linspace(0.0, 1.0, samples):
-        faces = _faces(hand, path, hand.positions(path.at(share)))
+        positions = hand.positions(path.at(share))
+        faces = _faces(hand, path, positions)
         gaps.append(np.nan if faces is None else faces[1] - faces[0])
-    return _Path(path.drivers, path.fingers, path.sides, path.frame, np.array(gaps))
+        tips.append([float(points[:, 2].max(initial=-np.inf)) for points in _clouds(hand, path, positions)])
+    retreats = (np.max(tips, axis=0) - tips).max(axis=1)
+    return replace(path, gaps=np.where(retreats < PAD_LENGTH, gaps, np.nan))
 
 
 def _clouds(hand: Hand, path: _Path, positions: Positions) -> tuple[FloatArray, FloatArray]:
