@@ -54,7 +54,7 @@ OBJECT, BESIDE = 0.04, 0.02
 LEAST_COSINE = 0.8
 """Cosine of the largest angle between an axis of wrist or palm and the fingers, for the axis to be the approach."""
 
-PRESS = (8.0, 20.0, 40.0)
+PRESS = (10.0, 20.0, 40.0)
 """N: smallest force of a finger at its pad, the force without one in the file, and the largest."""
 
 SPEED = (0.05, 0.15, 0.3)
@@ -119,6 +119,7 @@ def infer_gripper(
     links = _pad_links(hand, path, at_hold)
     lever = _lever(hand, path, moved, tool, at_hold)
     force, velocity = _motors(moved, lever, findings)
+    force = float(f"{force * len(path.fingers) / len(moved):.3g}")  # coupled joints add their forces
     gripper = GripperSpec(
         joints=tuple(joint.name for joint in moved),
         links=links,
