@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
 from mygym.types import Array, Vector
@@ -118,11 +120,26 @@ class StageContext:
             grip: A point `(3,)` m in the object's frame, turned by its yaw only.
         """
         if not any(grip):
-            return self.object_position
+            return self._object_middle
         xp = namespace(self.state.time)
         cosine, sine = xp.cos(self.object_yaw), xp.sin(self.object_yaw)
         offset = [cosine * grip[0] - sine * grip[1], sine * grip[0] + cosine * grip[1], 0.0 * cosine + grip[2]]
         return self.object_position + xp.stack(offset, axis=-1)
+
+    @property
+    def _object_middle(self) -> Array:
+        """`(N, 3)` m: middle of the object's volume."""
+        position = self.object_position
+        if self.bound.object is None:
+            return position
+        middle = self.state.object_middle[:, self.bound.object]
+        if not (type(middle) is np.ndarray and middle.any()):  # batches of the fused engine have boxes of one density
+            return position
+        orientation = self.state.object_orientation[:, self.bound.object]
+        axis, scalar = orientation[:, :3], orientation[:, 3:]
+        across = np.cross(axis, middle)
+        turned: Array = position + middle + 2.0 * (scalar * across + np.cross(axis, across))
+        return turned
 
     @property
     def object_velocity(self) -> Array:
