@@ -134,6 +134,15 @@ def infer_gripper(
     return Grasp(gripper, tool)
 
 
+def is_jaw(root: ET.Element, joints: Mapping[str, Joint], joint: Joint, read_mesh: MeshReader) -> bool:
+    """Return whether the last joint of a chain is a jaw that closes against a jaw of the link before it."""
+    hand = Hand(root, joints, joint.parent, read_mesh)
+    if len(hand.fingers) != 1 or len(hand.fingers[0].joints) != 1 or hand.fingers[0].joints[0].name != joint.name:
+        return False
+    path = _best_path(hand)
+    return path is not None and float(np.nanmin(path.gaps)) < SURFACE
+
+
 def _described(hand: Hand, path: _Path, gripper: GripperSpec, rest: float) -> list[Finding]:
     """Return the findings about a gripper, which is `rest` m wide when closed."""
     kinds = {1: "one jaw against the palm", 2: "two fingers", 3: "three fingers"}
@@ -321,7 +330,10 @@ def _measured(hand: Hand, path: _Path, samples: int) -> _Path:
         gaps.append(np.nan if faces is None else faces[1] - faces[0])
         tips.append([float(points[:, 2].max(initial=-np.inf)) for points in _clouds(hand, path, positions)])
     retreats = (np.max(tips, axis=0) - tips).max(axis=1)
-    return replace(path, gaps=np.where(retreats < PAD_LENGTH, gaps, np.nan))
+    valid = retreats < PAD_LENGTH
+    if len(path.fingers) == 1:  # the palm has a jaw as well: else it is a wrist
+        valid &= np.abs(np.diff(tips, axis=1)[:, 0]) < PAD_LENGTH
+    return replace(path, gaps=np.where(valid, gaps, np.nan))
 
 
 def _clouds(hand: Hand, path: _Path, positions: Positions) -> tuple[FloatArray, FloatArray]:
@@ -352,9 +364,10 @@ def _pad_regions(hand: Hand, path: _Path, positions: Positions) -> tuple[FloatAr
         return None
     low = max(float(points[:, 0].min()) for points in near)
     high = min(float(points[:, 0].max()) for points in near)
-    if high - low > SURFACE:
-        near = [points[(points[:, 0] >= low - SURFACE) & (points[:, 0] <= high + SURFACE)] for points in near]
-    return (near[0], near[1]) if all(map(len, near)) else None
+    opposite = [points[(points[:, 0] >= low - SURFACE) & (points[:, 0] <= high + SURFACE)] for points in near]
+    if all(map(len, opposite)):  # else a finger closes between two fingers
+        near = opposite
+    return near[0], near[1]
 
 
 def _faces(hand: Hand, path: _Path, positions: Positions) -> tuple[float, float] | None:

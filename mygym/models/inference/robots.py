@@ -10,9 +10,9 @@ from pathlib import Path
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
-from mygym.models.inference.arms import infer_arm
+from mygym.models.inference.arms import ARM_JOINTS, infer_arm
 from mygym.models.inference.findings import Finding
-from mygym.models.inference.grippers import infer_gripper
+from mygym.models.inference.grippers import infer_gripper, is_jaw
 from mygym.models.inference.tools import infer_tool
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
@@ -62,6 +62,8 @@ def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
     arm = infer_arm(joints)
     chain = arm.joints
+    if len(chain) > ARM_JOINTS and is_jaw(root, joints, chain[-1], read_mesh):
+        chain = chain[:-1]
     if not chain:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
     findings = [Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints")]
