@@ -44,10 +44,11 @@ def row(urdf: Path, tasks: tuple[str, ...], episodes: int) -> str:
 
 def _solved(urdf: Path, task: str, episodes: int) -> str:
     try:
-        with RobotEnv(robot=str(urdf), task=task) as env:
-            return str(evaluate_policy(OraclePolicy([env], 0), [env], range(episodes)).solved)
+        env = RobotEnv(robot=str(urdf), task=task)
     except MygymError as error:
         return _short(error)
+    with env:
+        return str(evaluate_policy(OraclePolicy([env], 0), [env], range(episodes)).solved)
 
 
 def _short(error: Exception) -> str:

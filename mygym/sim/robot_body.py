@@ -21,7 +21,7 @@ from mygym.types import FloatArray
 
 _FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
 GEAR_STIFFNESS = 5.0
-"""Of the coupling of fingers, Bullet's `erp`: with 0.2 a grasped object slides to one side, from 12 on it is unstable."""
+"""Of the coupling of fingers, Bullet's `erp`: at 0.2 a grasped object slides to one side; 12 is unstable."""
 
 _X, _ZERO = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
 

@@ -43,10 +43,7 @@ def _slices(points: FloatArray) -> list[list[Box]]:
         parts = np.split(inside, np.flatnonzero(np.diff(inside[:, 1]) > HOLE) + 1)
         bottom, top = (low + (high - low) * n / count for n in (index, index + 1))
         slices.append(
-            [
-                (np.array([*part.min(axis=0)[:2], bottom]), np.array([*part.max(axis=0)[:2], top]))
-                for part in parts
-            ]
+            [(np.array([*part.min(axis=0)[:2], bottom]), np.array([*part.max(axis=0)[:2], top])) for part in parts]
         )
     return slices
 

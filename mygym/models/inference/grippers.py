@@ -91,7 +91,7 @@ class _Path:
 def infer_gripper(
     root: ET.Element, joints: Mapping[str, Joint], wrist: str, findings: list[Finding], read_mesh: MeshReader
 ) -> Grasp | None:
-    """Return the gripper behind a link and its tool point, or None; add what was found to `findings`."""
+    """Return the gripper behind a link and its tool point, or None; add lines to `findings`."""
     hand = Hand(root, joints, wrist, read_mesh)
     path = _best_path(hand)
     if path is None:
@@ -152,14 +152,14 @@ def _described(hand: Hand, path: _Path, gripper: GripperSpec, rest: float) -> li
     reason += f"; {', '.join(followers)} mimic {', '.join(path.drivers)}" if followers else ""
     certainty: Certainty = "likely" if len(path.fingers) > 1 else "guess"
     text = f"a gripper of {', '.join(gripper.joints)} that opens {100 * gripper.width:.1f} cm"
-    found = [Finding(text, "gripper", certainty, reason)]
+    lines = [Finding(text, "gripper", certainty, reason)]
     if gripper.width < OBJECT + 0.005:
         text = f"the gripper opens {100 * gripper.width:.1f} cm: too little for the cube of {100 * OBJECT:.0f} cm"
-        found.append(Finding(text, "gripper.width", certainty, "choose narrower objects with task_params"))
+        lines.append(Finding(text, "gripper.width", certainty, "choose narrower objects with task_params"))
     if rest > 0.005:
         text = f"the gripper closes to {100 * rest:.1f} cm: it holds no narrower object"
-        found.append(Finding(text, "gripper.closed", certainty, "the limits of its joints end there"))
-    return found
+        lines.append(Finding(text, "gripper.closed", certainty, "the limits of its joints end there"))
+    return lines
 
 
 def _best_path(hand: Hand) -> _Path | None:
@@ -252,9 +252,7 @@ def _path(
     """Return the way of fingers between two ends; None if they do not move towards each other or the palm."""
     middle = hand.poses(hand.positions({name: (start + end) / 2 for name, (start, end) in ends.items()}))
     tips = {finger: _tip(hand, finger, middle, approach) for finger in fingers}
-    first, last = (
-        {finger: _moved(hand, ends, share, *tips[finger]) for finger in fingers} for share in (0.0, 1.0)
-    )
+    first, last = ({finger: _moved(hand, ends, share, *tips[finger]) for finger in fingers} for share in (0.0, 1.0))
     across = np.eye(3) - np.outer(approach, approach)
     travels = np.array([across @ (last[finger] - first[finger]) for finger in fingers])
     moves = np.linalg.norm(travels, axis=1) > MIN_TRAVEL
@@ -281,9 +279,7 @@ def _path(
         frame, sides = frame * [-1, -1, 1], -sides
     path = _Path(ends, fingers, tuple(int(side) for side in sides), frame, np.zeros(0))
     if len(fingers) == 1:  # the jaw's side is where it is, seen from the palm's part of the gap
-        options = [
-            _measured(hand, replace(path, sides=(side,)), SAMPLES) for side in (1, -1)
-        ]
+        options = [_measured(hand, replace(path, sides=(side,)), SAMPLES) for side in (1, -1)]
         options = [option for option in options if np.isfinite(option.gaps).any()]
         return max(options, key=_span, default=None)
     path = _measured(hand, path, SAMPLES)
@@ -296,9 +292,7 @@ def _span(path: _Path) -> float:
     return float(np.ptp(gaps)) if len(gaps) else 0.0
 
 
-def _tip(
-    hand: Hand, finger: Finger, poses: Mapping[str, FloatArray], approach: FloatArray
-) -> tuple[str, FloatArray]:
+def _tip(hand: Hand, finger: Finger, poses: Mapping[str, FloatArray], approach: FloatArray) -> tuple[str, FloatArray]:
     """Return the foremost link of a finger, and its tip `(3,)` m in the link's frame."""
     best = finger.links[0], np.zeros(3), -math.inf
     for link in finger.links:
@@ -337,8 +331,10 @@ def _measured(hand: Hand, path: _Path, samples: int) -> _Path:
 
 
 def _clouds(hand: Hand, path: _Path, positions: Positions) -> tuple[FloatArray, FloatArray]:
-    """Return points `(n, 3)` on both sides of the gap, +1 and −1, in the axes of the tool; the palm is a side of one
-    jaw."""
+    """Return points `(n, 3)` on both sides of the gap, +1 and −1, in the axes of the tool.
+
+    The palm is a side of a single jaw.
+    """
     poses = hand.poses(positions)
     clouds: dict[int, list[FloatArray]] = {1: [np.zeros((0, 3))], -1: [np.zeros((0, 3))]}
     for finger, side in zip(path.fingers, path.sides, strict=True):

@@ -47,7 +47,7 @@ class Finger:
 
 
 class Hand:
-    """What a wrist carries.
+    """Links and joints that a wrist carries.
 
     Args:
         root: The robot.
@@ -75,7 +75,7 @@ class Hand:
         return tuple(fingers)
 
     def driver(self, joint: Joint) -> str:
-        """Return the name of the joint that a joint follows, or its own."""
+        """Return the name of the joint that a joint follows; of a joint that follows none, its name."""
         seen = {joint.name}
         while joint.mimic and joint.mimic.joint in self.joints and joint.mimic.joint not in seen:
             seen.add(joint.mimic.joint)

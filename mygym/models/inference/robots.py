@@ -72,7 +72,7 @@ def _infer(urdf: Path, modified: int, read_mesh: MeshReader) -> Inferred:
     if grasp is None and arm.hand:
         text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
         findings[-1] = Finding(text, "gripper", "likely", findings[-1].reason)
-    gripper = grasp and grasp.gripper
+    gripper = grasp.gripper if grasp else None
     tool = grasp.tool if grasp else infer_tool(root, joints, chain, arm.hand, read_mesh)
     findings.append(Finding(f"the tool point at {list(tool.position)} m in {tool.link}", "end_effector"))
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
