@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import State, namespace
+from mygym.tasks.state import State, namespace, on_host
 from mygym.types import Array, Vector
 
 
@@ -133,13 +131,9 @@ class StageContext:
         if self.bound.object is None:
             return position
         middle = self.state.object_middle[:, self.bound.object]
-        if not (type(middle) is np.ndarray and middle.any()):  # batches of the fused engine have boxes of one density
+        if on_host(middle) and not middle.any():
             return position
-        orientation = self.state.object_orientation[:, self.bound.object]
-        axis, scalar = orientation[:, :3], orientation[:, 3:]
-        across = np.cross(axis, middle)
-        turned: Array = position + middle + 2.0 * (scalar * across + np.cross(axis, across))
-        return turned
+        return position + rotated(middle, self.state.object_orientation[:, self.bound.object])
 
     @property
     def object_velocity(self) -> Array:
@@ -200,6 +194,20 @@ def yaw(orientation: Array) -> Array:
     xp = namespace(orientation)
     x, y, z, w = (orientation[..., i] for i in range(4))
     return xp.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
+
+def rotated(vector: Array, orientation: Array) -> Array:
+    """`(N, 3)`: vectors `(N, 3)` rotated by quaternions `(N, 4)`."""
+    xp = namespace(vector)
+    axis, scalar = orientation[:, :3], orientation[:, 3:]
+
+    def across(other: Array) -> Array:
+        (ax, ay, az), (x, y, z) = (tuple(array[:, i] for i in range(3)) for array in (axis, other))
+        return xp.stack([ay * z - az * y, az * x - ax * z, ax * y - ay * x], axis=-1)
+
+    turned = across(vector)
+    result: Array = vector + 2.0 * (scalar * turned + across(turned))
+    return result
 
 
 def wrapped(angle: Array) -> Array:

@@ -118,7 +118,8 @@ def infer_gripper(
     tool = _tool_point(hand, path, at_hold, at_descent)
     links = _pad_links(hand, path, at_hold)
     lever = _lever(hand, path, moved, tool, at_hold)
-    force, velocity = _motors(moved, lever, findings)
+    motors: list[Finding] = []
+    force, velocity = _motors(moved, lever, motors)
     force = float(f"{force * len(path.fingers) / len(moved):.3g}")  # coupled joints add their forces
     gripper = GripperSpec(
         joints=tuple(joint.name for joint in moved),
@@ -130,7 +131,7 @@ def infer_gripper(
         velocity=velocity,
         pads=_pads(hand, path, moved, at_hold),
     )
-    findings += _described(hand, path, gripper, rest)
+    findings += [*_described(hand, path, gripper, rest), *motors]
     return Grasp(gripper, tool)
 
 
