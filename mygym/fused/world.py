@@ -169,7 +169,6 @@ class BatchWorld:
             second_finger_contact=arrays.zeros(count, 1, 0, dtype=xp.bool),
             object_present=~none,
             object_size=self._size,
-            object_middle=arrays.zeros(count, 1, 3),
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import State, namespace, on_host
+from mygym.tasks.state import State, namespace
 from mygym.types import Array, Vector
 
 
@@ -130,9 +132,10 @@ class StageContext:
         position = self.object_position
         if self.bound.object is None:
             return position
-        middle = self.state.object_middle[:, self.bound.object]
-        if on_host(middle) and not middle.any():
+        middles = self.state.object_middle
+        if not middles.shape[1] or (type(middles) is np.ndarray and not middles.any()):
             return position
+        middle = middles[:, self.bound.object]
         return position + rotated(middle, self.state.object_orientation[:, self.bound.object])
 
     @property

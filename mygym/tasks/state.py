@@ -122,7 +122,7 @@ class State:
     """`(N, k, 3)` m: edges of the object's bounding box, along the object's axes."""
     object_middle: Array
     """`(N, k, 3)` m: from the centre of mass to the middle of the object's volume, where a hand grasps it, along the
-    object's axes; 0 for an object of one density."""
+    object's axes; 0 for an object of one density, `(N, 0, 3)` if all objects are such."""
 
     @classmethod
     def zeros(
