@@ -260,6 +260,13 @@ def test_what_does_not_open_a_gap_is_no_gripper(tmp_path: Path) -> None:
     assert findings[0].reason
 
 
+def test_fingers_without_any_shape_are_named(tmp_path: Path) -> None:
+    root = read_urdf(robot(tmp_path / "a.urdf", part("first", WRIST, "", "0 0 0.1", "0 1 0")))
+    findings: list[Finding] = []
+    assert infer_gripper(root, read_joints(root), WRIST, findings, mesh_points) is None
+    assert "first" in findings[0].reason
+
+
 # objects -------------------------------------------------------------------------------------------------------------
 
 

@@ -99,6 +99,23 @@ def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Pa
     np.testing.assert_allclose(tool.position, (0, 0, 0.14), atol=1e-3)  # 1 cm before the tips
 
 
+def test_the_tool_is_at_the_tool_frame_not_at_a_camera_and_not_in_the_air(tmp_path: Path) -> None:
+    """The frame is 5 cm from the wrist, whose cube ends 1 cm from it: beyond, nothing would push."""
+    frames = [
+        '<link name="camera_link"/>',
+        '<joint name="camera" type="fixed"><parent link="arm_6_link"/><child link="camera_link"/>'
+        '<origin xyz="0.06 0 0.02" rpy="0 0.6 0"/></joint>',
+        '<link name="tool0"/>',
+        '<joint name="flange" type="fixed"><parent link="arm_6_link"/><child link="tool0"/>'
+        '<origin xyz="0 0 0.05"/></joint>',
+    ]
+    path = write(tmp_path / "a.urdf", [*arm("arm", "root"), *frames])
+    tool = infer_robot(path, mesh_points).spec.end_effector
+    assert tool.link == "tool0"
+    np.testing.assert_allclose(tool.position, (0, 0, -0.04), atol=1e-4)
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path), "task": "push"}, episodes=4).success_rate == 1.0
+
+
 def test_an_arm_begins_behind_a_torso_with_two_arms(tmp_path: Path) -> None:
     torso = [link_of("waist", "root", (0, 0, 0.2), "0 0 1"), link_of("chest", "waist_link", (0, 0, 0.2), "0 1 0")]
     shoulders = [*arm("arm", "chest_link", (0, 0.2, 0)), *arm("other", "chest_link", (0, -0.2, 0))]

@@ -95,8 +95,7 @@ def infer_gripper(
     hand = Hand(root, joints, wrist, read_mesh)
     path = _best_path(hand)
     if path is None:
-        reason = "nothing behind the wrist opens and closes a gap" if hand.fingers else "nothing moves behind the wrist"
-        findings.append(Finding("no gripper", "gripper", "likely", reason))
+        findings.append(Finding("no gripper", "gripper", "likely", _why_none(hand)))
         return None
     path = _measured(hand, path, FINE_SAMPLES)
     opened, closed = _ends(path.gaps)
@@ -142,6 +141,19 @@ def is_jaw(root: ET.Element, joints: Mapping[str, Joint], joint: Joint, read_mes
         return False
     path = _best_path(hand)
     return path is not None and float(np.nanmin(path.gaps)) < SURFACE
+
+
+def _why_none(hand: Hand) -> str:
+    """Return why a hand is no gripper."""
+    if not hand.fingers:
+        return "nothing moves behind the wrist"
+    shapeless = [link for finger in hand.fingers for link in finger.links if not len(hand.points(link))]
+    if shapeless:
+        return f"{', '.join(shapeless)} cannot be measured: no collision and no visual shape"
+    drivers = {hand.driver(joint) for finger in hand.fingers for joint in finger.joints}
+    if len(drivers) > MAX_DRIVERS:
+        return f"{len(drivers)} joints move independently; a gripper has at most {MAX_DRIVERS}"
+    return "nothing behind the wrist opens and closes a gap"
 
 
 def _described(hand: Hand, path: _Path, gripper: GripperSpec, rest: float) -> list[Finding]:

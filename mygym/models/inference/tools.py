@@ -89,7 +89,13 @@ def infer_tool(
     flange = poses[link]
     if np.linalg.norm(flange[:3, 3]) < MIN_TOOL_LENGTH:
         return EndEffectorSpec(link)
-    return replace(_pointing_along(link, flange[:3, :3].T @ flange[:3, 3]), position=(0.0, 0.0, 0.0))
+    outwards = flange[:3, :3].T @ flange[:3, 3]
+    outwards /= np.linalg.norm(outwards)
+    # A frame in the air has nothing to push with: the point is where the arm ends.
+    ahead = ((parts.points(wrist) - flange[:3, 3]) @ flange[:3, :3]) @ outwards
+    air = float(ahead.max()) if len(ahead) and ahead.max() < -PAD else 0.0
+    x, y, z = (float(value) + 0.0 for value in (air * outwards).round(4))
+    return replace(_pointing_along(link, outwards), position=(x, y, z))
 
 
 def _along_axis(joints: Mapping[str, Joint], wrist: str, direction: FloatArray) -> FloatArray:
