@@ -43,12 +43,15 @@ def row(urdf: Path, tasks: tuple[str, ...], episodes: int) -> str:
 
 
 def _solved(urdf: Path, task: str, episodes: int) -> str:
+    """Return the number of solved episodes, or the message with which the task refuses the robot."""
     try:
         env = RobotEnv(robot=str(urdf), task=task)
     except MygymError as error:
         return _short(error)
-    with env:
+    try:
         return str(evaluate_policy(OraclePolicy([env], 0), [env], range(episodes)).solved)
+    finally:
+        env.close()
 
 
 def _short(error: Exception) -> str:

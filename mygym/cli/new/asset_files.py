@@ -131,7 +131,7 @@ def _gripper(gripper: GripperSpec | None) -> str:
         f"  velocity: {gripper.velocity:g}         # m/s or rad/s",
     ]
     if gripper.pads:
-        lines.append("  pads:                     # boxes that collide in place of the meshes of a link: m, in its frame")
+        lines.append("  pads:                     # boxes in place of the meshes of a link: m, in its frame")
     for pad in gripper.pads:
         size, position, orientation = map(_numbers, (pad.size, pad.position, pad.orientation))
         lines.append(f"    - {{link: {pad.link}, size: {size}, position: {position}, orientation: {orientation}}}")

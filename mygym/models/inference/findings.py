@@ -19,4 +19,4 @@ class Finding:
     """Key of the robot's YAML file that corrects it, e.g. `gripper`; empty for a repair of the file."""
     certainty: Certainty = "likely"
     reason: str = ""
-    """E.g. `right mimics left`; empty if the text says it."""
+    """E.g. `right mimics left`; empty if the text states it."""
