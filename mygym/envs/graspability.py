@@ -13,6 +13,9 @@ from mygym.models.robot_spec import RobotSpec
 from mygym.tasks.task import Task
 from mygym.tasks.task_objects import named_objects
 
+ROOM = 0.004
+"""m by which a hand opens wider than an object that it grasps: fingers would land on an object as wide."""
+
 BALL_SHARE = 0.8
 """Share of a ball's width that a hand must open: it grasps the ball above its middle."""
 
@@ -39,7 +42,7 @@ def check_objects(
     Raises:
         ConfigError: An object is too wide, or a base is round.
     """
-    hands = [arm.gripper.width for arm in robot.arms[: task.arms] if arm.gripper]
+    hands = [arm.gripper.width - ROOM for arm in robot.arms[: task.arms] if arm.gripper]
     keys = dict(zip(task.roles, (key for key, _ in named_objects(task, params)), strict=False))
     specs = dict(zip(task.roles, objects, strict=False))  # distractors follow the objects of the roles
     for subtask, stages, held in zip(task.subtasks, task.composed, task.held_after, strict=True):
@@ -62,9 +65,10 @@ def _check_base(key: str, base: ObjectSpec, role: str, tops: Sequence[ObjectSpec
 
 
 def _check_width(key: str, spec: ObjectSpec, robot: str, hand: float, largest_size: float) -> None:
-    """Check that an object in its largest size fits between fingers that open by `hand` m."""
+    """Check that an object in its largest size fits between fingers with room for `hand` m."""
     width = _required_width(spec)
-    why = f"too wide: {robot}'s hand opens by {100 * hand:.1f} cm, {spec.name} needs {100 * width:.1f} cm"
+    opens, needed = (f"{100 * (gap + ROOM):.1f} cm" for gap in (hand, width))
+    why = f"too wide: {robot}'s hand opens by {opens}, {spec.name} needs {needed}"
     if width >= hand:
         allowed = f"a narrower object, e.g. {_examples(lambda other: _required_width(other) < hand)}"
         raise ConfigError(bad_value(key, spec.name, allowed, f"is {why}"))

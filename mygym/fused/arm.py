@@ -142,4 +142,5 @@ class BatchArm:
             second_finger_contact=fingers,
             object_present=flags,
             object_size=points,
+            object_middle=points,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +32,12 @@ DEFAULT_COLOR = (0.85, 0.25, 0.2, 1.0)
 
 GRIPPER_WIDTH = 0.075
 """m: largest width between the fingers of a parallel gripper that opens by 8 cm."""
+
+HAND = 0.1
+"""m: a longer edge of an object is not gripped across."""
+
+SAME_CENTRE = 0.002
+"""m: a centre of mass that is closer to the middle of the volume is that middle."""
 
 TOP_TOLERANCE = 0.001
 """m: geoms whose tops are lower by less count as the top."""
@@ -101,6 +108,17 @@ class ObjectSpec:
     def half_height(self) -> float:
         """m: height of the centre of mass above the table in the model's orientation."""
         return float(self.inertial.centre[2] - bounds(self.geoms)[0][2])
+
+    @cached_property
+    def middle(self) -> FiniteVector:
+        """m: from the centre of mass to the middle of the volume, in the model's orientation.
+
+        Along an edge that is longer than a hand it is 0: a hammer is grasped where it is balanced.
+        """
+        plain = [replace(geom, mass=None) for geom in self.geoms]
+        x, y, z = (mass_properties(plain, self.mass).centre - self.inertial.centre).tolist()
+        x, y = (0.0 if edge > HAND else offset for offset, edge in zip((x, y), self.size[:2], strict=True))
+        return (x, y, z) if math.hypot(x, y, z) > SAME_CENTRE else (0.0, 0.0, 0.0)
 
     @property
     def grasp_width(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
 
@@ -13,7 +13,16 @@ from mygym.errors import AssetError, bad_value
 from mygym.models.robot_descriptions import read_robot
 from mygym.models.robot_spec import GripperSpec, RobotSpec
 from mygym.models.transforms import pose_matrix, quaternion_to_matrix
-from mygym.models.urdf import Joint, inertial, links_of, read_joints, root_link, set_inertial
+from mygym.models.urdf import (
+    Joint,
+    inertial,
+    links_of,
+    read_joints,
+    root_link,
+    set_inertial,
+    set_origin,
+    text_of,
+)
 from mygym.models.urdf_editing import add_prefix, attach, lock_joints
 from mygym.registry import RobotFileName
 
@@ -60,6 +69,7 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
             del positions[name]
         if arm.gripper:
             _set_friction(root, arm.gripper)
+            _set_pads(root, arm.gripper)
     lock_joints(root, positions)
     base = next(link for link in root.findall("link") if link.get("name") == root_link(root))
     if inertial(base)[0] == 0:  # Bullet prints a warning at every load; the base is fixed, so its mass has no effect
@@ -72,6 +82,26 @@ def _set_friction(root: ET.Element, gripper: GripperSpec) -> None:
         if link.get("name") in gripper.links and link.find("contact") is None:
             contact = ET.SubElement(link, "contact")
             ET.SubElement(contact, "lateral_friction", value=repr(gripper.friction))
+
+
+def _set_pads(root: ET.Element, gripper: GripperSpec) -> None:
+    """Replace the collision shapes of links that have pads, and of links that the URDF fixes to them, by the pads."""
+    links = {link.get("name", ""): link for link in root.findall("link")}
+    for name in {pad.link for pad in gripper.pads}:
+        for link in _fixed_to(root, name):
+            for collision in links[link].findall("collision"):
+                links[link].remove(collision)
+    for pad in gripper.pads:
+        collision = ET.SubElement(links[pad.link], "collision")
+        ET.SubElement(ET.SubElement(collision, "geometry"), "box", size=text_of(pad.size))
+        set_origin(collision, pose_matrix(pad.position, quaternion_to_matrix(pad.orientation)))
+
+
+def _fixed_to(root: ET.Element, link: str) -> Iterator[str]:
+    yield link
+    for joint in read_joints(root).values():
+        if joint.parent == link and joint.kind == "fixed":
+            yield from _fixed_to(root, joint.child)
 
 
 def mounted_model(spec: RobotSpec) -> ET.Element:

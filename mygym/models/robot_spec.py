@@ -47,6 +47,20 @@ class EndEffectorSpec:
 
 
 @dataclass(frozen=True)
+class PadSpec:
+    """A box that collides in place of the shapes of a link, and of the links that are fixed to it."""
+
+    __pydantic_config__ = STRICT
+
+    link: str
+    size: FiniteVector
+    """m: its edges."""
+    position: FiniteVector = (0.0, 0.0, 0.0)
+    """m: its centre, in the link's frame."""
+    orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
 class GripperSpec:
     """Fingers that open and close together."""
 
@@ -67,6 +81,8 @@ class GripperSpec:
     """m/s or rad/s: largest speed of each finger."""
     friction: Positive = 1.0
     """Friction of finger links whose URDF has none; Bullet multiplies it by the object's."""
+    pads: tuple[PadSpec, ...] = ()
+    """Boxes that collide in place of the meshes of fingers and palm, whose enclosing shapes would fill the gap."""
 
 
 @dataclass(frozen=True)

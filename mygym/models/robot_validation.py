@@ -51,6 +51,10 @@ def _check_arm(key: str, arm: ArmSpec, joints: dict[str, Joint], links: list[str
         _check_joint(f"{key}gripper.joints.{index}", name, joints, ("revolute", "prismatic"))
     for index, name in enumerate(gripper.links):
         check_name(f"{key}gripper.links.{index}", name, links, "link")
+    for index, pad in enumerate(gripper.pads):
+        check_name(f"{key}gripper.pads.{index}.link", pad.link, links, "link")
+        if not all(edge > 0 for edge in pad.size):
+            raise AssetError(bad_value(f"{key}gripper.pads.{index}.size", list(pad.size), "edges above 0 m"))
     for name in ("closed", "open"):
         numbers = getattr(gripper, name)
         if len(numbers) != len(gripper.joints):

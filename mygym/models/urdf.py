@@ -24,6 +24,16 @@ INERTIA_ENTRIES = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "
 
 
 @dataclass(frozen=True)
+class Mimic:
+    """A joint that another joint follows: its position is `multiplier` times that joint's plus `offset`."""
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+    """rad or m."""
+
+
+@dataclass(frozen=True)
 class Joint:
     """A joint of a URDF tree. Limits are in rad or m, rad/s or m/s, and N m or N; infinite where missing."""
 
@@ -40,7 +50,8 @@ class Joint:
     upper: float
     effort: float
     velocity: float
-    mimics: bool
+    mimic: Mimic | None = None
+    """The joint that this joint follows; None: none."""
 
 
 _DECLARATION = re.compile(rb"""^\s*(?:<!--(?:(?!-->).)*-->\s*)*<\?xml.*?\?>""", re.DOTALL)
@@ -146,7 +157,7 @@ def read_joints(root: ET.Element) -> dict[str, Joint]:
 
 
 def _read_joint(element: ET.Element) -> Joint:
-    limit, axis = element.find("limit"), element.find("axis")
+    limit, axis, mimic = element.find("limit"), element.find("axis"), element.find("mimic")
     values = {} if limit is None else {key: float(value) for key, value in limit.attrib.items()}
     x, y, z = _numbers("1 0 0" if axis is None else axis.get("xyz", "1 0 0"))
     return Joint(
@@ -160,8 +171,13 @@ def _read_joint(element: ET.Element) -> Joint:
         upper=values.get("upper", np.inf),
         effort=values.get("effort", np.inf),
         velocity=values.get("velocity", np.inf),
-        mimics=element.find("mimic") is not None,
+        mimic=None if mimic is None else _read_mimic(mimic),
     )
+
+
+def _read_mimic(element: ET.Element) -> Mimic:
+    multiplier, offset = (float(element.get(key, default)) for key, default in (("multiplier", "1"), ("offset", "0")))
+    return Mimic(element.get("joint", ""), multiplier, offset)
 
 
 def links_of(root: ET.Element) -> list[str]:

@@ -19,6 +19,7 @@ NUMBER_COUNTS = {
     "mass": {"value": 1},
     "inertia": dict.fromkeys(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), 1),
     "limit": dict.fromkeys(("lower", "upper", "effort", "velocity"), 1),
+    "mimic": dict.fromkeys(("multiplier", "offset"), 1),
     "box": {"size": 3},
     "cylinder": {"radius": 1, "length": 1},
     "capsule": {"radius": 1, "length": 1},

@@ -97,10 +97,11 @@ class ObjectBodies:
     def read_constants(self, state: State) -> None:
         """Fill the arrays of a state that stay as they are through an episode; all others of absent objects are 0."""
         state.object_depth[...] = 0.0
+        state.object_middle[0] = [spec.middle for spec in self.specs] or 0.0
         state.object_present[0], state.object_size[0] = self.present, [spec.size for spec in self.specs] or 0.0
         for k, is_present in enumerate(self.present):
             if not is_present:
-                for array in (state.object_position, state.object_orientation, state.object_size):
+                for array in (state.object_position, state.object_orientation, state.object_size, state.object_middle):
                     array[0, k] = 0.0
                 state.object_velocity[0, k] = state.object_angular_velocity[0, k] = 0.0
 

@@ -20,6 +20,9 @@ from mygym.tasks.state import State
 from mygym.types import FloatArray
 
 _FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+GEAR_STIFFNESS = 5.0
+"""Of the coupling of fingers, Bullet's `erp`: at 0.2 a grasped object slides to one side; 12 is unstable."""
+
 _X, _ZERO = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
 
 
@@ -91,7 +94,7 @@ class RobotBody:
         joints = [joint for arm in robot.arms for joint in arm.joints]
         self._closed = np.array([position for grip in present for position in grip.closed])
         self._open = np.array([position for grip in present for position in grip.open])
-        self._speeds = [joint.velocity for joint in joints] + [grip.velocity for grip in present for _ in grip.joints]
+        self._speeds = [joint.velocity for joint in joints] + [speed for grip in present for speed in _speeds(grip)]
         forces = [joint.effort for joint in joints] + [grip.force for grip in present for _ in grip.joints]
         # Bullet converts a force to an impulse of the whole control step, and allows it in each substep.
         self._forces = [force / substeps for force in forces]
@@ -187,12 +190,20 @@ class RobotBody:
 
     def _couple(self, fingers: slice) -> None:
         """Couple fingers: with all motors at their limit, a grasped object would slide to one side."""
-        joints, travels = self._fingers[fingers], self._open[fingers] - self._closed[fingers]
-        for joint, travel in zip(joints[1:], travels[1:], strict=True):
+        joints, closed, travels = self._fingers[fingers], self._closed[fingers], (self._open - self._closed)[fingers]
+        for joint, start, travel in zip(joints[1:], closed[1:], travels[1:], strict=True):
             ends, client = (self.body, joints[0], self.body, joint), self._client
             gear = bullet.createConstraint(*ends, bullet.JOINT_GEAR, _X, _ZERO, _ZERO, physicsClientId=client)
             ratio = -float(travels[0] / travel)
-            bullet.changeConstraint(gear, gearRatio=ratio, erp=0.2, maxForce=100.0, physicsClientId=client)
+            offset = float(closed[0] + ratio * start)
+            bullet.changeConstraint(
+                gear,
+                gearRatio=ratio,
+                relativePositionTarget=offset,
+                erp=GEAR_STIFFNESS,
+                maxForce=100.0,
+                physicsClientId=client,
+            )
 
     def drive(self, command: FloatArray, q: FloatArray, grippers: FloatArray) -> None:
         """Set the motors for the next control step.
@@ -320,6 +331,12 @@ class RobotBody:
         velocity = vx + wy * rz - wz * ry, vy + wz * rx - wx * rz, vz + wx * ry - wy * rx
         orientation = (x, y, z, w) if arm.ee_rotation is None else multiply_quaternions((x, y, z, w), arm.ee_rotation)
         return (ex, ey, ez), orientation, velocity
+
+
+def _speeds(gripper: GripperSpec) -> list[float]:
+    """Return the largest speed of each finger, rad/s or m/s: in proportion to its way, so that all arrive together."""
+    ways = [abs(opened - closed) for closed, opened in zip(gripper.closed, gripper.open, strict=True)]
+    return [gripper.velocity * way / max(ways) for way in ways]
 
 
 def _width_coefficients(gripper: GripperSpec | None) -> list[tuple[float, float]]:

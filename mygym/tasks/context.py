@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
 from mygym.types import Array, Vector
@@ -118,11 +120,23 @@ class StageContext:
             grip: A point `(3,)` m in the object's frame, turned by its yaw only.
         """
         if not any(grip):
-            return self.object_position
+            return self._object_middle
         xp = namespace(self.state.time)
         cosine, sine = xp.cos(self.object_yaw), xp.sin(self.object_yaw)
         offset = [cosine * grip[0] - sine * grip[1], sine * grip[0] + cosine * grip[1], 0.0 * cosine + grip[2]]
         return self.object_position + xp.stack(offset, axis=-1)
+
+    @property
+    def _object_middle(self) -> Array:
+        """`(N, 3)` m: middle of the object's volume."""
+        position = self.object_position
+        if self.bound.object is None:
+            return position
+        middles = self.state.object_middle
+        if not middles.shape[1] or (type(middles) is np.ndarray and not middles.any()):
+            return position
+        middle = middles[:, self.bound.object]
+        return position + rotated(middle, self.state.object_orientation[:, self.bound.object])
 
     @property
     def object_velocity(self) -> Array:
@@ -183,6 +197,20 @@ def yaw(orientation: Array) -> Array:
     xp = namespace(orientation)
     x, y, z, w = (orientation[..., i] for i in range(4))
     return xp.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
+
+def rotated(vector: Array, orientation: Array) -> Array:
+    """`(N, 3)`: vectors `(N, 3)` rotated by quaternions `(N, 4)`."""
+    xp = namespace(vector)
+    axis, scalar = orientation[:, :3], orientation[:, 3:]
+
+    def across(other: Array) -> Array:
+        (ax, ay, az), (x, y, z) = (tuple(array[:, i] for i in range(3)) for array in (axis, other))
+        return xp.stack([ay * z - az * y, az * x - ax * z, ax * y - ay * x], axis=-1)
+
+    turned = across(vector)
+    result: Array = vector + 2.0 * (scalar * turned + across(turned))
+    return result
 
 
 def wrapped(angle: Array) -> Array:

@@ -120,6 +120,9 @@ class State:
     """`(N, k)` bool: whether the object is in this episode; the other numbers of an absent distractor are 0."""
     object_size: Array
     """`(N, k, 3)` m: edges of the object's bounding box, along the object's axes."""
+    object_middle: Array
+    """`(N, k, 3)` m: from the centre of mass to the middle of the object's volume, where a hand grasps it, along the
+    object's axes; 0 for an object of one density, `(N, 0, 3)` if all objects are such."""
 
     @classmethod
     def zeros(
@@ -179,4 +182,5 @@ class State:
             part_handle_motion=np.zeros((n, parts, 3)),
             object_present=np.ones((n, objects), dtype=bool),
             object_size=np.zeros((n, objects, 3)),
+            object_middle=np.zeros((n, objects, 3)),
         )

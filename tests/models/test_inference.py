@@ -12,8 +12,9 @@ import pytest
 import mygym
 from mygym.errors import ConfigError
 from mygym.models.inference.arms import Arm, infer_arm
+from mygym.models.inference.grippers import infer_gripper
 from mygym.models.inference.robots import infer_robot
-from mygym.models.inference.tools import infer_gripper, infer_tool
+from mygym.models.inference.tools import infer_tool
 from mygym.models.urdf import Joint, read_joints, read_urdf
 from mygym.models.workspace import load_workspace
 from mygym.sim.inspection import collisions
@@ -94,8 +95,25 @@ def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Pa
     assert names(result.joints) == SIX
     assert len(result.hand) == 6
     root = read_urdf(path)
-    tool = infer_tool(root, read_joints(root), result.joints, None, result.hand, mesh_points)
+    tool = infer_tool(root, read_joints(root), result.joints, result.hand, mesh_points)
     np.testing.assert_allclose(tool.position, (0, 0, 0.14), atol=1e-3)  # 1 cm before the tips
+
+
+def test_the_tool_is_at_the_tool_frame_not_at_a_camera_and_not_in_the_air(tmp_path: Path) -> None:
+    """The frame is 5 cm from the wrist, whose cube ends 1 cm from it: beyond, nothing would push."""
+    frames = [
+        '<link name="camera_link"/>',
+        '<joint name="camera" type="fixed"><parent link="arm_6_link"/><child link="camera_link"/>'
+        '<origin xyz="0.06 0 0.02" rpy="0 0.6 0"/></joint>',
+        '<link name="tool0"/>',
+        '<joint name="flange" type="fixed"><parent link="arm_6_link"/><child link="tool0"/>'
+        '<origin xyz="0 0 0.05"/></joint>',
+    ]
+    path = write(tmp_path / "a.urdf", [*arm("arm", "root"), *frames])
+    tool = infer_robot(path, mesh_points).spec.end_effector
+    assert tool.link == "tool0"
+    np.testing.assert_allclose(tool.position, (0, 0, -0.04), atol=1e-4)
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path), "task": "push"}, episodes=4).success_rate == 1.0
 
 
 def test_an_arm_begins_behind_a_torso_with_two_arms(tmp_path: Path) -> None:
@@ -122,9 +140,9 @@ def test_fingers_with_fixed_links_that_have_names_of_fingers_are_a_gripper(tmp_p
         links.append(link_of(f"{side}_finger", "arm_6_link", (x, 0, 0.05), "0 1 0", (0, 1)))
         links.append(link_of(f"{side}_finger_tip", f"{side}_finger_link", (0, 0, 0.04)))
     root = read_urdf(write(tmp_path / "a.urdf", links))
-    gripper = infer_gripper(root, read_joints(root), "arm_6_link", [], mesh_points)
-    assert gripper is not None
-    assert gripper.links == ("left_finger_link", "right_finger_link")
+    grasp = infer_gripper(root, read_joints(root), "arm_6_link", [], mesh_points)
+    assert grasp is not None
+    assert grasp.gripper.links == ("left_finger_link", "right_finger_link")
 
 
 def test_a_package_name_with_three_slashes_is_a_path_in_a_folder_above(tmp_path: Path) -> None:
@@ -196,14 +214,14 @@ def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: 
 @pytest.mark.parametrize("joints", [5, 6])
 def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path: Path, joints: int) -> None:
     """Such an arm could not hold a tilted tool down."""
-    wrist = f"arm_{joints}_link"
-    jaw = link_of("jaw", wrist, (0.03, 0, 0.08), "0 1 0", (0, 1))
-    links = [*list(arm("arm", "root"))[:joints], jaw]
+    last = link_of("finger_1", f"arm_{joints}_link", (0.03, 0, 0.08), "0 1 0", (0, 1))
+    other = link_of("finger_2", f"arm_{joints}_link", (0.03, 0.03, 0.08), "0 1 0", (0, 1))
+    links = [*list(arm("arm", "root"))[:joints], last, other]
     links[joints - 1] = links[joints - 1].replace('axis xyz="0 1 0"', 'axis xyz="0 0 1"')
     root = read_urdf(write(tmp_path / "a.urdf", links))
     chain = infer_arm(read_joints(root)).joints
     assert len(chain) == joints
-    gripper = infer_gripper(root, read_joints(root), wrist, [], mesh_points)
-    tool = infer_tool(root, read_joints(root), chain, gripper, (), mesh_points)
+    hand = [read_joints(root)["finger_1"]]
+    tool = infer_tool(root, read_joints(root), chain, hand, mesh_points)
     assert (tool.position[0] == 0.0) == (joints == 5)
     assert tool.position[2] == pytest.approx(0.08, abs=0.01)

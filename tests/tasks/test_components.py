@@ -94,6 +94,7 @@ def test_further_stages_share_a_column_and_move_no_other(built_in: bool) -> None
 def test_the_goal_is_that_of_the_active_sub_task() -> None:
     episode = context("push, reach")
     episode.progress.stage[:] = [0, 2, 3, 4]
+    episode.state.object_middle[...] = 0.0
     first, second = episode.goals[:, 0], episode.goals[:, 1]
     expected = np.stack([first[0], first[1], second[2], second[3]])
     np.testing.assert_array_equal(values("goal", episode), expected)

@@ -204,6 +204,7 @@ def test_goal_sections_follow_from_the_stages(composition: str, names: tuple[str
 
 def test_goal_sections_use_the_object_of_their_sub_task() -> None:
     task, progress, state, points = worlds("stack", 0, 3)
+    state.object_depth[...] = 0.0
     achieved = achieved_goal(goal_space(task), progress, state, points)
     np.testing.assert_allclose(achieved[:, :6], state.object_position.reshape(3, 6))
     np.testing.assert_allclose(desired_goal(goal_space(task), points)[:, :6], points.reshape(3, 6))

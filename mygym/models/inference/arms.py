@@ -71,7 +71,7 @@ def _is_on_torso(joints: Mapping[str, Joint], chain: Sequence[Joint]) -> bool:
     if not _is_rotary(chain[0]):
         return False
     shortest = ARM_LENGTH * _length(chain)
-    siblings = [joint for joint in _beside(joints, chain[0]) if not joint.mimics]
+    siblings = [joint for joint in _beside(joints, chain[0]) if joint.mimic is None]
     return any(
         count >= ARM_JOINTS and length >= shortest for count, length in (_farthest(joints, other) for other in siblings)
     )

@@ -11,9 +11,9 @@ from mygym.errors import AssetError, bad_value
 from mygym.models.assets import as_asset, find_beside, read_mapping
 from mygym.models.base_placement import place_base
 from mygym.models.inference.robots import Inferred, infer_robot
-from mygym.models.inference.tools import MeshReader
 from mygym.models.robot import resolved
 from mygym.models.robot_spec import RobotSpec
+from mygym.models.surface_points import MeshReader
 from mygym.models.workspace import load_workspace
 from mygym.nested import merged
 from mygym.registry import registry

@@ -11,12 +11,14 @@ from pathlib import Path
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
-from mygym.models.inference.arms import infer_arm
+from mygym.models.inference.arms import ARM_JOINTS, infer_arm
 from mygym.models.inference.findings import Certainty, Finding
-from mygym.models.inference.tools import MeshReader, infer_gripper, infer_tool
+from mygym.models.inference.grippers import infer_gripper, is_jaw
+from mygym.models.inference.tools import infer_tool
 from mygym.models.robot_descriptions import read_robot
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
+from mygym.models.surface_points import MeshReader
 from mygym.models.urdf import Joint, read_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 from mygym.models.workspace import load_workspace
@@ -69,6 +71,8 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
         raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
     arm = infer_arm(joints)
     chain = arm.joints
+    if len(chain) > ARM_JOINTS and is_jaw(root, joints, chain[-1], read_mesh):
+        chain = chain[:-1]
     if not chain:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
     findings = [
@@ -77,11 +81,12 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
     ]
     specs = tuple(map(_joint, chain))
     findings += _assumed_limits(chain)
-    gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
-    if arm.hand:
+    grasp = infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
+    if grasp is None and arm.hand:
         text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
-        findings.append(Finding(text, "gripper"))
-    tool = infer_tool(root, joints, chain, gripper, arm.hand, read_mesh)
+        findings[-1] = Finding(text, "gripper", "likely", findings[-1].reason)
+    gripper = grasp.gripper if grasp else None
+    tool = grasp.tool if grasp else infer_tool(root, joints, chain, arm.hand, read_mesh)
     findings.append(Finding(f"the tool point at {list(tool.position)} m in {tool.link}", "end_effector"))
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
@@ -95,7 +100,7 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
     if spec.base_orientation != NOT_TURNED:
         text = f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area"
         findings.append(Finding(text, "base_orientation"))
-    moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and not joint.mimics}
+    moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None}
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
     if moving - used:
         findings.append(Finding(f"fixed: {', '.join(sorted(moving - used))}", "locked"))

@@ -49,7 +49,7 @@ def goal_from_object(context: EpisodeContext) -> Array:
 
     def offset(context: StageContext) -> Array:
         if context.bound.part is None:
-            return context.goal - context.target  # zeros without an object: the target is the goal
+            return context.goal - context.object_position  # zeros without an object: the target is the goal
         missing = context.goal[:, 0] - context.part_position
         xp = namespace(missing)
         return xp.stack([missing, missing * 0.0, missing * 0.0], axis=-1)
