@@ -16,14 +16,15 @@ from mygym.models.robot import load_robot
 from mygym.registry import ASSETS
 from mygym.sim.primitives import mesh_points
 from tests.cli.new.conftest import new
+from tests.models.test_grippers import MIRRORED, robot
 from tests.models.test_inference import arm, write
 
 
-@pytest.mark.parametrize("robot", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
-def test_a_robot_from_a_urdf_has_its_joints_and_reaches(robot: str, folder: Path) -> None:
-    urdf = ASSETS / "robots" / f"{robot}.urdf"
+@pytest.mark.parametrize("name", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
+def test_a_robot_from_a_urdf_has_its_joints_and_reaches(name: str, folder: Path) -> None:
+    urdf = ASSETS / "robots" / f"{name}.urdf"
     assert [path.name for path in new("robot", "custom", urdf=urdf)] == ["custom.yaml", "custom.yaml", "test_custom.py"]
-    shipped = yaml.safe_load((ASSETS / "robots" / f"{robot}.yaml").read_text())
+    shipped = yaml.safe_load((ASSETS / "robots" / f"{name}.yaml").read_text())
     inferred = yaml.safe_load((folder / "envs" / "robots" / "custom.yaml").read_text())
     assert [joint["name"] for joint in inferred["joints"]] == [joint["name"] for joint in shipped["joints"]]
     assert inferred["urdf"] == str(urdf)
@@ -39,6 +40,15 @@ def test_a_robot_from_a_urdf_has_its_gripper(folder: Path) -> None:
     assert (inferred["joints"], inferred["links"]) == (shipped["joints"], shipped["links"])
     for key in ("closed", "open", "width"):
         assert inferred[key] == pytest.approx(shipped[key], abs=0.005), key
+
+
+def test_a_robot_from_a_urdf_has_the_pads_of_its_gripper(folder: Path) -> None:
+    urdf = robot(folder / "hand.urdf", *(text.replace("collision", "visual") for text in MIRRORED))
+    new("robot", "custom", urdf=urdf)
+    gripper = load_robot(folder / "envs" / "robots" / "custom.yaml").gripper
+    assert gripper is not None
+    assert len(gripper.pads) == 2
+    assert gripper == infer_robot(urdf, mesh_points).spec.gripper
 
 
 @pytest.mark.slow  # infers the arm twice; the quick suite has tests/models/test_inference.py
