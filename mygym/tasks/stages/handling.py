@@ -31,8 +31,8 @@ HOLE_DEPTH = 0.05
 """m above its goal in a hole: an object that is higher is outside the hole."""
 
 ARRIVAL_HEIGHT, AIR_HEIGHT = 0.04, 0.01
-"""m above its goal at which an object arrives before it is lowered; and if no stage puts it down, as a goal in the air may
-be as high as the arm reaches."""
+"""m above its goal at which an object arrives before it is lowered; and if no stage puts it down, as a goal in the air
+may be as high as the arm reaches."""
 
 CLEARANCE, PRECISE, DESCENT = 0.02, 0.01, 0.03
 """m above the goal at which a carried object arrives; m beside the goal within which it may be as low as the goal, and
