@@ -30,8 +30,9 @@ PATIENCE = 12
 HOLE_DEPTH = 0.05
 """m above its goal in a hole: an object that is higher is outside the hole."""
 
-ARRIVAL_HEIGHT = 0.04
-"""m above its goal at which an object arrives before it is lowered."""
+ARRIVAL_HEIGHT, AIR_HEIGHT = 0.04, 0.01
+"""m above its goal at which an object arrives before it is lowered; and if no stage puts it down, as a goal in the air
+may be as high as the arm reaches."""
 
 CLEARANCE, PRECISE, DESCENT = 0.02, 0.01, 0.03
 """m above the goal at which a carried object arrives; m beside the goal within which it may be as low as the goal, and
@@ -158,7 +159,7 @@ def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand
 
 
 def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
-    return carry(context, ARRIVAL_HEIGHT, 0.015)
+    return carry(context, AIR_HEIGHT if context.bound.put_down_by is None else ARRIVAL_HEIGHT, 0.015)
 
 
 # insert -------------------------------------------------------------------------------------------------------------

@@ -21,19 +21,20 @@ from mygym.registry import ASSETS
 from mygym.sim.primitives import mesh_points
 from mygym.sim.robot_lookup import find_robot
 from tests.cli.new.conftest import new
+from tests.models.test_grippers import MIRRORED, robot
 from tests.models.test_inference import arm, write
 from tests.short_checks import shorten
 
 
-@pytest.mark.parametrize("robot", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
+@pytest.mark.parametrize("name", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
 def test_a_robot_from_a_urdf_has_its_joints_and_reaches(
-    robot: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(monkeypatch)
-    urdf = ASSETS / "robots" / f"{robot}.urdf"
+    urdf = ASSETS / "robots" / f"{name}.urdf"
     files = ["custom.yaml", "custom.png", "custom.yaml", "test_custom.py"]
     assert [path.name for path in new("robot", "custom", urdf=urdf)] == files
-    shipped = yaml.safe_load((ASSETS / "robots" / f"{robot}.yaml").read_text())
+    shipped = yaml.safe_load((ASSETS / "robots" / f"{name}.yaml").read_text())
     inferred = yaml.safe_load((folder / "envs" / "robots" / "custom.yaml").read_text())
     assert [joint["name"] for joint in inferred["joints"]] == [joint["name"] for joint in shipped["joints"]]
     assert inferred["urdf"] == str(urdf)
@@ -49,6 +50,15 @@ def test_a_robot_from_a_urdf_has_its_gripper(folder: Path) -> None:
     assert (inferred["joints"], inferred["links"]) == (shipped["joints"], shipped["links"])
     for key in ("closed", "open", "width"):
         assert inferred[key] == pytest.approx(shipped[key], abs=0.005), key
+
+
+def test_a_robot_from_a_urdf_has_the_pads_of_its_gripper(folder: Path) -> None:
+    urdf = robot(folder / "hand.urdf", *(text.replace("collision", "visual") for text in MIRRORED))
+    new("robot", "custom", urdf=urdf)
+    gripper = find_robot(str(folder / "envs" / "robots" / "custom.yaml")).gripper
+    assert gripper is not None
+    assert len(gripper.pads) == 2
+    assert gripper == infer_robot(urdf, mesh_points).spec.gripper
 
 
 NAMES = ["on", "2", "no: way", "a #b", "{c}", "Gelenk, 6"]
