@@ -34,7 +34,7 @@ SHOULDER_X, SHOULDER_Z = (-0.25, -0.4), (0.2, 0.4, 0.6)
 UPRIGHT = 0.1
 """Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
 
-ENOUGH = 0.6
+ENOUGH = 0.9
 """Share of the corners with which an arm keeps the whole areas; with less, areas that fit the arm are tried."""
 
 LARGE_MARGIN = 0.1
@@ -65,8 +65,10 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
     for group in ([position for position in positions if position not in sunk], sunk):
         candidates = [replace(spec, base_position=position, area_scale=1.0) for position in group]
         best = _choose_base(candidates, workspace, HOME_CANDIDATES, best)
-        if best[1] >= ENOUGH:
-            return best
+        if best[1] > 0:
+            break
+    if best[1] >= ENOUGH:
+        return best
     near = _near_bases(spec, workspace)
     for scale in AREA_SCALES:
         candidates = [replace(candidate, area_scale=scale) for candidate in near]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.models.pose_error import jacobian_column, pose_error
+from mygym.models.pose_error import ORIENTATION_WEIGHT, jacobian_column, pose_error
 from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.robot_spec import ArmSpec, RobotSpec
 from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
@@ -31,6 +31,9 @@ MAX_CHANGE = 0.3
 HOME_TOLERANCE = 0.01
 """m by which the tool may start beside the workspace's `tool_home`; orientation is weighted as in the kinematics."""
 
+YAW_SHARE = 0.15
+"""Smallest singular value of an arm that holds its yaw; a tool that is a little skewed has a smaller one."""
+
 YAW_POSTURES = 8
 """Postures at which it is tried whether an arm holds the yaw of its tool; a single one may be singular."""
 
@@ -43,7 +46,8 @@ class Chain:
     """A chain of `J` revolute or prismatic joints, from the world frame to the tool point; rad, or m if prismatic.
 
     The transform of joint `i` is `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a flattened
-    `(4, 4)` matrix; of a prismatic joint it is `basis[i, 0] + q basis[i, 2]`. Frames are rotated so that every joint's axis is the z axis of its frame.
+    `(4, 4)` matrix; of a prismatic joint it is `basis[i, 0] + q basis[i, 2]`.
+    Frames are rotated so that every joint's axis is the z axis of its frame.
     """
 
     basis: FloatArray
@@ -195,8 +199,10 @@ class Kinematics:
         for _ in range(YAW_POSTURES):
             pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
             jacobian = self._jacobian(pose)
-            rows = np.vstack([jacobian[:3], pose[:3, 2] @ jacobian[3:]])
-            if np.linalg.matrix_rank(rows, tol=1e-3) == 4:
+            rows = np.vstack(
+                [jacobian[:3] / np.abs(jacobian[:3]).max(), pose[:3, 2] @ jacobian[3:] / ORIENTATION_WEIGHT]
+            )
+            if len(chain.home) > 3 and np.linalg.svd(rows, compute_uv=False)[-1] > YAW_SHARE:
                 return True
         return False
 

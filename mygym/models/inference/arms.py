@@ -35,8 +35,8 @@ class Arm:
 def infer_arm(joints: Mapping[str, Joint]) -> Arm:
     """Return the arm on the longest chain of joints from the root to a tip; fingers do not count.
 
-    A slide belongs to it: a lift, a rail or a quill. The arm begins behind the torso, from which several arms go. It ends at the
-    palm, from which several fingers go.
+    A slide belongs to it: a lift, a rail or a quill. The arm begins behind the torso, from which several arms go.
+    It ends at the palm, from which several fingers go.
     """
     joint_of = {joint.child: joint for joint in joints.values()}
 
