@@ -6,7 +6,7 @@ Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Compared with Bu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +62,10 @@ class Chain:
     """`(J,)` rad."""
     upper: FloatArray
     """`(J,)` rad."""
-    slides: NDArray[np.bool_]
-    """`(J,)`: whether a joint is prismatic."""
-    yaw_is_free: bool = False
-    """Whether the tool turns about its axis as it moves, because the arm has too few joints to hold this yaw."""
+    slides: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """`(J,)`: whether a joint is prismatic; empty in models that were exported before slides were joints."""
+    yaw_is_free: NDArray[np.bool_] = field(default_factory=lambda: np.array(False))
+    """`()`: whether the tool turns about its axis as it moves, because the arm has too few joints to hold this yaw."""
 
 
 @cached_by_model
@@ -109,7 +109,7 @@ def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Ch
         upper=np.array([joint.upper for joint in arm.joints]),
         slides=np.array([joints[joint.name].kind == "prismatic" for joint in arm.joints]),
     )
-    chain = replace(chain, yaw_is_free=not Kinematics(chain).holds_yaw())
+    chain = replace(chain, yaw_is_free=np.array(not Kinematics(chain).holds_yaw()))
     return at_home(chain, chain.home, direction)
 
 

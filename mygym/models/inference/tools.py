@@ -222,7 +222,7 @@ def infer_tool(
 
 
 def _stays_upright(arm: Sequence[Joint]) -> bool:
-    """Return whether no joint tilts the tool, as of a SCARA: its tool is what hangs below the last link."""
+    """Return whether no joint tilts the tool, as of a SCARA, whose tool hangs below the last link."""
     turned, axes = np.eye(3), []
     for joint in arm:
         turned = turned @ joint.origin[:3, :3]
