@@ -8,8 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from mygym.models.kinematics import Chain, Kinematics, at_home, make_chain
+from mygym.models.robot_model import robot_model
 from mygym.models.robot_spec import RobotSpec
-from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
+from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
+from mygym.models.urdf import read_joints
+from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.models.workspace import WorkspaceSpec
 from mygym.types import FloatArray
 
@@ -19,8 +22,8 @@ BASE_X = (-0.6, -0.5, -0.4, -0.3, -0.75)
 BASE_Z = (0.0, -0.7, 0.35)
 """m: candidates for the base's height: on the table, on the floor beside it, on a socket."""
 
-AREA_SCALES = (1.0, 0.8, 0.6, 0.5)
-"""Sizes of the areas that are tried for an arm that reaches nothing from these positions.
+AREA_SCALES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3)
+"""Sizes of the areas that are tried for an arm that reaches little from these positions.
 
 In smaller areas hardly a goal would be far enough from the tool's home.
 """
@@ -31,8 +34,11 @@ SHOULDER_X, SHOULDER_Z = (-0.25, -0.4), (0.2, 0.4, 0.6)
 UPRIGHT = 0.1
 """Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
 
-MIN_JOINTS = 5
-"""Joints with which an arm holds its tool down at a point; for fewer joints, no further position is tried."""
+ENOUGH = 0.9
+"""Share of the corners with which an arm keeps the whole areas; with less, areas that fit the arm are tried."""
+
+LARGE_MARGIN = 0.1
+"""Distance of a joint from its limits, as a share of its range, beyond which a home is not preferred for it."""
 
 HOME_CANDIDATES, FURTHER_CANDIDATES = 24, 10
 """Random postures from which the search for a home starts, at the first positions and at the further positions."""
@@ -48,7 +54,7 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
     """Return the robot at the base position and home that reach most of the workspace, and the share reached.
 
     The share counts the corners of the workspace's areas; the search ends at the first position that reaches all. A
-    robot that reaches nothing is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
+    robot that reaches little is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
     """
     shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
     y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
@@ -60,8 +66,8 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
         candidates = [replace(spec, base_position=position, area_scale=1.0) for position in group]
         best = _choose_base(candidates, workspace, HOME_CANDIDATES, best)
         if best[1] > 0:
-            return best
-    if len(spec.joints) < MIN_JOINTS:
+            break
+    if best[1] >= ENOUGH:
         return best
     near = _near_bases(spec, workspace)
     for scale in AREA_SCALES:
@@ -127,7 +133,8 @@ def _choose_base(
 def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tuple[RobotSpec, float]:
     """Return the robot with the home that reaches most of the workspace, and the share of corners reached.
 
-    Homes above the table and far from the joint limits are preferred.
+    Homes above the table, not at joint limits, near the middle of the joints' ranges are preferred. The hand closes
+    along the world's y axis if the arm can turn it so.
     """
     lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
     low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture
@@ -138,19 +145,23 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
         return spec, 0.0
     rng = np.random.default_rng(0)
     corners = _corners(workspace)
-    candidates: list[tuple[float, float, FloatArray]] = []
-    for _ in range(postures):
-        kinematics = Kinematics(at_home(chain, rng.uniform(low, high), workspace.tool_direction))
-        rotation = kinematics.chain.rotation
-        home = kinematics.inverse(kinematics.chain.home, tool, rotation, iterations=150)
+    candidates: list[tuple[float, float, float, FloatArray]] = []
+    middle, sideways = (low + high) / 2, _sideways(spec)
+    for number in range(postures):
+        # The middle of the ranges and postures beside it come first: they lead to natural homes.
+        start = middle + min(1.0, number / (postures / 2)) * (rng.uniform(low, high) - middle)
+        kinematics = Kinematics(at_home(chain, start, workspace.tool_direction))
+        rotation = _aligned(kinematics.chain.rotation, sideways)
+        home = kinematics.inverse(kinematics.chain.home, tool, rotation, iterations=100)
         if kinematics.residual(home, tool, rotation) < HOME_RESIDUAL:
             margin = np.minimum(home - lower, upper - home) / (upper - lower)
             heights = kinematics.joint_points(home)[:, 2]
             # An elbow below the table would collide with it; the base may stand lower.
             above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
-            candidates.append((above, float(margin.min()), home))
+            bend = float(np.linalg.norm((home - middle) / (high - low)))
+            candidates.append((above, min(float(margin.min()), LARGE_MARGIN), -bend, home))
     best = spec, 0.0
-    for *_, home in sorted(candidates, key=lambda candidate: (-candidate[0], -candidate[1]))[:5]:
+    for *_, home in sorted(candidates, key=lambda candidate: candidate[:3], reverse=True)[:5]:
         kinematics = Kinematics(at_home(chain, home.round(3), workspace.tool_direction))
         share = float(kinematics.reachable(corners, kinematics.chain.rotation).mean())
         if share > best[1]:
@@ -159,10 +170,38 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
     return best
 
 
+def _sideways(spec: RobotSpec) -> FloatArray:
+    """Return the direction `(3,)` in which the hand closes, in the tool's frame: its y axis without a gripper."""
+    gripper, tool = spec.gripper, spec.end_effector
+    y = np.array([0.0, 1.0, 0.0])
+    if gripper is None:
+        return y
+    root = robot_model(spec)
+    _, in_base = merge_fixed_joints(root)[tool.link]
+    joint = read_joints(root)[gripper.joints[0]]
+    hand = quaternion_to_matrix(tool.orientation).T @ in_base[:3, :3].T @ joint.origin[:3, :3]
+    axis = hand @ np.array(joint.axis)
+    direction = axis if joint.kind == "prismatic" else np.cross(axis, (0.0, 0.0, 1.0))
+    direction[2] = 0.0
+    length = float(np.linalg.norm(direction))
+    return direction / length if length > 0.1 else y
+
+
+def _aligned(rotation: FloatArray, sideways: FloatArray) -> FloatArray:
+    """Return the rotation `(3, 3)` turned about the tool's axis by the least angle, so that the hand closes along y."""
+    closing = rotation @ sideways
+    wanted = np.array([0.0, 1.0, 0.0]) - rotation[1, 2] * rotation[:, 2]
+    wanted *= 1.0 if closing @ wanted >= 0 else -1.0
+    angle = float(np.arctan2(np.cross(closing, wanted) @ rotation[:, 2], closing @ wanted))
+    turned: FloatArray = axis_angle_to_matrix(rotation[:, 2], angle) @ rotation
+    return turned
+
+
 def _length(chain: Chain) -> float:
     """Return the length of a stretched arm, from its first joint to the tool point, m."""
     steps = [*np.diff(Kinematics(chain).joint_points(chain.home), axis=0), chain.tool[:3, 3]]
-    return float(np.linalg.norm(steps, axis=1).sum())
+    travel = np.maximum(np.abs(chain.lower), np.abs(chain.upper))[chain.slides]
+    return float(np.linalg.norm(steps, axis=1).sum() + travel.sum())
 
 
 def _corners(workspace: WorkspaceSpec) -> FloatArray:

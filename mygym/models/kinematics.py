@@ -1,4 +1,4 @@
-"""Forward and inverse kinematics of one chain of revolute joints, by damped least squares; deterministic.
+"""Forward and inverse kinematics of one chain of joints, by damped least squares; deterministic.
 
 Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Compared with Bullet's: benchmarks/results/fidelity.md.
 """
@@ -6,12 +6,12 @@ Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Compared with Bu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.models.pose_error import jacobian_column, pose_error
+from mygym.models.pose_error import ORIENTATION_WEIGHT, jacobian_column, pose_error
 from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.robot_spec import ArmSpec, RobotSpec
 from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
@@ -29,16 +29,26 @@ NULL_SPACE_GAIN = 0.05
 MAX_CHANGE = 0.3
 """rad: limit of the change of each joint in an iteration, within which the linearisation holds."""
 
+HOME_TOLERANCE = 0.01
+"""m by which the tool may start beside the workspace's `tool_home`; orientation is weighted as in the kinematics."""
+
+YAW_SHARE = 0.15
+"""Smallest singular value of an arm that holds its yaw; a tool that is a little skewed has a smaller one."""
+
+YAW_POSTURES = 8
+"""Postures at which it is tried whether an arm holds the yaw of its tool; a single one may be singular."""
+
 TOLERANCE = 1e-4
 """m: smaller errors count as zero (orientation weighted by `ORIENTATION_WEIGHT`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A chain of `J` revolute joints, from the world frame to the tool point.
+    """A chain of `J` revolute or prismatic joints, from the world frame to the tool point; rad, or m if prismatic.
 
     The transform of joint `i` is `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a flattened
-    `(4, 4)` matrix. Frames are rotated so that every joint's axis is the z axis of its frame.
+    `(4, 4)` matrix; of a prismatic joint it is `basis[i, 0] + q basis[i, 2]`.
+    Frames are rotated so that every joint's axis is the z axis of its frame.
     """
 
     basis: FloatArray
@@ -53,6 +63,10 @@ class Chain:
     """`(J,)` rad."""
     upper: FloatArray
     """`(J,)` rad."""
+    slides: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """`(J,)`: whether a joint is prismatic; empty in models that were exported before slides were joints."""
+    yaw_is_free: NDArray[np.bool_] = field(default_factory=lambda: np.array(False))
+    """`()`: whether the tool turns about its axis as it moves, because the arm has too few joints to hold this yaw."""
 
 
 @cached_by_model
@@ -75,6 +89,11 @@ def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Ch
         align = pose_matrix(np.zeros(3), rotation_of_z_to(np.array(joint.axis)))
         origin = (base if index == 0 else previous_align.T) @ joint.origin @ align
         previous_align = align
+        if joint.kind == "prismatic":
+            slope = np.zeros((4, 4))
+            slope[2, 3] = 1.0
+            basis.append([(origin @ term).ravel() for term in (np.eye(4), np.zeros((4, 4)), slope)])
+            continue
         rest, quarter, half = (
             pose_matrix(np.zeros(3), axis_angle_to_matrix((0, 0, 1), a)) for a in (0, np.pi / 2, np.pi)
         )
@@ -89,7 +108,9 @@ def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Ch
         home=np.array([joint.home for joint in arm.joints]),
         lower=np.array([joint.lower for joint in arm.joints]),
         upper=np.array([joint.upper for joint in arm.joints]),
+        slides=np.array([joints[joint.name].kind == "prismatic" for joint in arm.joints]),
     )
+    chain = replace(chain, yaw_is_free=np.array(not Kinematics(chain).holds_yaw()))
     return at_home(chain, chain.home, direction)
 
 
@@ -114,6 +135,7 @@ class Kinematics:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         joints = len(chain.home)
+        self._has_slides = bool(chain.slides.any())
         self._terms = np.ones((joints, 1, 3))  # 1, cos q, sin q
         self._local = np.empty((joints, 1, 16))
         self._frames = np.empty((joints, 4, 4))
@@ -130,6 +152,8 @@ class Kinematics:
             return self._pose
         np.cos(q, out=self._terms[:, 0, 1])
         np.sin(q, out=self._terms[:, 0, 2])
+        if self._has_slides:
+            self._terms[self.chain.slides, 0, 2] = q[self.chain.slides]
         np.matmul(self._terms, self.chain.basis, out=self._local)
         before: FloatArray | None = None
         for local, frame in self._pairs:
@@ -154,10 +178,29 @@ class Kinematics:
             jacobian_column(axis, (px - x, py - y, pz - z))
             for axis, (x, y, z) in zip(self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True)
         ]
-        return np.array(columns).T
+        jacobian = np.array(columns).T
+        if self._has_slides:
+            slides = self.chain.slides
+            jacobian[:3, slides], jacobian[3:, slides] = self._frames[slides, :3, 2].T, 0.0
+        return jacobian
+
+    def holds_yaw(self) -> bool:
+        """Return whether the arm can move its tool in three directions without a turn about the tool's axis."""
+        chain, rng = self.chain, np.random.default_rng(0)
+        for _ in range(YAW_POSTURES):
+            pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
+            jacobian = self._jacobian(pose)
+            rows = np.vstack(
+                [jacobian[:3] / np.abs(jacobian[:3]).max(), pose[:3, 2] @ jacobian[3:] / ORIENTATION_WEIGHT]
+            )
+            if len(chain.home) > 3 and np.linalg.svd(rows, compute_uv=False)[-1] > YAW_SHARE:
+                return True
+        return False
 
     def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
         """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
+        if self.chain.yaw_is_free:
+            rotation = _pointing(rotation[:, 2], pose)
         return pose_error(pose.tolist()[:3], position.tolist(), rotation.tolist())
 
     def inverse(
@@ -203,6 +246,17 @@ class Kinematics:
     def residual(self, q: FloatArray, position: FloatArray, rotation: FloatArray) -> float:
         """Return the distance in m of the tool at `q` from a pose, orientation weighted by `ORIENTATION_WEIGHT`."""
         return float(np.linalg.norm(self._error(self.pose(q), position, rotation)))
+
+    def missing(
+        self, q: FloatArray, position: FloatArray, rotation: FloatArray, tolerance: float = HOME_TOLERANCE
+    ) -> str:
+        """Return by how much the tool at `q` `(J,)` misses a pose, in cm and degrees; empty within `tolerance` m."""
+        if self.residual(q, position, rotation) <= tolerance:
+            return ""
+        pose = self.pose(q)
+        distance = float(np.linalg.norm(pose[:3, 3] - position))
+        tilt = float(np.degrees(np.arccos(np.clip(pose[:3, 2] @ rotation[:, 2], -1.0, 1.0))))
+        return f"{100 * distance:.1f} cm short, the tool tilted by {tilt:.0f}°"
 
     def reachable(self, points: FloatArray, rotation: FloatArray, tolerance: float = 0.005) -> NDArray[np.bool_]:
         """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation, to `tolerance` m."""

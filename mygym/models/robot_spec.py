@@ -16,7 +16,7 @@ Positive = Annotated[Number, Field(gt=0)]
 
 @dataclass(frozen=True)
 class JointSpec:
-    """One commanded joint of the arm."""
+    """One commanded joint of the arm; of a prismatic joint, m, m/s and N stand for rad, rad/s and N m."""
 
     __pydantic_config__ = STRICT
 

@@ -44,9 +44,6 @@ SOLVER = SolverSettings(substeps=8, iterations=20, residual_threshold=3e-3)
 GRAVITY = 9.81
 """m/s². Acts on objects only: real arms compensate their weight, and the solver has less to do."""
 
-HOME_TOLERANCE = 0.01
-"""m by which the tool may start beside the workspace's `tool_home`; orientation is weighted as in the kinematics."""
-
 
 class World:
     """Simulation of a robot, a workspace and objects.
@@ -150,10 +147,10 @@ class World:
         first, *further = [controller.chain for controller in self.controllers]
         position = np.array(self.workspace.tool_home)
         posture = self.kinematics.inverse(first.home, position, first.rotation, iterations=200)
-        missing = self.kinematics.residual(posture, position, first.rotation)
-        if missing > HOME_TOLERANCE:
+        missing = self.kinematics.missing(posture, position, first.rotation)
+        if missing:
             allowed = f"a robot whose tool reaches {position.tolist()}, the tool_home of {self.workspace.name}"
-            why = f"cannot reach tool_home ({100 * missing:.1f} cm short)"
+            why = f"cannot reach tool_home ({missing})"
             raise ConfigError(bad_value("robot", self.robot.name, allowed, why))
         return np.concatenate([posture, *(chain.home for chain in further)])
 

@@ -225,3 +225,15 @@ def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path:
     tool = infer_tool(root, read_joints(root), chain, hand, mesh_points)
     assert (tool.position[0] == 0.0) == (joints == 5)
     assert tool.position[2] == pytest.approx(0.08, abs=0.01)
+
+
+def test_the_quill_of_a_scara_is_a_joint_of_its_arm_and_the_expert_reaches(tmp_path: Path) -> None:
+    """The arm had one joint; its tool hangs from the last link, which no joint tilts."""
+    quill = link_of("quill", "elbow_link", (0.25, 0, -0.125), "0 0 1", (-0.2, 0)).replace("revolute", "prismatic")
+    hangs = '<collision><origin xyz="0 0 -0.04"/><geometry><box size="0.02 0.02 0.08"/></geometry></collision></link>'
+    tool = link_of("roll", "quill_link", (0, 0, 0), "0 0 1", (-3.1, 3.1)).replace("</link>", hangs)
+    shoulder = link_of("shoulder", "root", (0, 0, 0.35), "0 0 1")
+    elbow = link_of("elbow", "shoulder_link", (0.3, 0, 0.05), "0 0 1")
+    path = write(tmp_path / "a.urdf", [shoulder, elbow, quill, tool])
+    assert names(arm_of(path).joints) == ["shoulder", "elbow", "quill", "roll"]
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=3).success_rate == 1.0

@@ -429,6 +429,7 @@ def test_joints_that_form_no_chain_are_refused(tmp_path: Path) -> None:
 def test_an_unreachable_tool_home_is_refused(tmp_path: Path) -> None:
     path = described(tmp_path, base_position=[-2.5, 0.0, 0.0])
     with pytest.raises(
-        ConfigError, match=r"robot: 'mine' cannot reach tool_home \(\d+\.\d cm short\).*the tool_home of table"
+        ConfigError,
+        match=r"robot: 'mine' cannot reach tool_home \(\d+\.\d cm short, .*tilted by \d+°\).*of table",
     ):
         mygym.make_env({"robot": str(path)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,16 +27,16 @@ class Arm:
     """Result of the inference of an arm."""
 
     joints: tuple[Joint, ...]
-    """Rotary joints from the base to the tip; empty if the robot has no arm."""
+    """Rotary joints and slides from the base to the tip; empty if the robot has no arm."""
     hand: tuple[Joint, ...] = ()
     """Moving joints behind the palm of a hand with fingers that have other names; empty without such a hand."""
 
 
 def infer_arm(joints: Mapping[str, Joint]) -> Arm:
-    """Return the arm on the longest chain of rotary joints from the root to a tip; fingers do not count.
+    """Return the arm on the longest chain of joints from the root to a tip; fingers do not count.
 
-    The arm begins behind the last prismatic joint and behind the torso, from which several arms go. It ends at the
-    palm, from which several fingers go.
+    A slide belongs to it: a lift, a rail or a quill. The arm begins behind the torso, from which several arms go.
+    It ends at the palm, from which several fingers go.
     """
     joint_of = {joint.child: joint for joint in joints.values()}
 
@@ -43,18 +44,27 @@ def infer_arm(joints: Mapping[str, Joint]) -> Arm:
         return [*chain_to(joint_of[link].parent), joint_of[link]] if link in joint_of else []
 
     rotary = [
-        [joint for joint in chain_to(tip) if _is_rotary(joint) and not _moves_finger(joints, joint)] for tip in joint_of
+        [joint for joint in chain_to(tip) if _is_of_arm(joints, joint) and not _moves_finger(joints, joint)]
+        for tip in joint_of
     ]
     longest = max(rotary, key=len, default=[])
     chain = chain_to(longest[-1].child) if longest else []
-    slides = [number for number, joint in enumerate(chain) if joint.kind == "prismatic"]
-    chain = chain[slides[-1] + 1 if slides else 0 :]
     palm = next((number for number in range(len(chain)) if _is_finger_on_palm(joints, chain, number)), len(chain))
     has_hand, chain = palm < len(chain), chain[:palm]
     torsos = [number for number in range(len(chain)) if _is_on_torso(joints, chain[number:])]
-    arm = tuple(joint for joint in chain[torsos[-1] if torsos else 0 :] if _is_rotary(joint))
+    arm = tuple(joint for joint in chain[torsos[-1] if torsos else 0 :] if _is_of_arm(joints, joint))
     behind = carried(joints, arm[-1].child) if has_hand else ()
     return Arm(arm, tuple(joint for joint in behind if joint.kind in MOVING_JOINT_TYPES))
+
+
+def _is_of_arm(joints: Mapping[str, Joint], joint: Joint) -> bool:
+    """Return whether a joint may belong to an arm: a rotary joint, or a slide that is no finger beside another."""
+    if joint.kind != "prismatic":
+        return _is_rotary(joint)
+    if joint.mimics or not joint.lower < joint.upper < math.inf:
+        return False
+    beside = _beside(joints, joint)
+    return not any(other.kind == "prismatic" for other in beside) and _farthest(joints, joint)[0] > 0
 
 
 def _is_rotary(joint: Joint) -> bool:

@@ -82,7 +82,9 @@ def infer_tool(
     points = np.concatenate([np.zeros((1, 3)), parts.points(link)])
     reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
     longest = int((reach - np.roll(reach, 3)).argmax())  # an asymmetric extent
-    is_face = reach[2] < MIN_TOOL_LENGTH / 4 and reach[5] > reach[2]  # the body ends at the origin along z: a flange
+    is_face = (
+        not _stays_upright(arm) and reach[2] < MIN_TOOL_LENGTH / 4 and reach[5] > reach[2]
+    )  # the body ends at the origin along z: a flange
     if reach[longest] >= MIN_TOOL_LENGTH and not is_face:
         return _pointing_along(link, np.eye(3)[longest % 3] * (1 if longest < 3 else -1) * reach[longest])
     # A bare flange: z points away from the wrist's origin, or stays the link's z axis.
@@ -96,6 +98,15 @@ def infer_tool(
     air = float(ahead.max()) if len(ahead) and ahead.max() < -PAD else 0.0
     x, y, z = (float(value) + 0.0 for value in (air * outwards).round(4))
     return replace(_pointing_along(link, outwards), position=(x, y, z))
+
+
+def _stays_upright(arm: Sequence[Joint]) -> bool:
+    """Return whether no joint tilts the tool, as of a SCARA, whose tool hangs below the last link."""
+    turned, axes = np.eye(3), []
+    for joint in arm:
+        turned = turned @ joint.origin[:3, :3]
+        axes += [turned @ np.array(joint.axis)] if joint.kind in ROTARY_JOINT_TYPES else []
+    return len(axes) > 1 and all(abs(axis[2]) > 0.99 for axis in axes)
 
 
 def _along_axis(joints: Mapping[str, Joint], wrist: str, direction: FloatArray) -> FloatArray:
