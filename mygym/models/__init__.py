@@ -24,6 +24,7 @@ urdf_validation        checks of URDF trees
 links                  URDF links made of geoms
 shapes                 geoms: shapes with a pose, colour and mass
 surfaces               triangle meshes of geoms
+surface_points         points on the surfaces of a URDF's shapes
 meshes                 triangle meshes as arrays
 mesh_files             mesh files as convex hulls
 mesh_lookup            mesh files of robots' descriptions by name

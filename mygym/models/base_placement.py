@@ -8,11 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from mygym.models.kinematics import Chain, Kinematics, at_home, make_chain
-from mygym.models.robot_model import robot_model
 from mygym.models.robot_spec import RobotSpec
-from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
-from mygym.models.urdf import read_joints
-from mygym.models.urdf_editing import merge_fixed_joints
+from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
 from mygym.models.workspace import WorkspaceSpec
 from mygym.types import FloatArray
 
@@ -22,10 +19,10 @@ BASE_X = (-0.6, -0.5, -0.4, -0.3, -0.75)
 BASE_Z = (0.0, -0.7, 0.35)
 """m: candidates for the base's height: on the table, on the floor beside it, on a socket."""
 
-AREA_SCALES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3)
+AREA_SCALES = (1.0, 0.8, 0.6, 0.5, 0.4)
 """Sizes of the areas that are tried for an arm that reaches little from these positions.
 
-In smaller areas hardly a goal would be far enough from the tool's home.
+In smaller areas no goal is far enough from the tool's home.
 """
 
 SHOULDER_X, SHOULDER_Z = (-0.25, -0.4), (0.2, 0.4, 0.6)
@@ -146,12 +143,12 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
     rng = np.random.default_rng(0)
     corners = _corners(workspace)
     candidates: list[tuple[float, float, float, FloatArray]] = []
-    middle, sideways = (low + high) / 2, _sideways(spec)
+    middle = (low + high) / 2
     for number in range(postures):
         # The middle of the ranges and postures beside it come first: they lead to natural homes.
         start = middle + min(1.0, number / (postures / 2)) * (rng.uniform(low, high) - middle)
         kinematics = Kinematics(at_home(chain, start, workspace.tool_direction))
-        rotation = _aligned(kinematics.chain.rotation, sideways)
+        rotation = _aligned(kinematics.chain.rotation)
         home = kinematics.inverse(kinematics.chain.home, tool, rotation, iterations=100)
         if kinematics.residual(home, tool, rotation) < HOME_RESIDUAL:
             margin = np.minimum(home - lower, upper - home) / (upper - lower)
@@ -170,30 +167,17 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
     return best
 
 
-def _sideways(spec: RobotSpec) -> FloatArray:
-    """Return the direction `(3,)` in which the hand closes, in the tool's frame: its y axis without a gripper."""
-    gripper, tool = spec.gripper, spec.end_effector
-    y = np.array([0.0, 1.0, 0.0])
-    if gripper is None:
-        return y
-    root = robot_model(spec)
-    _, in_base = merge_fixed_joints(root)[tool.link]
-    joint = read_joints(root)[gripper.joints[0]]
-    hand = quaternion_to_matrix(tool.orientation).T @ in_base[:3, :3].T @ joint.origin[:3, :3]
-    axis = hand @ np.array(joint.axis)
-    direction = axis if joint.kind == "prismatic" else np.cross(axis, (0.0, 0.0, 1.0))
-    direction[2] = 0.0
-    length = float(np.linalg.norm(direction))
-    return direction / length if length > 0.1 else y
+def _aligned(rotation: FloatArray) -> FloatArray:
+    """Return a rotation `(3, 3)` of the tool turned about its z axis by the least angle that brings its y axis to ±y.
 
-
-def _aligned(rotation: FloatArray, sideways: FloatArray) -> FloatArray:
-    """Return the rotation `(3, 3)` turned about the tool's axis by the least angle, so that the hand closes along y."""
-    closing = rotation @ sideways
-    wanted = np.array([0.0, 1.0, 0.0]) - rotation[1, 2] * rotation[:, 2]
+    Fingers close along the y axis of the tool.
+    """
+    closing, z = rotation[:, 1], rotation[:, 2]
+    wanted = np.array([0.0, 1.0, 0.0]) - z[1] * z
     wanted *= 1.0 if closing @ wanted >= 0 else -1.0
-    angle = float(np.arctan2(np.cross(closing, wanted) @ rotation[:, 2], closing @ wanted))
-    turned: FloatArray = axis_angle_to_matrix(rotation[:, 2], angle) @ rotation
+    turned: FloatArray = (
+        axis_angle_to_matrix(z, float(np.arctan2(np.cross(closing, wanted) @ z, closing @ wanted))) @ rotation
+    )
     return turned
 
 

@@ -23,7 +23,7 @@ from mygym.models.stl import binary_stl
 from mygym.models.urdf import inertial, read_joints
 from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.sim.primitives import mesh_points
-from mygym.sim.robot_lookup import find_robot, inferred_of
+from mygym.sim.robot_lookup import find_robot, inferred_robot
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
 BOX = '<box size="0.06 0.08 0.2"/>'
@@ -487,7 +487,9 @@ def test_archives_with_one_description_are_robots(name: str, tmp_path: Path) -> 
         tmp_path / name, {"pkg/urdf/a.urdf": arm(shapes=mesh_shape("package://pkg/m/a.obj")), "pkg/m/a.obj": OBJ}
     )
     assert len(find_robot(str(path)).joints) == 6
-    assert not any("capsule" in text for text in inferred_of(str(path)))
+    inferred = inferred_robot(str(path))
+    assert inferred is not None
+    assert not any("capsule" in text for text in inferred.notes)
 
 
 OBJ = "".join(f"v {x} {y} {z}\n" for x, y, z in CORNERS) + "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in FACES)

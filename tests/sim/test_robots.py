@@ -26,7 +26,7 @@ from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.registry import ASSETS, registry
 from mygym.sim.inspection import collisions
 from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
-from mygym.sim.robot_lookup import find_robot, inferred_of
+from mygym.sim.robot_lookup import find_robot, inferred_robot
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY, needs_extra
 from tests.worlds import MakeWorld, cube_at, go, two_armed
@@ -268,10 +268,12 @@ def test_a_urdf_is_a_robot_with_notes_on_inferred_values() -> None:
     assert spec.gripper is not None
     assert spec.gripper.open > spec.gripper.closed
     assert spec.gripper.width == pytest.approx(0.082, abs=0.001)
-    notes = "\n".join(inferred_of(path))
+    inferred = inferred_robot(path)
+    assert inferred is not None
+    notes = "\n".join(inferred.notes)
     assert "an arm of 7 joints, panda_joint1 to panda_joint7" in notes
     assert "a gripper of panda_finger_joint1, panda_finger_joint2 that opens 8.2 cm" in notes
-    assert inferred_of("panda") == ()
+    assert inferred_robot("panda") is None
     with mygym.make_env({"task": "pick_and_place", "robot": path, "control": "ee_delta"}) as env:
         solved = 0
         for seed in range(10):

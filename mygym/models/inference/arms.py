@@ -61,7 +61,7 @@ def _is_of_arm(joints: Mapping[str, Joint], joint: Joint) -> bool:
     """Return whether a joint may belong to an arm: a rotary joint, or a slide that is no finger beside another."""
     if joint.kind != "prismatic":
         return _is_rotary(joint)
-    if joint.mimics or not joint.lower < joint.upper < math.inf:
+    if joint.mimic or not joint.lower < joint.upper < math.inf:
         return False
     beside = _beside(joints, joint)
     return not any(other.kind == "prismatic" for other in beside) and _farthest(joints, joint)[0] > 0
