@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mygym.models.kinematics import Chain, Kinematics, at_home, make_chain
+from mygym.models.kinematics import Chain, Kinematics, at_home, make_chain, reached_along
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
 from mygym.models.workspace import WorkspaceSpec
@@ -19,14 +19,23 @@ BASE_X = (-0.6, -0.5, -0.4, -0.3, -0.75)
 BASE_Z = (0.0, -0.7, 0.35)
 """m: candidates for the base's height: on the table, on the floor beside it, on a socket."""
 
-AREA_SCALES = (1.0, 0.8, 0.6, 0.5, 0.4)
+AREA_SCALES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3)
 """Sizes of the areas that are tried for an arm that reaches little from these positions.
 
 In smaller areas no goal is far enough from the tool's home.
 """
 
-SHOULDER_X, SHOULDER_Z = (-0.25, -0.4), (0.2, 0.4, 0.6)
-"""Candidates for such an arm: the x and the height of the first joint, in lengths of the arm."""
+MAP_SIZE = (17, 9, 17)
+"""Points of the map of reach along x, y and z."""
+
+MAP_STARTS, MAP_ITERATIONS = 3, 60
+"""Postures from which inverse kinematics starts at each point of the map, and its iterations."""
+
+BEHIND = 0.06
+"""m beyond the areas at which a tool is behind an object that it pushes."""
+
+BASES_TRIED = 2
+"""Base positions that are tried for each size of the areas: those from which the map reaches most corners."""
 
 UPRIGHT = 0.1
 """Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
@@ -66,17 +75,19 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
             break
     if best[1] >= ENOUGH:
         return best
-    near = _near_bases(spec, workspace)
+    turned = _facing_forward(spec, workspace)
+    reach = _ReachMap(turned, workspace)
     for scale in AREA_SCALES:
-        candidates = [replace(candidate, area_scale=scale) for candidate in near]
-        best = _choose_base(candidates, workspace.scaled(scale), FURTHER_CANDIDATES, best)
+        smaller = workspace.scaled(scale)
+        near = [replace(turned, base_position=base, area_scale=scale) for base in reach.bases(_corners(smaller))]
+        best = _choose_base(near, smaller, FURTHER_CANDIDATES, best)
         if best[1] == 1.0:
             break
     return best
 
 
-def _near_bases(spec: RobotSpec, workspace: WorkspaceSpec) -> list[RobotSpec]:
-    """Return the robot at base poses that suit the length of its arm, turned by quarter turns so that it points to x.
+def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
+    """Return the robot at the origin, turned by quarter turns so that it points to x.
 
     The arm points where its tool is, seen from the first joint, in the middle of the joints' ranges. An arm that stands
     upright there is not turned.
@@ -90,19 +101,68 @@ def _near_bases(spec: RobotSpec, workspace: WorkspaceSpec) -> list[RobotSpec]:
     upright = np.hypot(forward_x, forward_y) < UPRIGHT * length
     yaw = 0.0 if upright else -np.pi / 2 * round(np.arctan2(forward_y, forward_x) / (np.pi / 2))
     rotation = axis_angle_to_matrix((0.0, 0.0, 1.0), yaw)
-    qx, qy, qz, qw = (float(value) for value in matrix_to_quaternion(rotation).round(6))
-    x, y, z = (float(value) for value in rotation @ shoulder)
-    # A base below the table top would be inside the table.
-    heights = [0.0, *(share * length - z for share in SHOULDER_Z if share * length > z)]
-    return [
-        replace(
-            spec,
-            base_position=(round(share * length - x, 3), round(-y, 3) + 0.0, round(height, 3)),
-            base_orientation=(qx, qy, qz, qw),
-        )
-        for height in heights
-        for share in SHOULDER_X
-    ]
+    x, y, z, w = (float(value) for value in matrix_to_quaternion(rotation).round(6))
+    return replace(spec, base_orientation=(x, y, z, w))
+
+
+class _ReachMap:
+    """Points before the base that the tool reaches along the workspace's direction, whatever its yaw.
+
+    Args:
+        spec: The robot at the origin, which points to x.
+        workspace: The workspace.
+    """
+
+    def __init__(self, spec: RobotSpec, workspace: WorkspaceSpec) -> None:
+        chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+        shoulder, length = Kinematics(chain).joint_points(chain.home)[0], _length(chain)
+        self._shoulder, self._length = shoulder, length
+        # The tool hangs below the wrist, so that it reaches farther down than up.
+        extent = np.array([[0.0, 1.0], [-0.5, 0.5], [-1.0, 0.8]]) * length
+        self._axes = [
+            start + np.linspace(low, high, count)
+            for start, (low, high), count in zip(shoulder, extent, MAP_SIZE, strict=True)
+        ]
+        points = np.stack([grid.ravel() for grid in np.meshgrid(*self._axes, indexing="ij")], axis=1)
+        self._reached = np.zeros(len(points), dtype=bool)
+        rng = np.random.default_rng(0)
+        low, high = np.maximum(chain.lower, -np.pi), np.minimum(chain.upper, np.pi)
+        for share in np.linspace(0.0, 1.0, MAP_STARTS):
+            left = np.flatnonzero(~self._reached)
+            start = (low + high) / 2 + share * (rng.uniform(low, high, (len(left), len(low))) - (low + high) / 2)
+            self._reached[left] = reached_along(chain, points[left], start, workspace.tool_direction, MAP_ITERATIONS)
+        self._reached = self._reached.reshape(MAP_SIZE)
+
+    def bases(self, corners: FloatArray) -> list[tuple[float, float, float]]:
+        """Return the base positions from which the tool reaches most corners `(n, 3)` m of areas, the best first.
+
+        Of equal bases, that from which it also gets behind most objects at the edge of the areas is preferred, and then
+        the lowest. A base below the table top would be inside the table.
+        """
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        sides = np.array(np.meshgrid(*zip(low[:2] - BEHIND, high[:2] + BEHIND, strict=True))).reshape(2, -1).T
+        around = np.column_stack([sides, np.full(len(sides), low[2])])
+        x, y, z = self._shoulder
+        steps = [
+            (-share * self._length - x, -y, height)
+            for height in (
+                0.0,
+                *(share * self._length - z for share in np.arange(0.1, 0.9, 0.1) if share * self._length > z),
+            )
+            for share in np.arange(0.2, 0.8, 0.05)
+        ]
+        found = []
+        for bx, by, bz in steps:
+            at = np.concatenate([corners, around]) - (bx, by, bz)
+            index = [
+                np.rint((at[:, k] - axis[0]) / (axis[1] - axis[0])).astype(int) for k, axis in enumerate(self._axes)
+            ]
+            inside = np.all([(i >= 0) & (i < size) for i, size in zip(index, MAP_SIZE, strict=True)], axis=0)
+            clipped = tuple(np.clip(i, 0, size - 1) for i, size in zip(index, MAP_SIZE, strict=True))
+            reached = inside & self._reached[clipped]
+            shares = float(reached[: len(corners)].mean()), float(reached[len(corners) :].mean())
+            found.append((shares, (round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3))))
+        return [base for _, base in sorted(found, key=lambda item: item[0], reverse=True)[:BASES_TRIED]]
 
 
 def _choose_base(

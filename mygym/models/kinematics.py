@@ -35,6 +35,9 @@ HOME_TOLERANCE = 0.01
 YAW_SHARE = 0.15
 """Smallest singular value of an arm that holds its yaw; a tool that is a little skewed has a smaller one."""
 
+TILT_WEIGHT = 0.03
+"""m/rad: the same as `ORIENTATION_WEIGHT` for an arm whose yaw is free: it tilts its tool where it would not reach."""
+
 YAW_POSTURES = 8
 """Postures at which it is tried whether an arm holds the yaw of its tool; a single one may be singular."""
 
@@ -182,6 +185,8 @@ class Kinematics:
         if self._has_slides:
             slides = self.chain.slides
             jacobian[:3, slides], jacobian[3:, slides] = self._frames[slides, :3, 2].T, 0.0
+        if self.chain.yaw_is_free:
+            jacobian[3:] *= TILT_WEIGHT / ORIENTATION_WEIGHT
         return jacobian
 
     def holds_yaw(self) -> bool:
@@ -199,9 +204,10 @@ class Kinematics:
 
     def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
         """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
+        error = pose_error(pose.tolist()[:3], position.tolist(), rotation.tolist())
         if self.chain.yaw_is_free:
-            rotation = _pointing(rotation[:, 2], pose)
-        return pose_error(pose.tolist()[:3], position.tolist(), rotation.tolist())
+            error[3:] = (TILT_WEIGHT * np.cross(pose[:3, 2], rotation[:, 2])).tolist()
+        return error
 
     def inverse(
         self,
@@ -264,6 +270,54 @@ class Kinematics:
         return np.array(
             [self.residual(self.inverse(home, p, rotation), p, rotation) < tolerance for p in points], dtype=bool
         )
+
+
+def reached_along(
+    chain: Chain,
+    points: FloatArray,
+    q: FloatArray,
+    direction: Sequence[float],
+    iterations: int,
+    tolerance: float = 0.005,
+) -> NDArray[np.bool_]:
+    """Return `(n,)`: whether the tool reaches points with its z axis along a direction, from a posture for each point.
+
+    All points are computed at once, without a preferred posture.
+
+    Args:
+        chain: The chain.
+        points: `(n, 3)` m.
+        q: `(n, J)` rad or m, the start of each point.
+        direction: `(3,)` unit vector.
+        iterations: Number of iterations.
+        tolerance: m; orientation is weighted by `ORIENTATION_WEIGHT`.
+    """
+    slides = chain.slides if len(chain.slides) else np.zeros(len(chain.home), dtype=bool)
+    weight = TILT_WEIGHT if chain.yaw_is_free else ORIENTATION_WEIGHT
+    goal = np.asarray(direction, dtype=float)
+    error = np.zeros((len(points), 6))
+    for iteration in range(iterations + 1):
+        terms = np.stack([np.ones_like(q), np.cos(q), np.where(slides, q, np.sin(q))], axis=2)
+        local = np.einsum("njk,jkl->njl", terms, chain.basis).reshape(*q.shape, 4, 4)
+        frames = [local[:, 0]]
+        for joint in range(1, q.shape[1]):
+            frames.append(frames[-1] @ local[:, joint])
+        pose = frames[-1] @ chain.tool
+        error[:, :3], error[:, 3:] = points - pose[:, :3, 3], weight * np.cross(pose[:, :3, 2], goal)
+        if iteration == iterations:
+            break
+        stacked = np.stack(frames, axis=1)
+        axes, lever = stacked[:, :, :3, 2], pose[:, None, :3, 3] - stacked[:, :, :3, 3]
+        moves = np.where(slides[:, None], axes, np.cross(axes, lever))
+        turns = np.where(slides[:, None], 0.0, weight * axes)
+        matrix = np.concatenate([moves, turns], axis=2)  # (n, J, 6): transposed
+        square = np.swapaxes(matrix, 1, 2) @ matrix + _REGULARISER
+        change = (matrix @ np.linalg.solve(square, error[:, :, None]))[:, :, 0]
+        change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
+        q = np.clip(q + change, chain.lower, chain.upper)
+    upright = pose[:, :3, 2] @ goal > 0  # an opposite axis has no error either
+    reached: NDArray[np.bool_] = upright & (np.linalg.norm(error, axis=1) < tolerance)
+    return reached
 
 
 _REGULARISER = DAMPING**2 * np.eye(6)

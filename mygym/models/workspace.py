@@ -17,6 +17,9 @@ from mygym.models.fixture_validation import check_fixture
 from mygym.models.fixtures import FixtureSpec, with_files
 from mygym.models.robot_spec import RobotSpec
 
+MIN_WIDTH = 0.5
+"""Smallest width of shrunk areas, as a share of their width: a goal 10 cm from an object in the middle needs it."""
+
 MIN_HEIGHT = 0.02
 """m: shrunk areas come no closer to the table top, as a short arm's tool needs the clearance of any tool."""
 
@@ -115,11 +118,15 @@ class WorkspaceSpec:
         return self.scaled(robot.area_scale) if shrink else self.for_robot(robot.name)
 
     def scaled(self, factor: float) -> WorkspaceSpec:
-        """Return the workspace with areas, tool bounds, tool home and cameras that shrink towards the origin."""
+        """Return the workspace with areas, tool bounds, tool home and cameras that shrink towards the origin.
+
+        Areas become lower without end, and narrower down to half their width.
+        """
+        wide = max(factor, MIN_WIDTH)
 
         def scale(point: FiniteVector) -> FiniteVector:
             x, y, z = point
-            return factor * x, factor * y, max(factor * z, min(z, MIN_HEIGHT))
+            return wide * x, wide * y, max(factor * z, min(z, MIN_HEIGHT))
 
         def shrink(area: Area) -> Area:
             return Area(scale(area.low), scale(area.high))

@@ -34,6 +34,10 @@ ARRIVAL_HEIGHT, AIR_HEIGHT = 0.04, 0.01
 """m above its goal at which an object arrives before it is lowered; and if no stage puts it down, as a goal in the air
 may be as high as the arm reaches."""
 
+LIFT, RESTING = 0.08, 0.1
+"""m by which an object is lifted before it is carried, and largest height of a tool at an object that rests: a stage
+that begins again in the air would ask for a height beyond the reach of short arms."""
+
 CLEARANCE, PRECISE, DESCENT = 0.02, 0.01, 0.03
 """m above the goal at which a carried object arrives; m beside the goal within which it may be as low as the goal, and
 m beyond that over which it descends."""
@@ -151,7 +155,8 @@ def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand
     ee = context.ee_position
     target = context.goal + ee - context.object_position
     is_far = planar_distance(context.object_position, context.goal) > precision
-    cruise = xp.maximum(target[:, 2] + arrival, context.start_ee_position[:, 2] + 0.08)
+    lifted = xp.clip(context.start_ee_position[:, 2], None, RESTING) + LIFT
+    cruise = xp.maximum(target[:, 2] + arrival, lifted)
     height = xp.where(is_far, cruise, target[:, 2])
     is_low = is_far & (ee[:, 2] < cruise - 0.04)
     next_target = xp.where(is_low[:, None], ee, target)
