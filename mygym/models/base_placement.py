@@ -79,7 +79,7 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
     reach = _ReachMap(turned, workspace)
     for scale in AREA_SCALES:
         smaller = workspace.scaled(scale)
-        near = [replace(turned, base_position=base, area_scale=scale) for base in reach.bases(_corners(smaller))]
+        near = [replace(turned, base_position=base, area_scale=scale) for base in reach.bases(_grid(smaller, 3))]
         best = _choose_base(near, smaller, FURTHER_CANDIDATES, best)
         if best[1] == 1.0:
             break
@@ -133,14 +133,15 @@ class _ReachMap:
             self._reached[left] = reached_along(chain, points[left], start, workspace.tool_direction, MAP_ITERATIONS)
         self._reached = self._reached.reshape(MAP_SIZE)
 
-    def bases(self, corners: FloatArray) -> list[tuple[float, float, float]]:
-        """Return the base positions from which the tool reaches most corners `(n, 3)` m of areas, the best first.
+    def bases(self, points: FloatArray) -> list[tuple[float, float, float]]:
+        """Return the base positions from which the tool reaches most points `(n, 3)` m of areas, the best first.
 
         Of equal bases, that from which it also gets behind most objects at the edge of the areas is preferred, and then
         the lowest. A base below the table top would be inside the table.
         """
-        low, high = corners.min(axis=0), corners.max(axis=0)
-        sides = np.array(np.meshgrid(*zip(low[:2] - BEHIND, high[:2] + BEHIND, strict=True))).reshape(2, -1).T
+        low, high = points.min(axis=0), points.max(axis=0)
+        sides = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
+        sides = np.array(np.meshgrid(*sides)).reshape(2, -1).T
         around = np.column_stack([sides, np.full(len(sides), low[2])])
         x, y, z = self._shoulder
         steps = [
@@ -153,14 +154,14 @@ class _ReachMap:
         ]
         found = []
         for bx, by, bz in steps:
-            at = np.concatenate([corners, around]) - (bx, by, bz)
+            at = np.concatenate([points, around]) - (bx, by, bz)
             index = [
                 np.rint((at[:, k] - axis[0]) / (axis[1] - axis[0])).astype(int) for k, axis in enumerate(self._axes)
             ]
             inside = np.all([(i >= 0) & (i < size) for i, size in zip(index, MAP_SIZE, strict=True)], axis=0)
             clipped = tuple(np.clip(i, 0, size - 1) for i, size in zip(index, MAP_SIZE, strict=True))
             reached = inside & self._reached[clipped]
-            shares = float(reached[: len(corners)].mean()), float(reached[len(corners) :].mean())
+            shares = float(reached[: len(points)].mean()), float(reached[len(points) :].mean())
             found.append((shares, (round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3))))
         return [base for _, base in sorted(found, key=lambda item: item[0], reverse=True)[:BASES_TRIED]]
 
@@ -201,7 +202,7 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
     if np.linalg.norm(tool - Kinematics(chain).joint_points(chain.home)[0]) > _length(chain) + HOME_RESIDUAL:
         return spec, 0.0
     rng = np.random.default_rng(0)
-    corners = _corners(workspace)
+    corners = _grid(workspace)
     candidates: list[tuple[float, float, float, FloatArray]] = []
     middle = (low + high) / 2
     for number in range(postures):
@@ -248,10 +249,10 @@ def _length(chain: Chain) -> float:
     return float(np.linalg.norm(steps, axis=1).sum() + travel.sum())
 
 
-def _corners(workspace: WorkspaceSpec) -> FloatArray:
-    """Return the corners `(n, 3)` m of the workspace's areas, raised to the tool's bounds."""
+def _grid(workspace: WorkspaceSpec, count: int = 2) -> FloatArray:
+    """Return points `(n, 3)` m of the workspace's areas, `count` along each edge, raised to the tool's bounds."""
     boxes = [workspace.areas[name] for name in ("reach", "surface", "air")]
-    corners = [np.array(np.meshgrid(*zip(box.low, box.high, strict=True))).reshape(3, -1).T for box in boxes]
-    points: FloatArray = np.concatenate(corners)
+    grids = [np.meshgrid(*np.linspace(box.low, box.high, count).T) for box in boxes]
+    points: FloatArray = np.concatenate([np.array(grid).reshape(3, -1).T for grid in grids])
     points[:, 2] = np.maximum(points[:, 2], workspace.tool_bounds.low[2])
     return points
