@@ -140,8 +140,8 @@ class _ReachMap:
         the lowest. A base below the table top would be inside the table.
         """
         low, high = points.min(axis=0), points.max(axis=0)
-        sides = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
-        sides = np.array(np.meshgrid(*sides)).reshape(2, -1).T
+        edges = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
+        sides = np.array(np.meshgrid(*edges)).reshape(2, -1).T
         around = np.column_stack([sides, np.full(len(sides), low[2])])
         x, y, z = self._shoulder
         steps = [
@@ -152,7 +152,7 @@ class _ReachMap:
             )
             for share in np.arange(0.2, 0.8, 0.05)
         ]
-        found = []
+        scored = []
         for bx, by, bz in steps:
             at = np.concatenate([points, around]) - (bx, by, bz)
             index = [
@@ -162,8 +162,8 @@ class _ReachMap:
             clipped = tuple(np.clip(i, 0, size - 1) for i, size in zip(index, MAP_SIZE, strict=True))
             reached = inside & self._reached[clipped]
             shares = float(reached[: len(points)].mean()), float(reached[len(points) :].mean())
-            found.append((shares, (round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3))))
-        return [base for _, base in sorted(found, key=lambda item: item[0], reverse=True)[:BASES_TRIED]]
+            scored.append((shares, (round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3))))
+        return [base for _, base in sorted(scored, key=lambda item: item[0], reverse=True)[:BASES_TRIED]]
 
 
 def _choose_base(
