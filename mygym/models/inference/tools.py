@@ -36,6 +36,9 @@ FEW_JOINTS = 5
 LEAST_COSINE = 0.8
 """Cosine of the largest angle between this axis and the fingers, seen from the wrist."""
 
+BODY_RADIUS = 0.08
+"""m from the tool's axis: what an arm carries farther beside it is not its tool."""
+
 MIN_TOOL_LENGTH = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
 
@@ -93,10 +96,14 @@ def infer_tool(
         return EndEffectorSpec(link)
     outwards = flange[:3, :3].T @ flange[:3, 3]
     outwards /= np.linalg.norm(outwards)
-    # A frame in the air has nothing to push with: the point is where the arm ends.
-    ahead = ((parts.points(wrist) - flange[:3, 3]) @ flange[:3, :3]) @ outwards
-    air = float(ahead.max()) if len(ahead) and ahead.max() < -PAD else 0.0
-    x, y, z = (float(value) + 0.0 for value in (air * outwards).round(4))
+    # The point is where the body ends: a frame in the air has nothing to push with, and before a frame inside a hand
+    # the hand would meet the table.
+    offset = (parts.points(wrist) - flange[:3, 3]) @ flange[:3, :3]
+    ahead = offset @ outwards
+    beside = np.linalg.norm(offset - ahead[:, None] * outwards, axis=1)
+    end = float(ahead[beside < BODY_RADIUS].max(initial=-np.inf))
+    along = end if np.isfinite(end) and abs(end) > PAD else 0.0
+    x, y, z = (float(value) + 0.0 for value in (along * outwards).round(4))
     return replace(_pointing_along(link, outwards), position=(x, y, z))
 
 
