@@ -13,7 +13,7 @@ from mygym.models.robot_spec import RobotSpec
 from mygym.tasks.task import Task
 from mygym.tasks.task_objects import named_objects
 
-ROOM = 0.004
+ROOM = 0.001
 """m by which a hand opens wider than an object that it grasps: fingers would land on an object as wide."""
 
 BALL_SHARE = 0.8

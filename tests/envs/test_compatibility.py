@@ -38,7 +38,7 @@ REFUSED = [
     ({"task": "build_tower", "task_params": {"objects": {"top": "bowl"}}}, ["task_params.objects.top: 'bowl'"]),
     (
         {"task": "AGM", "randomize": {"object_size": [0.5, 2.5]}},
-        ["randomize.object_size: 2.5", "cube too wide", "at most 1.88"],
+        ["randomize.object_size: 2.5", "cube too wide", "at most 1.95"],
     ),
     ({"task": "stack", "task_params": {"objects": {"base": "ball"}}}, ["task_params.objects.base: 'ball'", "round"]),
     ({"task": onto("apple")}, ["task.0.onto: 'apple'", "round on top", "flat top, e.g. "]),
@@ -62,7 +62,7 @@ def test_infeasible_tasks_are_refused_with_alternatives(keywords: dict[str, Any]
     [
         {"task": "push", "task_params": {"object": "plate"}},
         {"task": "push", "randomize": {"object_size": [0.5, 2.5]}},
-        {"task": "AGM", "randomize": {"object_size": [0.5, 1.88]}},
+        {"task": "AGM", "randomize": {"object_size": [0.5, 1.95]}},
         {"task": onto("plate")},
         {"task": [{"stages": "AGM", "object": "cube", "onto": "apple"}]},  # not released
         {"task": "reach", "task_params": {"distractors": ["plate"]}},

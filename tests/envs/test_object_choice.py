@@ -154,7 +154,7 @@ def test_a_choice_has_the_range_of_the_config(seed: int, names: list[str], clutt
 
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
-    ({"objects": {"cube": ["cube", "pan"]}}, ["task_params.objects.cube: 'pan'", "too wide", "20.4 cm"]),
+    ({"objects": {"cube": ["cube", "pan"]}}, ["task_params.objects.cube: 'pan'", "too wide", "20.1 cm"]),
     ({"objects": {"base": ["cube", "ball"]}}, ["task_params.objects.base: 'ball'", "round on top"]),
     ({"objects": {"cube": ["cube", "bal"]}}, ["task_params.objects.cube: 'bal'", "did you mean 'ball'"]),
     ({"objects": {"cube": []}}, ["task_params.objects.cube: []", "at least 1"]),

@@ -284,7 +284,7 @@ def test_an_object_is_grasped_at_the_middle_of_its_shape(tmp_path: Path) -> None
 
 def test_an_object_as_wide_as_the_hand_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "wide.yaml"
-    path.write_text("{shape: box, size: [0.078, 0.078, 0.04], mass: 0.1, friction: 0.6}")
+    path.write_text("{shape: box, size: [0.0795, 0.0795, 0.04], mass: 0.1, friction: 0.6}")
     with pytest.raises(ConfigError, match="wide") as info:
         mygym.make_env({"task": "pick_and_place", "robot": "panda", "task_params": {"object": str(path)}})
     assert "task_params.object" in str(info.value)

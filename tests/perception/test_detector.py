@@ -124,7 +124,7 @@ def test_a_short_training_finds_the_object_in_views_that_it_has_not_seen(dataset
     after = {row.camera: row for row in measure(load_detector(file, "detector"), test.images)}
     assert all(row.seen < 0.3 for row in before)
     assert set(after) == set(CAMERAS)
-    assert after["wrist"].seen > 0.8
+    assert after["wrist"].seen > 0.7
     assert after["wrist"].mean is not None
     assert after["wrist"].mean < 0.02
     assert after["wrist"].overlap is not None
