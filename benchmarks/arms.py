@@ -1,6 +1,6 @@
 """Success of the scripted expert with robots that are inferred from bare URDF files.
 
-    python benchmarks/arms.py DIR > table.md
+    python benchmarks/arms.py DIR --episodes 50 > benchmarks/results/arms.md
 
 Every URDF below the folder, or a URDF itself, is a robot without a YAML file. Episodes have seeds 0 to 24; control is
 `ee_delta`. Seconds are those of the inference. A robot that a task refuses has the first words of the message.
@@ -16,6 +16,7 @@ from itertools import repeat
 from pathlib import Path
 
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.supported import supported_tasks
 from mygym.errors import MygymError
 from mygym.experts import OraclePolicy
 from mygym.models.inference.robots import infer_robot
@@ -24,7 +25,7 @@ from mygym.sim.primitives import mesh_points
 
 TASKS = ("reach", "push", "pick_and_place")
 
-WORDS = 12
+WORDS = 14
 """Words of a message in the table."""
 
 
@@ -44,6 +45,8 @@ def row(urdf: Path, tasks: tuple[str, ...], episodes: int) -> str:
 
 def _solved(urdf: Path, task: str, episodes: int) -> str:
     """Return the number of solved episodes, or the message with which the task refuses the robot."""
+    if reason := supported_tasks(str(urdf))[task]:
+        return reason
     try:
         env = RobotEnv(robot=str(urdf), task=task)
     except MygymError as error:
@@ -69,6 +72,7 @@ def main() -> None:
 
     files = [file for path in options.paths for file in ([path] if path.is_file() else sorted(path.rglob("*.urdf")))]
     print(f"# Episodes of {options.episodes} that the scripted expert solves with a bare URDF\n")
+    print("Made by `python benchmarks/arms.py DIR --episodes N`; the docstring of the program explains the table.\n")
     print(f"| URDF | gripper | inference, s | {' | '.join(options.tasks)} |")
     print("|---|---|---|" + "---|" * len(options.tasks), flush=True)
     with ProcessPoolExecutor(options.processes) as pool:

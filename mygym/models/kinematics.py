@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from mygym.models.pose_error import ORIENTATION_WEIGHT, jacobian_column, pose_error
 from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.robot_spec import ArmSpec, RobotSpec
-from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
-from mygym.models.transforms import rotation_of_z_to as rotation_of_z_to
+from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix, rotation_of_z_to
 from mygym.models.urdf import read_joints
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.types import FloatArray

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mygym.models.inference.tools import ROTARY_JOINT_TYPES, carried, is_finger
+from mygym.models.inference.hands import ROTARY_JOINT_TYPES, carried
+from mygym.models.inference.tools import is_finger
 from mygym.models.urdf import Joint
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 

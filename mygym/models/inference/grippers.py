@@ -17,10 +17,9 @@ import numpy as np
 from mygym.models.inference.boxes import boxes_around
 from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.hands import Finger, Hand, Positions
-from mygym.models.kinematics import rotation_of_z_to
 from mygym.models.robot_spec import EndEffectorSpec, GripperSpec, PadSpec
 from mygym.models.surface_points import MeshReader
-from mygym.models.transforms import matrix_to_quaternion
+from mygym.models.transforms import matrix_to_quaternion, rotation_of_z_to
 from mygym.models.urdf import Joint
 from mygym.types import FloatArray
 

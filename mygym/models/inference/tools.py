@@ -8,15 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from mygym.models.inference.hands import ROTARY_JOINT_TYPES, Hand, carried
-from mygym.models.kinematics import rotation_of_z_to
+from mygym.models.inference.hands import ROTARY_JOINT_TYPES, Hand
 from mygym.models.robot_spec import EndEffectorSpec
 from mygym.models.surface_points import MeshReader
-from mygym.models.transforms import matrix_to_quaternion
+from mygym.models.transforms import matrix_to_quaternion, rotation_of_z_to
 from mygym.models.urdf import Joint
 from mygym.types import FloatArray
-
-__all__ = ["ROTARY_JOINT_TYPES", "MeshReader", "carried", "infer_tool", "is_finger"]
 
 FINGER_WORDS = ("finger", "jaw", "knuckle", "thumb")
 """Words in the names of fingers, with which an arm does not go on; names of joints may also contain `grip`."""
