@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,36 @@ def test_an_arm_of_four_joints_and_28_cm_reaches_pushes_and_picks(tmp_path: Path
     for task in ("reach", "push", "pick_and_place"):
         config = {"robot": str(path), "task": task}
         assert mygym.evaluate(policy="oracle", config=config, episodes=10).success_rate >= 0.8, task
+
+
+RAIL = (
+    '<link name="world"/><joint name="mount" type="{}"><parent link="world"/><child link="base"/>'
+    '<origin rpy="{} 0 0"/><axis xyz="0 1 0"/><limit lower="-0.5" upper="0.5" effort="500" velocity="1"/></joint>'
+)
+WHEELS = "".join(
+    part(f"wheel_{x}_{y}", "base", box("0.1 0.02 0.1"), f"0.{x} -0.{y} 0", "0 1 0", "continuous")
+    for x, y in ("12", "21")
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "joints"),
+    [
+        pytest.param(1.0, RAIL.format("fixed", np.pi), 6, id="from the ceiling"),
+        pytest.param(1.0, RAIL.format("prismatic", 0), 7, id="on a rail"),
+        pytest.param(1.0, WHEELS, 6, id="on wheels"),
+        pytest.param(0.25, "", 6, id="29 cm"),
+        pytest.param(1.5, "", 6, id="1.7 m"),
+    ],
+)
+def test_arms_of_any_mount_and_size_pick(size: float, more: str, joints: int, tmp_path: Path) -> None:
+    path = robot(tmp_path / "a.urdf", *MIRRORED, more)
+    arm = re.compile(r'(<child link="a\d"/><origin xyz="0 0 )([\d.]+)')
+    path.write_text(arm.sub(lambda match: f"{match[1]}{size * float(match[2]):.4f}", path.read_text()))
+    inferred = infer_robot(path, mesh_points)
+    assert (inferred.reaches, len(inferred.spec.joints)) == (1.0, joints)
+    config = {"robot": str(path), "task": "pick_and_place"}
+    assert mygym.evaluate(policy="oracle", config=config, episodes=4).success_rate == 1.0
 
 
 def test_the_hand_of_an_inferred_arm_closes_along_y_at_home(tmp_path: Path) -> None:
