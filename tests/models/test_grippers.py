@@ -297,4 +297,5 @@ def test_an_object_as_wide_as_the_hand_is_refused(tmp_path: Path) -> None:
 )
 def test_flat_shapes_have_points(shape: str) -> None:
     points = points_on(ET.fromstring(shape), mesh_points)
-    assert len(points) and (points[:, 2] == 0).all()
+    assert len(points)
+    assert (points[:, 2] == 0).all()
