@@ -75,7 +75,7 @@ def _robot(env: RobotEnv) -> dict[str, Any]:
             _arm(arm, controller.chain) for arm, controller in zip(robot.arms, env.world.controllers, strict=True)
         ],
         "units": {
-            "joints": "rad, rad/s, N m",
+            "joints": "rad, rad/s, N m; m, m/s, N where `kinematics.slides` is true",
             "gripper": "m",
             "positions": "m",
             "orientations": "quaternion (x, y, z, w)",

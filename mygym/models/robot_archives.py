@@ -71,7 +71,7 @@ def _extract(archive: Path, process: int, modified: int, size: int) -> Path:
         with _opened(archive) as members:
             for name, content in members:
                 parts = PurePosixPath(name.replace("\\", "/"))
-                if parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[0]:
+                if parts.is_absolute() or not parts.parts or ".." in parts.parts or ":" in parts.parts[0]:
                     allowed = "an archive whose files lie in its own folder"
                     raise AssetError(bad_value("robot", str(archive), allowed, f"has the path {name!r}"))
                 count += 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from mygym.errors import AssetError
 from mygym.models.mesh_triangles import read_triangles
-from mygym.models.meshes import Mesh, hull
+from mygym.models.meshes import hull
 from mygym.models.urdf import origin_of
 from mygym.types import FloatArray
 
@@ -61,7 +61,7 @@ def points_on(shape: ET.Element, read_mesh: MeshReader) -> FloatArray:
     radius, length = float(shape.get("radius", "0")), float(shape.get("length", "0"))
     if shape.tag == "box":
         edges = np.array([float(edge) for edge in shape.get("size", "0 0 0").split()])
-        return _on_triangles(hull(np.array(np.meshgrid(*([-0.5, 0.5],) * 3)).reshape(3, -1).T * edges))
+        return _on_hull(np.array(np.meshgrid(*([-0.5, 0.5],) * 3)).reshape(3, -1).T * edges)
     angles = 2 * np.pi * np.arange(CORNERS) / CORNERS
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     if shape.tag == "cylinder":
@@ -70,7 +70,7 @@ def points_on(shape: ET.Element, read_mesh: MeshReader) -> FloatArray:
         half = length / 2 if shape.tag == "capsule" else 0.0
         tilts = np.linspace(-np.pi / 2, np.pi / 2, CORNERS // 2)
         rings = [(radius * np.cos(t), radius * np.sin(t) + np.copysign(half, t)) for t in tilts]
-    return _on_triangles(hull(np.concatenate([np.column_stack([r * circle, np.full(CORNERS, z)]) for r, z in rings])))
+    return _on_hull(np.concatenate([np.column_stack([r * circle, np.full(CORNERS, z)]) for r, z in rings]))
 
 
 @cache
@@ -79,14 +79,15 @@ def _on_mesh(filename: str, scale: str, read_mesh: MeshReader) -> FloatArray:
         mesh = read_triangles(Path(filename))
         return _sampled(mesh.vertices[mesh.faces] * [float(factor) for factor in scale.split()])
     except AssetError:  # a format that only the physics engine reads
-        points = read_mesh(filename, scale)
+        return _on_hull(read_mesh(filename, scale))
+
+
+def _on_hull(corners: FloatArray) -> FloatArray:
+    """Return points on the hull of corners `(n, 3)` m; the corners themselves if they lie in one plane."""
     try:
-        return _on_triangles(hull(points))
-    except ValueError:  # flat
-        return points
-
-
-def _on_triangles(mesh: Mesh) -> FloatArray:
+        mesh = hull(corners)
+    except ValueError:
+        return corners
     return _sampled(mesh.vertices[mesh.faces])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mygym.models.inference.findings import Finding
 from mygym.models.inference.grippers import Grasp, infer_gripper
 from mygym.models.inference.robots import infer_robot
 from mygym.models.objects import load_object
+from mygym.models.surface_points import points_on
 from mygym.models.transforms import quaternion_to_matrix
 from mygym.models.urdf import read_joints, read_urdf
 from mygym.sim.primitives import mesh_points
@@ -288,3 +290,12 @@ def test_an_object_as_wide_as_the_hand_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="wide") as info:
         mygym.make_env({"task": "pick_and_place", "robot": "panda", "task_params": {"object": str(path)}})
     assert "task_params.object" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    "shape", ['<box size="0.1 0.06 0"/>', '<cylinder radius="0.05" length="0"/>', '<sphere radius="0"/>']
+)
+def test_flat_shapes_have_points(shape: str) -> None:
+    points = points_on(ET.fromstring(shape), mesh_points)
+    assert len(points)
+    assert (points[:, 2] == 0).all()

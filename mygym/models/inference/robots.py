@@ -48,7 +48,7 @@ class Inferred:
 
 
 def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
-    """Infer a robot from a file: arm, gripper (by names), home and base position.
+    """Infer a robot from a file: arm, gripper, home and base position.
 
     Args:
         urdf: A description in any format that `read_robot` reads.

@@ -34,7 +34,7 @@ LEAST_COSINE = 0.8
 """Cosine of the largest angle between this axis and the fingers, seen from the wrist."""
 
 BODY_RADIUS = 0.08
-"""m from the tool's axis: what an arm carries farther beside it is not its tool."""
+"""m from the tool's axis: links farther beside it are not the arm's tool."""
 
 MIN_TOOL_LENGTH = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
