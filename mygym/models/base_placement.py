@@ -34,7 +34,7 @@ MAP_STARTS, MAP_ITERATIONS = 3, 60
 BEHIND = 0.06
 """m beyond the areas at which a tool is behind an object that it pushes."""
 
-BASES_TRIED = 2
+BASES_TRIED = 3
 """Base positions that are tried for each size of the areas: those from which the map reaches most corners."""
 
 UPRIGHT = 0.1
@@ -43,7 +43,7 @@ UPRIGHT = 0.1
 ENOUGH = 0.9
 """Share of the corners with which an arm keeps the whole areas; with less, areas that fit the arm are tried."""
 
-LARGE_MARGIN = 0.1
+LARGE_MARGIN = 0.05
 """Distance of a joint from its limits, as a share of its range, beyond which a home is not preferred for it."""
 
 HOME_CANDIDATES, FURTHER_CANDIDATES = 24, 10
@@ -137,7 +137,7 @@ class _ReachMap:
         """Return the base positions from which the tool reaches most points `(n, 3)` m of areas, the best first.
 
         Of equal bases, that from which it also gets behind most objects at the edge of the areas is preferred, and then
-        the lowest. A base below the table top would be inside the table.
+        the lowest, in the middle of the equal ones. A base below the table top would be inside the table.
         """
         low, high = points.min(axis=0), points.max(axis=0)
         edges = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
@@ -163,7 +163,11 @@ class _ReachMap:
             reached = inside & self._reached[clipped]
             shares = float(reached[: len(points)].mean()), float(reached[len(points) :].mean())
             scored.append((shares, (round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3))))
-        return [base for _, base in sorted(scored, key=lambda item: item[0], reverse=True)[:BASES_TRIED]]
+        ordered = [base for _, base in sorted(scored, key=lambda item: item[0], reverse=True)]
+        most = max(scores for scores, _ in scored)
+        lowest = min(base[2] for scores, base in scored if scores == most)
+        middle = [base for scores, base in scored if scores == most and base[2] == lowest]
+        return [middle[len(middle) // 2], *ordered][:BASES_TRIED]
 
 
 def _choose_base(
@@ -217,7 +221,7 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
             # An elbow below the table would collide with it; the base may stand lower.
             above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
             bend = float(np.linalg.norm((home - middle) / (high - low)))
-            candidates.append((above, min(float(margin.min()), LARGE_MARGIN), -bend, home))
+            candidates.append((round(above, 2), round(min(float(margin.min()), LARGE_MARGIN), 2), -bend, home))
     best = spec, 0.0
     for *_, home in sorted(candidates, key=lambda candidate: candidate[:3], reverse=True)[:5]:
         kinematics = Kinematics(at_home(chain, home.round(3), workspace.tool_direction))

@@ -55,7 +55,7 @@ WHEELS = "".join(
     ("size", "more", "joints"),
     [
         pytest.param(1.0, RAIL.format("fixed", np.pi), 6, id="from the ceiling"),
-        pytest.param(1.0, RAIL.format("prismatic", 0), 7, id="on a rail"),
+        pytest.param(1.0, RAIL.format("prismatic", 0), 6, id="on a rail that stays still"),
         pytest.param(1.0, WHEELS, 6, id="on wheels"),
         pytest.param(0.25, "", 6, id="29 cm"),
         pytest.param(1.5, "", 6, id="1.7 m"),

@@ -19,6 +19,9 @@ ARM_JOINTS = 3
 ARM_LENGTH = 0.5
 """Smallest length of a second arm on a torso, as a share of the first arm's length; heads are shorter."""
 
+ENOUGH_ROTARY = 6
+"""Rotary joints with which an arm holds every pose of its tool."""
+
 FINGER_LENGTH = 0.3
 """Largest length of a finger, as a share of the length of the arm with this finger."""
 
@@ -36,8 +39,9 @@ class Arm:
 def infer_arm(joints: Mapping[str, Joint]) -> Arm:
     """Return the arm on the longest chain of joints from the root to a tip; fingers do not count.
 
-    A slide belongs to it: a lift, a rail or a quill. The arm begins behind the torso, from which several arms go.
-    It ends at the palm, from which several fingers go.
+    A slide belongs to it, e.g. a quill; but a lift or a rail below an arm of six rotary joints stays still, because it
+    is slow, and not needed. The arm begins behind the torso, from which several arms go, and ends at the palm, from
+    which several fingers go.
     """
     joint_of = {joint.child: joint for joint in joints.values()}
 
@@ -54,6 +58,8 @@ def infer_arm(joints: Mapping[str, Joint]) -> Arm:
     has_hand, chain = palm < len(chain), chain[:palm]
     torsos = [number for number in range(len(chain)) if _is_on_torso(joints, chain[number:])]
     arm = tuple(joint for joint in chain[torsos[-1] if torsos else 0 :] if _is_of_arm(joints, joint))
+    while arm and arm[0].kind == "prismatic" and sum(map(_is_rotary, arm)) >= ENOUGH_ROTARY:
+        arm = arm[1:]
     behind = carried(joints, arm[-1].child) if has_hand else ()
     return Arm(arm, tuple(joint for joint in behind if joint.kind in MOVING_JOINT_TYPES))
 
