@@ -44,7 +44,7 @@ def describe(plan: RunPlan, result: Result | None, env: AnyEnv, weights: Path) -
         "success_rate": result.success_rate if result else None,
         "task": {"name": plan.task_label, "stages": list(task.labels), "horizon_steps": task.horizon},
         "robot": _robot(playing),
-        "home": {"joint_position": playing.world.home.tolist(), "unit": "rad"},
+        "home": {"joint_position": playing.world.home.tolist(), "unit": "rad; m where `kinematics.slides` is true"},
         "control": {
             "name": control.name,
             "parameters": dict(playing.world.control.params),

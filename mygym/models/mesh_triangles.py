@@ -73,6 +73,7 @@ def is_binary_stl(content: bytes) -> bool:
 def _stl(path: Path) -> Mesh:
     content = path.read_bytes()
     count = int(np.frombuffer(content[80:84], dtype="<u4")[0]) if len(content) >= 84 else 0
+    # A binary file may have more bytes than its triangles take; only exact files are left to Bullet.
     has_more = not content.startswith(b"solid") and 84 + 50 * count <= len(content)
     if is_binary_stl(content) or has_more:
         rows = np.frombuffer(

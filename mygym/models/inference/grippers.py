@@ -17,6 +17,7 @@ import numpy as np
 from mygym.models.inference.boxes import boxes_around
 from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.hands import Finger, Hand, Positions
+from mygym.models.inference.tools import LEAST_COSINE, PAD
 from mygym.models.robot_spec import EndEffectorSpec, GripperSpec, PadSpec
 from mygym.models.surface_points import MeshReader
 from mygym.models.transforms import matrix_to_quaternion, rotation_of_z_to
@@ -32,8 +33,8 @@ SAMPLES, FINE_SAMPLES = 25, 121
 TIP_RANGE, TIP_SHARE = 0.02, 0.25
 """m, and share of the longest finger: links that end farther behind the tips are parts of a linkage."""
 
-PAD_LENGTH, PAD = 0.025, 0.01
-"""m: length of the pads from the tips on; distance of the tool point from the tips."""
+PAD_LENGTH = 0.025
+"""m: length of the pads from the tips on."""
 
 PALM_CLEARANCE = 0.022
 """m that an object of 4 cm reaches from the tool point towards the palm."""
@@ -49,9 +50,6 @@ MAX_OPENING = 0.1
 
 OBJECT, BESIDE = 0.04, 0.02
 """m: edge of the cube that a hand should hold, and the room on both sides of it while the hand descends."""
-
-LEAST_COSINE = 0.8
-"""Cosine of the largest angle between an axis of wrist or palm and the fingers, for the axis to be the approach."""
 
 PRESS = (10.0, 20.0, 40.0)
 """N: smallest force of a finger at its pad, the force without one in the file, and the largest."""

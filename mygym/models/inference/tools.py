@@ -31,7 +31,7 @@ FEW_JOINTS = 5
 """Joints of arms that hold their tool down only if it lies along the axis of the last joint."""
 
 LEAST_COSINE = 0.8
-"""Cosine of the largest angle between this axis and the fingers, seen from the wrist."""
+"""Cosine of the largest angle between an axis of wrist or palm and the fingers, for the axis to be that of the tool."""
 
 BODY_RADIUS = 0.08
 """m from the tool's axis: links farther beside it are not the arm's tool."""
