@@ -19,7 +19,8 @@ import hashlib
 import io
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +155,12 @@ def add(digest: Any, value: Any) -> None:
         digest.update(repr(value).encode())
 
 
-def play(env: Any, seed: int, steps: int, act: Callable[[Any], Any]) -> Iterator[Any]:
-    """Yield what an episode gives, until its end or the number of steps."""
+def play(env: Any, seed: int, actions: Iterable[Any]) -> Iterator[Any]:
+    """Yield what an episode gives, until its end or that of the actions: arrays, or functions of the observation."""
     observation, info = env.reset(seed=seed)
     yield observation, info
-    for _ in range(steps):
-        observation, reward, terminated, truncated, info = env.step(act(observation))
+    for action in actions:
+        observation, reward, terminated, truncated, info = env.step(action(observation) if callable(action) else action)
         yield observation, reward, terminated, truncated, info
         if terminated or truncated:
             return
@@ -172,13 +173,11 @@ def hash_environment(config: Mapping[str, Any]) -> str:
     with contextlib.closing(env):
         for seed in SEEDS:
             generator = np.random.default_rng(seed)
-            shape = env.action_space.shape
-            for step in play(
-                env, seed, ACTIONS, lambda _, g=generator, s=shape: g.uniform(-1, 1, s).astype(np.float32)
-            ):
+            actions = generator.uniform(-1, 1, (ACTIONS, *(env.action_space.shape or ()))).astype(np.float32)
+            for step in play(env, seed, actions):
                 add(digest, step)
         expert = make_expert(env)
-        for step in play(env, SEEDS[0], EXPERT_STEPS, expert.act):
+        for step in play(env, SEEDS[0], [expert.act] * EXPERT_STEPS):
             add(digest, step)
     return digest.hexdigest()[:16]
 
@@ -215,12 +214,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name contains TEXT")
     options = parser.parse_args()
-    cases: dict[str, Callable[[], str]] = {
-        f"environment {name}": lambda config=config: hash_environment(config) for name, config in ENVIRONMENTS.items()
-    }
+    cases: dict[str, Callable[[], str]] = {}
+    for name, config in ENVIRONMENTS.items():
+        cases[f"environment {name}"] = partial(hash_environment, config)
     for name, config in TRAININGS.items():
-        cases[f"training {name}"] = lambda config=config: hash_training(config, stop=False)
-        cases[f"training {name}, stopped and resumed"] = lambda config=config: hash_training(config, stop=True)
+        cases[f"training {name}"] = partial(hash_training, config, stop=False)
+        cases[f"training {name}, stopped and resumed"] = partial(hash_training, config, stop=True)
     for name, case in cases.items():
         if options.only not in name:
             continue
