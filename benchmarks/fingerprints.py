@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import hashlib
 import io
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -134,7 +135,7 @@ class Stop(BaseCallback):
 
     def _on_step(self) -> bool:
         if self.num_timesteps >= self.steps:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return True
 
 
