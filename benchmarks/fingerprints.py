@@ -132,9 +132,11 @@ class Stop(BaseCallback):
     def __init__(self, steps: int) -> None:
         super().__init__()
         self.steps = steps
+        self.sent = False
 
     def _on_step(self) -> bool:
-        if self.num_timesteps >= self.steps:
+        if self.num_timesteps >= self.steps and not self.sent:
+            self.sent = True
             signal.raise_signal(signal.SIGINT)
         return True
 
