@@ -167,7 +167,7 @@ class _ReachMap:
         most = max(scores for scores, _ in scored)
         lowest = min(base[2] for scores, base in scored if scores == most)
         middle = [base for scores, base in scored if scores == most and base[2] == lowest]
-        return [middle[len(middle) // 2], *ordered][:BASES_TRIED]
+        return list(dict.fromkeys([middle[len(middle) // 2], *ordered][:BASES_TRIED]))
 
 
 def _choose_base(
@@ -185,7 +185,8 @@ def _choose_base(
     """
     for candidate in candidates:
         placed = _choose_home(candidate, workspace, postures)
-        if placed[1] > best[1]:
+        # Of smaller areas with the same share of their corners, more of the inside is reached.
+        if (placed[1], -candidate.area_scale) > (best[1], -best[0].area_scale):
             best = placed
         if best[1] == 1.0:
             break
@@ -206,8 +207,9 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
     if np.linalg.norm(tool - Kinematics(chain).joint_points(chain.home)[0]) > _length(chain) + HOME_RESIDUAL:
         return spec, 0.0
     rng = np.random.default_rng(0)
-    corners = _grid(workspace)
-    candidates: list[tuple[float, float, float, FloatArray]] = []
+    # An arm that tilts its tool as it moves is a short one: corners alone would say little of what it reaches.
+    corners = _grid(workspace, 4 if chain.tilt_is_free else 2)
+    candidates: list[tuple[tuple[float, ...], FloatArray]] = []
     middle = (low + high) / 2
     for number in range(postures):
         # The middle of the ranges and postures beside it come first: they lead to natural homes.
@@ -220,12 +222,19 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
             heights = kinematics.joint_points(home)[:, 2]
             # An elbow below the table would collide with it; the base may stand lower.
             above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
+            free = round(float(margin.min().clip(max=LARGE_MARGIN)), 2)
+            upright = round(float(kinematics.pose(home)[:3, 2] @ rotation[:, 2]), 1) if chain.tilt_is_free else 1.0
             bend = float(np.linalg.norm((home - middle) / (high - low)))
-            candidates.append((round(above, 2), round(min(float(margin.min()), LARGE_MARGIN), 2), -bend, home))
+            candidates.append(((round(above, 2), free, upright, -bend), home))
     best = spec, 0.0
-    for *_, home in sorted(candidates, key=lambda candidate: candidate[:3], reverse=True)[:5]:
+    for _, home in sorted(candidates, key=lambda candidate: candidate[0], reverse=True)[:5]:
         kinematics = Kinematics(at_home(chain, home.round(3), workspace.tool_direction))
-        share = float(kinematics.reachable(corners, kinematics.chain.rotation).mean())
+        if chain.tilt_is_free:
+            start = np.tile(kinematics.chain.home, (len(corners), 1))
+            reached = reached_along(chain, corners, start, workspace.tool_direction, MAP_ITERATIONS)
+        else:
+            reached = kinematics.reachable(corners, kinematics.chain.rotation)
+        share = float(reached.mean())
         if share > best[1]:
             joints = (replace(joint, home=float(q)) for joint, q in zip(spec.joints, home.round(3), strict=True))
             best = replace(spec, joints=tuple(joints)), share
