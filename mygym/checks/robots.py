@@ -19,7 +19,7 @@ from mygym.checks.tasks import expert_solves
 from mygym.envs.supported import supported_tasks
 from mygym.errors import ConfigError
 from mygym.models.base_placement import place_base
-from mygym.models.inference.robots import count_joints
+from mygym.models.freedom import count_joints
 from mygym.models.objects import load_object
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import load_workspace

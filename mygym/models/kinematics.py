@@ -216,15 +216,27 @@ class Kinematics:
     def holds_yaw(self) -> bool:
         """Return whether the arm can move its tool in three directions without a turn about the tool's axis."""
         chain, rng = self.chain, np.random.default_rng(0)
+        if len(chain.home) <= 3:
+            return False
         for _ in range(YAW_POSTURES):
             pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
             jacobian = self._jacobian(pose)
             rows = np.vstack(
                 [jacobian[:3] / np.abs(jacobian[:3]).max(), pose[:3, 2] @ jacobian[3:] / ORIENTATION_WEIGHT]
             )
-            if len(chain.home) > 3 and np.linalg.svd(rows, compute_uv=False)[-1] > YAW_SHARE:
+            if np.linalg.svd(rows, compute_uv=False)[-1] > YAW_SHARE:
                 return True
         return False
+
+    def directions(self) -> int:
+        """Return the number of independent directions in which the arm moves its tool point, 0 to 3."""
+        chain, rng = self.chain, np.random.default_rng(0)
+        ranks = []
+        for _ in range(YAW_POSTURES):
+            pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
+            moves = self._jacobian(pose)[:3]
+            ranks.append(int(np.linalg.matrix_rank(moves, tol=1e-3 * max(float(np.abs(moves).max()), 1e-9))))
+        return max(ranks)
 
     def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
         """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
@@ -280,11 +292,16 @@ class Kinematics:
     def missing(
         self, q: FloatArray, position: FloatArray, rotation: FloatArray, tolerance: float = HOME_TOLERANCE
     ) -> str:
-        """Return by how much the tool at `q` `(J,)` misses a pose, in cm and degrees; empty within `tolerance` m."""
+        """Return by how much the tool at `q` `(J,)` misses a pose, in cm and degrees; empty within `tolerance` m.
+
+        An arm whose tilt is free has no degrees to miss.
+        """
         if self.residual(q, position, rotation) <= tolerance:
             return ""
         pose = self.pose(q)
         distance = float(np.linalg.norm(pose[:3, 3] - position))
+        if self.chain.tilt_is_free:
+            return f"{100 * distance:.1f} cm short"
         tilt = float(np.degrees(np.arccos(np.clip(pose[:3, 2] @ rotation[:, 2], -1.0, 1.0))))
         return f"{100 * distance:.1f} cm short, the tool tilted by {tilt:.0f}°"
 
