@@ -114,12 +114,12 @@ def test_what_fewer_directions_than_three_leave_out_is_said(
 
 def test_a_refusal_has_the_arm_in_figures_and_the_lines_that_correct_it(tmp_path: Path) -> None:
     """The notes on an inferred robot are printed before a training alone; the message has to do without them."""
-    path = few_axes(tmp_path / "three.urdf", PAN, ("0 1 0", 0.1), ("0 1 0", 0.1))
+    path = few_axes(tmp_path / "three.urdf", PAN, ("0 1 0", 0.07), ("0 1 0", 0.07))
     with pytest.raises(ConfigError, match=r"'three\.urdf' cannot reach tool_home") as caught:
         mygym.make_env({"robot": str(path), "workspace": "drawer"})
     message = str(caught.value)
     assert "3 joints, a4_joint to a6_joint" in message
-    assert "24.0 cm long" in message
+    assert "18.0 cm long" in message
     lines = re.findall(r"`(.*?)`", message)
     corrected = tmp_path / "corrected.yaml"
     corrected.write_text("\n".join(reversed(lines)))
@@ -129,7 +129,7 @@ def test_a_refusal_has_the_arm_in_figures_and_the_lines_that_correct_it(tmp_path
     assert values["urdf"] == "three.urdf"
     assert tuple(values["base_position"]) == spec.base_position
     assert values["end_effector"]["link"] == spec.end_effector.link
-    corrected.write_text(corrected.read_text().replace(str(list(spec.base_position)), "[-0.2, 0.0, 0.1]"))
+    corrected.write_text(corrected.read_text().replace(str(list(spec.base_position)), "[-0.2, 0.0, 0.12]"))
     mygym.make_env({"robot": str(corrected), "workspace": "drawer"}).close()
 
 

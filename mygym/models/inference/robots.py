@@ -25,7 +25,7 @@ from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 from mygym.models.workspace import load_workspace
 from mygym.registry import RobotFileName, registry
 
-DEFAULT_SPEED, DEFAULT_TORQUE = 1.5, 50.0
+DEFAULT_SPEED, DEFAULT_TORQUE = 3.0, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
 
 NOT_TURNED = (0.0, 0.0, 0.0, 1.0)
