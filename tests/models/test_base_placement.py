@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 import mygym
+from mygym.checks.robots import grasps
+from mygym.checks.suite import CheckLeftOut
 from mygym.config import RunConfig
 from mygym.envs.supported import support_warning, supported_tasks
 from mygym.errors import ConfigError
@@ -89,6 +91,8 @@ def test_tasks_that_grasp_do_not_suit_an_arm_that_cannot_hold_its_tool_upright(t
     reasons = supported_tasks(str(path))
     assert re.search(r"upright: with 3 joints it leans by \d+° to \d+°, and pick_and_place", reasons["pick_and_place"])
     assert reasons["reach"] == reasons["push"] == ""
+    with pytest.raises(CheckLeftOut, match="upright: with 3 joints"):
+        grasps(str(path))
     assert "upright" in support_warning(RunConfig(robot=str(path), task="pick_and_place"))
 
 
