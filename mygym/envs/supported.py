@@ -136,7 +136,7 @@ def _obstacle(robot: RobotSpec, task: Task) -> str:
 
 
 def _shortcoming(robot: RobotSpec, task: Task) -> str:
-    """Return what a task needs and a robot's arm cannot do because it has too few joints; empty if it can do all."""
+    """Return the need of a task that a robot's arm of few joints does not meet; empty if it meets all."""
     limits = freedom(robot)
     if limits.moves:
         return f"{limits.moves}, and {task.name} needs {DIRECTIONS}"

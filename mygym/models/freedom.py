@@ -1,4 +1,4 @@
-"""What an arm of few joints cannot do: move its tool in three directions, or hold it upright on the way."""
+"""Limits of arms of few joints: directions in which the tool moves, and its lean where it is not held upright."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Freedom:
 
     @property
     def leans(self) -> str:
-        """How far the tool leans, if it cannot be held upright; else empty."""
+        """The lean of the tool in words, if it cannot be held upright; else empty."""
         if self.lean is None:
             return ""
         low, high = self.lean

@@ -104,7 +104,7 @@ def test_tasks_that_grasp_do_not_suit_an_arm_that_cannot_hold_its_tool_upright(t
         pytest.param([("0 1 0", 0.3)], 1, id="one joint"),
     ],
 )
-def test_what_fewer_directions_than_three_leave_out_is_said(
+def test_an_arm_with_fewer_directions_than_three_suits_no_task(
     joints: list[tuple[str, float]], directions: int, tmp_path: Path
 ) -> None:
     path = few_axes(tmp_path / "few.urdf", *joints)

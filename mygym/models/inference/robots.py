@@ -110,7 +110,7 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
 
 
 def _shortcomings(spec: RobotSpec) -> Iterator[Finding]:
-    """Yield what the arm cannot do because it has too few joints."""
+    """Yield a finding for each limit of an arm of few joints."""
     limits = freedom(spec)
     if limits.moves:
         reason = f"a point in space takes {DIRECTIONS} directions"
