@@ -19,7 +19,7 @@ from mygym.checks.tasks import expert_solves
 from mygym.envs.supported import supported_tasks
 from mygym.errors import ConfigError
 from mygym.models.base_placement import place_base
-from mygym.models.inference.robots import count_joints
+from mygym.models.freedom import count_joints, freedom
 from mygym.models.objects import load_object
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import load_workspace
@@ -110,10 +110,17 @@ def stands_free(robot: str, workspace: str | None = None) -> None:
 
 
 def grasps(name: str) -> str:
-    """Demand that the scripted expert grasps and carries a cube, if the first arm has a gripper."""
+    """Demand that the scripted expert grasps and carries a cube, if the first arm has a gripper.
+
+    Raises:
+        CheckFailed: It fails.
+        CheckLeftOut: The arm cannot hold its tool upright.
+    """
     gripper, cube = find_robot(name).arms[0].gripper, load_object("cube")
     if gripper is None or gripper.width < cube.grasp_width:
         return "no gripper" if gripper is None else f"a gripper too narrow for a cube of {100 * cube.grasp_width:g} cm"
+    if leans := freedom(find_robot(name)).leans:
+        raise CheckLeftOut(leans)
     config = {"task": "pick_and_place", "robot": name}
     evaluation = _by_expert(config, GRASPS)
     if finding := expert_shortfall(evaluation):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mygym.config import RunConfig
 from mygym.errors import AssetError
 from mygym.models.assets import read_asset, read_mapping
+from mygym.models.freedom import DIRECTIONS, freedom
 from mygym.models.inference.completion import lacks_sections
 from mygym.models.robot import robot_names
 from mygym.models.robot_spec import RobotSpec
@@ -84,7 +85,8 @@ def robots_for(task: Task) -> list[str]:
 def support_warning(config: RunConfig) -> str:
     """Return a warning if a config's robot, task and workspace are not supported, with the supported robots.
 
-    Empty for supported combinations, and for a user's robot or workspace, which no test covers.
+    Empty for supported combinations, and for a user's robot or workspace, which no test covers, unless its arm has too
+    few joints.
 
     Args:
         config: A complete, valid config.
@@ -99,6 +101,8 @@ def support_warning(config: RunConfig) -> str:
         why = f"{robot.name} does not do {task.name} well enough in workspace {workspace.name}"
     elif entry.name in workspace_names() and robot.name in robot_names() and robot.name not in workspace.robots:
         why = f"{robot.name} is not at home in workspace {workspace.name}"
+    elif shortcoming := _shortcoming(robot, task):
+        why = f"{robot.name} {shortcoming}"
     else:
         return ""
     return f"{why}; supported robots: {', '.join(_supported_robots(task, entry.name)) or 'none'}"
@@ -114,7 +118,7 @@ def supported_tasks(robot: str) -> dict[str, str]:
     for name in registry("task").names():
         task = find_task(name)
         home = load_workspace(registry("workspace").get(task.workspace).load()).robots.get(spec.name) or HomeSpec()
-        reasons[name] = _obstacle(spec, task)
+        reasons[name] = _obstacle(spec, task) or _shortcoming(spec, task)
         if not reasons[name] and name in home.unsuited:
             reasons[name] = f"does not do {name} well enough in workspace {task.workspace}"
     return reasons
@@ -128,6 +132,16 @@ def _obstacle(robot: RobotSpec, task: Task) -> str:
         return f"has {len(robot.arms)} arm, and {task.name} needs {task.arms}"
     if task.needs_gripper and any(arm.gripper is None for arm in robot.arms[: task.arms]):
         return f"has no gripper, which {task.name} needs"
+    return ""
+
+
+def _shortcoming(robot: RobotSpec, task: Task) -> str:
+    """Return the need of a task that a robot's arm of few joints does not meet; empty if it meets all."""
+    limits = freedom(robot)
+    if limits.moves:
+        return f"{limits.moves}, and {task.name} needs {DIRECTIONS}"
+    if limits.leans and (task.needs_gripper or task.needs_tool_yaw):
+        return f"{limits.leans}, and {task.name} needs it upright"
     return ""
 
 

@@ -79,7 +79,7 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
     reach = _ReachMap(turned, workspace)
     for scale in AREA_SCALES:
         smaller = workspace.scaled(scale)
-        near = [replace(turned, base_position=base, area_scale=scale) for base in reach.bases(_grid(smaller, 3))]
+        near = [replace(turned, base_position=base, area_scale=scale) for base in reach.bases(area_points(smaller, 3))]
         best = _choose_base(near, smaller, FURTHER_CANDIDATES, best)
         if best[1] == 1.0:
             break
@@ -96,7 +96,7 @@ def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
     kinematics = Kinematics(chain)
     middle = (np.maximum(chain.lower, -np.pi) + np.minimum(chain.upper, np.pi)) / 2
-    shoulder, length = kinematics.joint_points(middle)[0], _length(chain)
+    shoulder, length = kinematics.joint_points(middle)[0], arm_length(chain)
     forward_x, forward_y, _ = (kinematics.pose(middle)[:3, 3] - shoulder).tolist()
     upright = np.hypot(forward_x, forward_y) < UPRIGHT * length
     yaw = 0.0 if upright else -np.pi / 2 * round(np.arctan2(forward_y, forward_x) / (np.pi / 2))
@@ -115,7 +115,7 @@ class _ReachMap:
 
     def __init__(self, spec: RobotSpec, workspace: WorkspaceSpec) -> None:
         chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
-        shoulder, length = Kinematics(chain).joint_points(chain.home)[0], _length(chain)
+        shoulder, length = Kinematics(chain).joint_points(chain.home)[0], arm_length(chain)
         self._shoulder, self._length = shoulder, length
         # The tool hangs below the wrist, so that it reaches farther down than up.
         extent = np.array([[0.0, 1.0], [-0.5, 0.5], [-1.0, 0.8]]) * length
@@ -167,7 +167,7 @@ class _ReachMap:
         most = max(scores for scores, _ in scored)
         lowest = min(base[2] for scores, base in scored if scores == most)
         middle = [base for scores, base in scored if scores == most and base[2] == lowest]
-        return [middle[len(middle) // 2], *ordered][:BASES_TRIED]
+        return list(dict.fromkeys([middle[len(middle) // 2], *ordered][:BASES_TRIED]))
 
 
 def _choose_base(
@@ -185,7 +185,8 @@ def _choose_base(
     """
     for candidate in candidates:
         placed = _choose_home(candidate, workspace, postures)
-        if placed[1] > best[1]:
+        # Of smaller areas with the same share of their corners, more of the inside is reached.
+        if (placed[1], -candidate.area_scale) > (best[1], -best[0].area_scale):
             best = placed
         if best[1] == 1.0:
             break
@@ -203,11 +204,12 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
     tool = np.array(workspace.tool_home)
-    if np.linalg.norm(tool - Kinematics(chain).joint_points(chain.home)[0]) > _length(chain) + HOME_RESIDUAL:
+    if np.linalg.norm(tool - Kinematics(chain).joint_points(chain.home)[0]) > arm_length(chain) + HOME_RESIDUAL:
         return spec, 0.0
     rng = np.random.default_rng(0)
-    corners = _grid(workspace)
-    candidates: list[tuple[float, float, float, FloatArray]] = []
+    # An arm that tilts its tool as it moves is a short one: corners alone would say little of what it reaches.
+    corners = area_points(workspace, 4 if chain.tilt_is_free else 2)
+    candidates: list[tuple[tuple[float, ...], FloatArray]] = []
     middle = (low + high) / 2
     for number in range(postures):
         # The middle of the ranges and postures beside it come first: they lead to natural homes.
@@ -220,12 +222,20 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tu
             heights = kinematics.joint_points(home)[:, 2]
             # An elbow below the table would collide with it; the base may stand lower.
             above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
+            free = round(float(margin.min().clip(max=LARGE_MARGIN)), 2)
+            upright = round(float(kinematics.pose(home)[:3, 2] @ rotation[:, 2]), 1) if chain.tilt_is_free else 1.0
             bend = float(np.linalg.norm((home - middle) / (high - low)))
-            candidates.append((round(above, 2), round(min(float(margin.min()), LARGE_MARGIN), 2), -bend, home))
+            candidates.append(((round(above, 2), free, upright, -bend), home))
     best = spec, 0.0
-    for *_, home in sorted(candidates, key=lambda candidate: candidate[:3], reverse=True)[:5]:
+    candidates.sort(key=lambda candidate: candidate[0], reverse=True)
+    for _, home in candidates[: 2 if chain.tilt_is_free else 5]:
         kinematics = Kinematics(at_home(chain, home.round(3), workspace.tool_direction))
-        share = float(kinematics.reachable(corners, kinematics.chain.rotation).mean())
+        if chain.tilt_is_free:
+            start = np.tile(kinematics.chain.home, (len(corners), 1))
+            reached = reached_along(chain, corners, start, workspace.tool_direction, MAP_ITERATIONS)
+        else:
+            reached = kinematics.reachable(corners, kinematics.chain.rotation)
+        share = float(reached.mean())
         if share > best[1]:
             joints = (replace(joint, home=float(q)) for joint, q in zip(spec.joints, home.round(3), strict=True))
             best = replace(spec, joints=tuple(joints)), share
@@ -246,14 +256,14 @@ def _aligned(rotation: FloatArray) -> FloatArray:
     return turned
 
 
-def _length(chain: Chain) -> float:
+def arm_length(chain: Chain) -> float:
     """Return the length of a stretched arm, from its first joint to the tool point, m."""
     steps = [*np.diff(Kinematics(chain).joint_points(chain.home), axis=0), chain.tool[:3, 3]]
     travel = np.maximum(np.abs(chain.lower), np.abs(chain.upper))[chain.slides]
     return float(np.linalg.norm(steps, axis=1).sum() + travel.sum())
 
 
-def _grid(workspace: WorkspaceSpec, count: int = 2) -> FloatArray:
+def area_points(workspace: WorkspaceSpec, count: int = 2) -> FloatArray:
     """Return points `(n, 3)` m of the workspace's areas, `count` along each edge, raised to the tool's bounds."""
     boxes = [workspace.areas[name] for name in ("reach", "surface", "air")]
     grids = [np.meshgrid(*np.linspace(box.low, box.high, count).T) for box in boxes]

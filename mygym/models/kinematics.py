@@ -40,6 +40,16 @@ TILT_WEIGHT = 0.03
 YAW_POSTURES = 8
 """Postures at which it is tried whether an arm holds the yaw of its tool; a single one may be singular."""
 
+TILT_POSTURES, TILT_ITERATIONS = 32, 40
+"""Postures from which the tool is turned along a direction, to try whether an arm holds it, and the iterations."""
+
+MAX_TILT = 0.3
+"""Sine of the largest angle at which a tool points along a direction: some tools are mounted askew."""
+
+TILT_SHARE = 0.1
+"""Smallest singular value, in lengths of the arm, of an arm that moves in three directions and holds its tool's z axis;
+arms that do have 0.2 or more, others almost 0."""
+
 TOLERANCE = 1e-4
 """m: smaller errors count as zero (orientation weighted by `ORIENTATION_WEIGHT`)."""
 
@@ -69,6 +79,15 @@ class Chain:
     """`(J,)`: whether a joint is prismatic; empty in models that were exported before slides were joints."""
     yaw_is_free: NDArray[np.bool_] = field(default_factory=lambda: np.array(False))
     """`()`: whether the tool turns about its axis as it moves, because the arm has too few joints to hold this yaw."""
+    tilt_is_free: NDArray[np.bool_] = field(default_factory=lambda: np.array(False))
+    """`()`: whether the tool's z axis tilts as it moves, because the arm cannot hold it along the given direction."""
+
+    @property
+    def tilt_weight(self) -> float:
+        """m/rad: position error that equals a tilt of the tool of 1 rad; 0 if the tilt is free."""
+        if self.tilt_is_free:
+            return 0.0
+        return TILT_WEIGHT if self.yaw_is_free else ORIENTATION_WEIGHT
 
 
 @cached_by_model
@@ -112,7 +131,11 @@ def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Ch
         upper=np.array([joint.upper for joint in arm.joints]),
         slides=np.array([joints[joint.name].kind == "prismatic" for joint in arm.joints]),
     )
-    chain = replace(chain, yaw_is_free=np.array(not Kinematics(chain).holds_yaw()))
+    chain = replace(
+        chain,
+        yaw_is_free=np.array(not Kinematics(chain).holds_yaw()),
+        tilt_is_free=np.array(not _holds_tilt(chain, direction)),
+    )
     return at_home(chain, chain.home, direction)
 
 
@@ -138,6 +161,8 @@ class Kinematics:
         self.chain = chain
         joints = len(chain.home)
         self._has_slides = bool(chain.slides.any())
+        self._is_free = bool(chain.yaw_is_free or chain.tilt_is_free)
+        self._tilt_weight = chain.tilt_weight
         self._terms = np.ones((joints, 1, 3))  # 1, cos q, sin q
         self._local = np.empty((joints, 1, 16))
         self._frames = np.empty((joints, 4, 4))
@@ -184,28 +209,40 @@ class Kinematics:
         if self._has_slides:
             slides = self.chain.slides
             jacobian[:3, slides], jacobian[3:, slides] = self._frames[slides, :3, 2].T, 0.0
-        if self.chain.yaw_is_free:
-            jacobian[3:] *= TILT_WEIGHT / ORIENTATION_WEIGHT
+        if self._is_free:
+            jacobian[3:] *= self._tilt_weight / ORIENTATION_WEIGHT
         return jacobian
 
     def holds_yaw(self) -> bool:
         """Return whether the arm can move its tool in three directions without a turn about the tool's axis."""
         chain, rng = self.chain, np.random.default_rng(0)
+        if len(chain.home) <= 3:
+            return False
         for _ in range(YAW_POSTURES):
             pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
             jacobian = self._jacobian(pose)
             rows = np.vstack(
                 [jacobian[:3] / np.abs(jacobian[:3]).max(), pose[:3, 2] @ jacobian[3:] / ORIENTATION_WEIGHT]
             )
-            if len(chain.home) > 3 and np.linalg.svd(rows, compute_uv=False)[-1] > YAW_SHARE:
+            if np.linalg.svd(rows, compute_uv=False)[-1] > YAW_SHARE:
                 return True
         return False
+
+    def directions(self) -> int:
+        """Return the number of independent directions in which the arm moves its tool point, 0 to 3."""
+        chain, rng = self.chain, np.random.default_rng(0)
+        ranks = []
+        for _ in range(YAW_POSTURES):
+            pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
+            moves = self._jacobian(pose)[:3]
+            ranks.append(int(np.linalg.matrix_rank(moves, tol=1e-3 * max(float(np.abs(moves).max()), 1e-9))))
+        return max(ranks)
 
     def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
         """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
         error = pose_error(pose.tolist()[:3], position.tolist(), rotation.tolist())
-        if self.chain.yaw_is_free:
-            error[3:] = (TILT_WEIGHT * np.cross(pose[:3, 2], rotation[:, 2])).tolist()
+        if self._is_free:
+            error[3:] = (self._tilt_weight * np.cross(pose[:3, 2], rotation[:, 2])).tolist()
         return error
 
     def inverse(
@@ -255,11 +292,16 @@ class Kinematics:
     def missing(
         self, q: FloatArray, position: FloatArray, rotation: FloatArray, tolerance: float = HOME_TOLERANCE
     ) -> str:
-        """Return by how much the tool at `q` `(J,)` misses a pose, in cm and degrees; empty within `tolerance` m."""
+        """Return by how much the tool at `q` `(J,)` misses a pose, in cm and degrees; empty within `tolerance` m.
+
+        An arm whose tilt is free has no degrees to miss.
+        """
         if self.residual(q, position, rotation) <= tolerance:
             return ""
         pose = self.pose(q)
         distance = float(np.linalg.norm(pose[:3, 3] - position))
+        if self.chain.tilt_is_free:
+            return f"{100 * distance:.1f} cm short"
         tilt = float(np.degrees(np.arccos(np.clip(pose[:3, 2] @ rotation[:, 2], -1.0, 1.0))))
         return f"{100 * distance:.1f} cm short, the tool tilted by {tilt:.0f}°"
 
@@ -281,7 +323,8 @@ def reached_along(
 ) -> NDArray[np.bool_]:
     """Return `(n,)`: whether the tool reaches points with its z axis along a direction, from a posture for each point.
 
-    All points are computed at once, without a preferred posture.
+    All points are computed at once, without a preferred posture. An arm whose tilt is free reaches them in any
+    direction.
 
     Args:
         chain: The chain.
@@ -291,10 +334,56 @@ def reached_along(
         iterations: Number of iterations.
         tolerance: m; orientation is weighted by `ORIENTATION_WEIGHT`.
     """
+    pose, error, _ = _converged(chain, points, q, direction, iterations, (1.0, chain.tilt_weight))
+    # An opposite axis has no error either.
+    upright = (pose[:, :3, 2] @ np.asarray(direction, dtype=float) > 0) | bool(chain.tilt_is_free)
+    reached: NDArray[np.bool_] = upright & (np.linalg.norm(error, axis=1) < tolerance)
+    return reached
+
+
+def _holds_tilt(chain: Chain, direction: Sequence[float]) -> bool:
+    """Return whether the arm can move its tool in three directions while the tool's z axis keeps a direction `(3,)`."""
+    if len(chain.home) < 3:
+        return False
+    goal, rng = np.asarray(direction, dtype=float), np.random.default_rng(0)
+    low, high = np.maximum(chain.lower, -np.pi), np.minimum(chain.upper, np.pi)
+    start = rng.uniform(np.minimum(low, high), np.maximum(low, high), (TILT_POSTURES, len(low)))
+    pose, error, jacobian = _converged(
+        chain, np.zeros((TILT_POSTURES, 3)), start, direction, TILT_ITERATIONS, (0.0, 1.0)
+    )
+    turned = (np.linalg.norm(error, axis=1) < MAX_TILT) & (pose[:, :3, 2] @ goal > 0)
+    for moves, turns in zip(jacobian[turned, :, :3], jacobian[turned, :, 3:], strict=True):
+        tilts = turns @ (np.eye(3) - np.outer(goal, goal))  # (J, 3): a turn about the direction is no tilt
+        still = np.eye(len(low)) - tilts @ np.linalg.pinv(tilts, rcond=TILT_SHARE)
+        if np.linalg.svd(moves.T @ still, compute_uv=False)[2] > TILT_SHARE * np.abs(moves).max():
+            return True
+    return False
+
+
+def _converged(
+    chain: Chain,
+    points: FloatArray,
+    q: FloatArray,
+    direction: Sequence[float],
+    iterations: int,
+    weights: tuple[float, float],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bring the tool to points `(n, 3)` m with its z axis along a direction, from `(n, J)` postures, all at once.
+
+    Args:
+        chain: The chain.
+        points: `(n, 3)` m.
+        q: `(n, J)` rad or m.
+        direction: `(3,)` unit vector.
+        iterations: Number of iterations.
+        weights: Weight of the position error, and m/rad of the tilt; 0 to leave it free.
+
+    Returns:
+        The tool's poses `(n, 4, 4)`, the weighted errors `(n, 6)`, and the transposed Jacobians `(n, J, 6)` in m and
+        rad per rad or m.
+    """
     slides = chain.slides if len(chain.slides) else np.zeros(len(chain.home), dtype=bool)
-    weight = TILT_WEIGHT if chain.yaw_is_free else ORIENTATION_WEIGHT
-    goal = np.asarray(direction, dtype=float)
-    error = np.zeros((len(points), 6))
+    goal, weight = np.asarray(direction, dtype=float), np.repeat(weights, 3)
     for iteration in range(iterations + 1):
         terms = np.stack([np.ones_like(q), np.cos(q), np.where(slides, q, np.sin(q))], axis=2)
         local = np.einsum("njk,jkl->njl", terms, chain.basis).reshape(*q.shape, 4, 4)
@@ -302,21 +391,19 @@ def reached_along(
         for joint in range(1, q.shape[1]):
             frames.append(frames[-1] @ local[:, joint])
         pose = frames[-1] @ chain.tool
-        error[:, :3], error[:, 3:] = points - pose[:, :3, 3], weight * np.cross(pose[:, :3, 2], goal)
-        if iteration == iterations:
-            break
+        error = weight * np.concatenate([points - pose[:, :3, 3], np.cross(pose[:, :3, 2], goal)], axis=1)
         stacked = np.stack(frames, axis=1)
         axes, lever = stacked[:, :, :3, 2], pose[:, None, :3, 3] - stacked[:, :, :3, 3]
         moves = np.where(slides[:, None], axes, np.cross(axes, lever))
-        turns = np.where(slides[:, None], 0.0, weight * axes)
-        matrix = np.concatenate([moves, turns], axis=2)  # (n, J, 6): transposed
+        jacobian = np.concatenate([moves, np.where(slides[:, None], 0.0, axes)], axis=2)
+        if iteration == iterations:
+            break
+        matrix = weight * jacobian
         square = np.swapaxes(matrix, 1, 2) @ matrix + _REGULARISER
         change = (matrix @ np.linalg.solve(square, error[:, :, None]))[:, :, 0]
         change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
         q = np.clip(q + change, chain.lower, chain.upper)
-    upright = pose[:, :3, 2] @ goal > 0  # an opposite axis has no error either
-    reached: NDArray[np.bool_] = upright & (np.linalg.norm(error, axis=1) < tolerance)
-    return reached
+    return pose, error, jacobian
 
 
 _REGULARISER = DAMPING**2 * np.eye(6)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,11 @@ from numpy.typing import NDArray
 from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError, bad_value
 from mygym.models.arm_controllers import ArmControllers
+from mygym.models.base_placement import arm_length
 from mygym.models.controllers import find_controller
 from mygym.models.episode_randomization import EpisodeRandomization
+from mygym.models.freedom import count_joints, freedom
+from mygym.models.kinematics import Chain, Kinematics
 from mygym.models.objects import ObjectSpec
 from mygym.models.robot_spec import MountedCameraSpec, RobotSpec, at_home
 from mygym.models.workspace import CameraSpec, WorkspaceSpec
@@ -149,9 +154,7 @@ class World:
         posture = self.kinematics.inverse(first.home, position, first.rotation, iterations=200)
         missing = self.kinematics.missing(posture, position, first.rotation)
         if missing:
-            allowed = f"a robot whose tool reaches {position.tolist()}, the tool_home of {self.workspace.name}"
-            why = f"cannot reach tool_home ({missing})"
-            raise ConfigError(bad_value("robot", self.robot.name, allowed, why))
+            raise ConfigError(_out_of_reach(self.robot, first, self.workspace, missing))
         return np.concatenate([posture, *(chain.home for chain in further)])
 
     def _objects_in_a_row(self) -> FloatArray:
@@ -325,3 +328,28 @@ class World:
         if self._object_bodies.ids:
             self._object_bodies.read_contacts(state, self._robot_body)
         state.time[0] = self.elapsed_steps * self.dt
+
+
+def _out_of_reach(robot: RobotSpec, chain: Chain, workspace: WorkspaceSpec, missing: str) -> str:
+    """Return the message for a robot that misses `tool_home`: its arm and tool in figures, and the lines that set them.
+
+    Args:
+        robot: The robot.
+        chain: Its first arm.
+        workspace: The workspace.
+        missing: By how much the tool misses it.
+    """
+    tool, few = robot.end_effector, freedom(robot).moves
+    away = float(np.linalg.norm(np.array(workspace.tool_home) - Kinematics(chain).joint_points(chain.home)[0]))
+    why = (
+        f"cannot reach tool_home ({missing}): its arm of {count_joints(len(robot.joints))}, {robot.joints[0].name} to "
+        f"{robot.joints[-1].name}, is {100 * arm_length(chain):.1f} cm long and begins {100 * away:.1f} cm away"
+    )
+    end_effector = f"{{link: {json.dumps(tool.link, ensure_ascii=False)}, position: {list(tool.position)}}}"
+    is_bare = Path(robot.urdf).name == robot.name
+    where = f"a YAML file with the line `urdf: {json.dumps(robot.name, ensure_ascii=False)}`" if is_bare else "its file"
+    allowed = (
+        f"a robot whose tool reaches {list(workspace.tool_home)}, the tool_home of {workspace.name}; to correct it, "
+        f"change `base_position: {list(robot.base_position)}` or `end_effector: {end_effector}` in {where}"
+    )
+    return bad_value("robot", robot.name, allowed, f"{why}, and {few}" if few else why)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import mygym
+from mygym.checks.robots import grasps
+from mygym.checks.suite import CheckLeftOut
+from mygym.config import RunConfig
+from mygym.envs.supported import support_warning, supported_tasks
+from mygym.errors import ConfigError
 from mygym.models.inference.robots import infer_robot
 from mygym.models.kinematics import Kinematics, make_chain, reached_along
 from mygym.models.robot import load_robot
+from mygym.models.workspace import load_workspace
 from mygym.sim.primitives import mesh_points
 from tests.models.test_grippers import INERTIAL, MIRRORED, WRIST, box, part, robot
 
@@ -39,6 +47,94 @@ def test_an_arm_of_four_joints_and_28_cm_reaches_pushes_and_picks(tmp_path: Path
     for task in ("reach", "push", "pick_and_place"):
         config = {"robot": str(path), "task": task}
         assert mygym.evaluate(policy="oracle", config=config, episodes=10).success_rate >= 0.8, task
+
+
+def few_axes(path: Path, *joints: tuple[str, float], hand: Sequence[str] = ()) -> Path:
+    """Write a URDF of an arm; each joint has an axis, and a link of a length in m. The last link is `WRIST`."""
+    parent, height = "base", 0.05
+    links = [f'<link name="base">{INERTIAL.format(5, 0.01)}{box("0.06 0.06 0.05", "0 0 0.025")}</link>']
+    for number, (axis, length) in enumerate(joints, start=7 - len(joints)):
+        shape = box(f"0.024 0.024 {length}", f"0 0 {length / 2}")
+        links.append(part(f"a{number}", parent, shape, f"0 0 {height}", axis, "revolute", (-2.6, 2.6), mass=0.2))
+        links[-1] = links[-1].replace('effort="20" velocity="0.5"', 'effort="20" velocity="3"')
+        parent, height = f"a{number}", length
+    assert parent == WRIST
+    path.write_text(f'<robot name="few">{"".join([*links, *hand])}</robot>')
+    return path
+
+
+PAN, LIFT, ELBOW = ("0 0 1", 0.04), ("0 1 0", 0.15), ("0 1 0", 0.15)
+"""Joints of an arm of 30 cm that has no wrist."""
+
+
+def test_an_arm_of_three_joints_reaches_and_pushes_with_its_tool_tilted(tmp_path: Path) -> None:
+    path = few_axes(tmp_path / "three.urdf", PAN, LIFT, ELBOW)
+    inferred = infer_robot(path, mesh_points)
+    assert inferred.reaches == 1.0
+    assert make_chain(inferred.spec, inferred.spec.arms[0], DOWN).tilt_is_free
+    finding = next(finding for finding in inferred.findings if "upright" in finding.text)
+    assert finding.key == "end_effector"
+    assert re.search(r"with 3 joints it leans by \d+° to \d\d+°", finding.text)
+    for task in ("reach", "push"):
+        config = {"robot": str(path), "task": task}
+        assert mygym.evaluate(policy="oracle", config=config, episodes=8).success_rate >= 0.8, task
+
+
+def test_a_joint_that_rolls_the_tool_does_not_hold_it_upright(tmp_path: Path) -> None:
+    """As the low-cost arm, of 16 cm: it was refused, because it cannot point its tool down."""
+    path = few_axes(tmp_path / "roll.urdf", PAN, ("0 1 0", 0.108), ("0 1 0", 0.027), ("0 0 1", 0.02))
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=8).success_rate >= 0.8
+
+
+def test_tasks_that_grasp_do_not_suit_an_arm_that_cannot_hold_its_tool_upright(tmp_path: Path) -> None:
+    path = few_axes(tmp_path / "three.urdf", PAN, LIFT, ELBOW, hand=MIRRORED)
+    reasons = supported_tasks(str(path))
+    assert re.search(r"upright: with 3 joints it leans by \d+° to \d+°, and pick_and_place", reasons["pick_and_place"])
+    assert reasons["reach"] == reasons["push"] == ""
+    with pytest.raises(CheckLeftOut, match="upright: with 3 joints"):
+        grasps(str(path))
+    assert "upright" in support_warning(RunConfig(robot=str(path), task="pick_and_place"))
+
+
+@pytest.mark.parametrize(
+    ("joints", "directions"),
+    [
+        pytest.param([PAN, ("0 1 0", 0.3)], 2, id="two joints"),
+        pytest.param([LIFT, LIFT, ELBOW], 2, id="three parallel joints"),
+        pytest.param([("0 1 0", 0.3)], 1, id="one joint"),
+    ],
+)
+def test_an_arm_with_fewer_directions_than_three_suits_no_task(
+    joints: list[tuple[str, float]], directions: int, tmp_path: Path
+) -> None:
+    path = few_axes(tmp_path / "few.urdf", *joints)
+    words = f"moves its tool in {directions} of 3 directions"
+    assert words in " ".join(infer_robot(path, mesh_points).notes)
+    assert all(words in reason for task, reason in supported_tasks(str(path)).items() if task in ("reach", "push"))
+    if directions == 1:  # its circle does not pass the drawer
+        with pytest.raises(ConfigError, match=words):
+            mygym.make_env({"robot": str(path), "workspace": "drawer"})
+
+
+def test_a_refusal_has_the_arm_in_figures_and_the_lines_that_correct_it(tmp_path: Path) -> None:
+    """The notes on an inferred robot are printed before a training alone; the message has to do without them."""
+    path = few_axes(tmp_path / "three.urdf", PAN, ("0 1 0", 0.07), ("0 1 0", 0.07))
+    with pytest.raises(ConfigError, match=r"'three\.urdf' cannot reach tool_home") as caught:
+        mygym.make_env({"robot": str(path), "workspace": "drawer"})
+    message = str(caught.value)
+    assert "3 joints, a4_joint to a6_joint" in message
+    assert "18.0 cm long" in message
+    lines = re.findall(r"`(.*?)`", message)
+    corrected = tmp_path / "corrected.yaml"
+    corrected.write_text("\n".join(reversed(lines)))
+    assert load_workspace("drawer").tool_home == (-0.1, 0.0, 0.25)
+    values = yaml.safe_load(corrected.read_text())
+    spec = infer_robot(path, mesh_points).spec
+    assert values["urdf"] == "three.urdf"
+    assert tuple(values["base_position"]) == spec.base_position
+    assert values["end_effector"]["link"] == spec.end_effector.link
+    corrected.write_text(corrected.read_text().replace(str(list(spec.base_position)), "[-0.2, 0.0, 0.12]"))
+    mygym.make_env({"robot": str(corrected), "workspace": "drawer"}).close()
 
 
 RAIL = (

@@ -314,8 +314,8 @@ def test_missing_limits_are_assumed_and_noted(tmp_path: Path) -> None:
     path = tmp_path / "bare.urdf"
     path.write_text(text)
     inferred = infer_robot(path, mesh_points)
-    assert {joint.velocity for joint in inferred.spec.joints} == {1.5}
-    assert any("at up to 1.5 rad/s; the file has no limit" in note for note in inferred.notes)
+    assert {joint.velocity for joint in inferred.spec.joints} == {3.0}
+    assert any("at up to 3.0 rad/s; the file has no limit" in note for note in inferred.notes)
 
 
 # invalid input-------------------------------------------------------------------------------------------------------

@@ -73,7 +73,8 @@ def _path_from(folder: Path, urdf: Path) -> str:
 def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
     """Return the description of the robot that is inferred from a URDF, for a file in `folder`, and its picture."""
     from mygym.cli.new.robot_yaml import robot_yaml
-    from mygym.models.inference.robots import count_joints, infer_robot
+    from mygym.models.freedom import count_joints
+    from mygym.models.inference.robots import infer_robot
     from mygym.sim.primitives import mesh_points
     from mygym.sim.rendering.robot_sheet import robot_sheet
     from mygym.sim.rendering.thumbnails import as_png

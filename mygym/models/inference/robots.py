@@ -11,6 +11,7 @@ from pathlib import Path
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
+from mygym.models.freedom import DIRECTIONS, count_joints, freedom
 from mygym.models.inference.arms import ARM_JOINTS, infer_arm
 from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.grippers import infer_gripper, is_jaw
@@ -24,7 +25,7 @@ from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 from mygym.models.workspace import load_workspace
 from mygym.registry import RobotFileName, registry
 
-DEFAULT_SPEED, DEFAULT_TORQUE = 1.5, 50.0
+DEFAULT_SPEED, DEFAULT_TORQUE = 3.0, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
 
 NOT_TURNED = (0.0, 0.0, 0.0, 1.0)
@@ -100,6 +101,7 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
     if spec.base_orientation != NOT_TURNED:
         text = f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area"
         findings.append(Finding(text, "base_orientation"))
+    findings += _shortcomings(spec)
     moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None}
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
     if moving - used:
@@ -107,9 +109,16 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
     return Inferred(spec, tuple(findings), share)
 
 
-def count_joints(number: int) -> str:
-    """Return a number of joints in words: `1 joint`, `6 joints`."""
-    return f"{number} joint{'' if number == 1 else 's'}"
+def _shortcomings(spec: RobotSpec) -> Iterator[Finding]:
+    """Yield a finding for each limit of an arm of few joints."""
+    limits = freedom(spec)
+    if limits.moves:
+        reason = f"a point in space takes {DIRECTIONS} directions"
+        yield Finding(f"its arm {limits.moves}: no task suits it", "joints", "likely", reason)
+    if limits.leans:
+        text = f"its arm {limits.leans} over the table's areas: it reaches and pushes, and cannot grasp from above"
+        reason = "the place of the tool takes all joints, and none is left to tilt it"
+        yield Finding(text, "end_effector", "likely", reason)
 
 
 def _yaw(orientation: Quaternion) -> float:
