@@ -79,7 +79,7 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
         *file.repairs,
         Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints"),
     ]
-    specs = tuple(map(_joint, chain))
+    specs = tuple(map(infer_joint, chain))
     findings += _assumed_limits(chain)
     grasp = infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
     if grasp is None and arm.hand:
@@ -117,7 +117,8 @@ def _yaw(orientation: Quaternion) -> float:
     return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
 
 
-def _joint(joint: Joint) -> JointSpec:
+def infer_joint(joint: Joint) -> JointSpec:
+    """Return a joint at the position next to zero, with limits that are assumed where the URDF has none."""
     lower, upper = (-math.pi, math.pi) if _turns_freely(joint) else (joint.lower, joint.upper)
     velocity = joint.velocity if 0 < joint.velocity < math.inf else DEFAULT_SPEED
     effort = joint.effort if 0 < joint.effort < math.inf else DEFAULT_TORQUE
