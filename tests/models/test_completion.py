@@ -105,7 +105,7 @@ def test_a_limit_that_nobody_states_is_an_error(tmp_path: Path) -> None:
 
 
 def parts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the places of keys that could be left out; a key of all rows of a list is one place, with None for a row."""
+    """Yield the places of all keys; a key of the rows of a list is one place, with None for the row."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield (*path, key)

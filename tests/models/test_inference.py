@@ -204,7 +204,7 @@ def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
     inferred = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")), mesh_points)
     assert inferred.spec.area_scale == 1.0
     assert inferred.spec.base_orientation == (0.0, 0.0, 0.0, 1.0)
-    rows = {finding.key: finding for finding in inferred.findings}
+    rows = {finding.key: finding for finding in inferred.findings if finding.key}
     assert list(rows) == ["joints", "gripper", "end_effector", "base_position", "joints.home"]
     assert all(row.reason for row in rows.values())
     assert rows["joints"].certainty == "certain", "no other joint moves"

@@ -11,11 +11,12 @@ from pathlib import Path
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
 from mygym.models.base_placement import ENOUGH, place_base
+from mygym.models.file_cache import Stamp
 from mygym.models.inference.arms import ARM_JOINTS, infer_arm
 from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.grippers import infer_gripper, is_jaw
 from mygym.models.inference.tools import infer_tool
-from mygym.models.robot_descriptions import read_robot
+from mygym.models.robot_descriptions import read_robot, robot_stamps
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
 from mygym.models.surface_points import MeshReader
@@ -59,11 +60,11 @@ def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
         RegistryError: A package that the format needs is not installed.
     """
     file = RobotFileName.parse(urdf).absolute()
-    return _infer(file, file.file.stat().st_mtime_ns if file.file.is_file() else 0, read_mesh)
+    return _infer(file, robot_stamps(str(file)), read_mesh)
 
 
 @cache
-def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferred:
+def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader) -> Inferred:
     file = read_robot(str(urdf))
     root = file.root
     joints = read_joints(root)
