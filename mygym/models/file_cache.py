@@ -1,4 +1,4 @@
-"""Caches of what files contain, which end when a file changes."""
+"""Caches of results from files, which end when a file changes."""
 
 from __future__ import annotations
 

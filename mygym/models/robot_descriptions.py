@@ -264,7 +264,7 @@ class _Meshes:
     path: Path
     root: ET.Element
     files: dict[Path, Stamp]
-    """Filled with the files that are found."""
+    """Filled with the files of meshes, as they are when they are read."""
 
     def resolve(self) -> Iterator[Finding]:
         """Replace the names of meshes by files that Bullet reads, and shapes without a file by others, in place.

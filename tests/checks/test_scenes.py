@@ -172,9 +172,9 @@ def test_a_narrow_hand_grasps_an_object_that_fits(folder: Path) -> None:
     data = yaml.safe_load((ASSETS / "robots" / "panda.yaml").read_text())
     data["gripper"] |= {"width": 0.034, "open": [0.017, 0.017]}
     (folder / "mine.yaml").write_text(yaml.safe_dump(data | {"urdf": str(PANDA)}))
-    found = grasps("mine.yaml")
-    assert found.startswith("3 × spacer with panda_leftfinger, panda_rightfinger")
-    assert all(word in found for word in ("3.4 cm", "4 cm", "--set task_params.object=spacer"))
+    line = grasps("mine.yaml")
+    assert line.startswith("3 × spacer with panda_leftfinger, panda_rightfinger")
+    assert all(word in line for word in ("3.4 cm", "4 cm", "--set task_params.object=spacer"))
     data["gripper"]["width"] = 0.009
     (folder / "mine.yaml").write_text(yaml.safe_dump(data | {"urdf": str(PANDA)}))
     assert "every other object" in grasps("mine.yaml")

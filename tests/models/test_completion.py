@@ -94,7 +94,7 @@ def test_limits_that_a_list_of_joints_leaves_out_are_those_of_the_urdf(tmp_path:
     assert (last.lower, last.upper, last.velocity, last.effort) == (-2.8973, 1.5, 2.61, 12)
 
 
-def test_a_limit_that_nobody_states_is_an_error(tmp_path: Path) -> None:
+def test_a_limit_in_neither_file_is_an_error(tmp_path: Path) -> None:
     urdf, limit = PANDA.read_text(), 'effort="12" velocity="2.61"'
     assert limit in urdf
     (tmp_path / "mine.urdf").write_text(urdf.replace(limit, 'effort="12" velocity="0"'))
