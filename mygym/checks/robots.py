@@ -20,7 +20,7 @@ from mygym.envs.supported import supported_tasks
 from mygym.errors import ConfigError
 from mygym.models.base_placement import place_base
 from mygym.models.freedom import count_joints, freedom
-from mygym.models.objects import load_object
+from mygym.models.objects import load_object, objects_for_hand
 from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
@@ -112,21 +112,29 @@ def stands_free(robot: str, workspace: str | None = None) -> None:
 def grasps(name: str) -> str:
     """Demand that the scripted expert grasps and carries a cube, if the first arm has a gripper.
 
+    A hand that is too narrow for the cube is tried with the most similar object that fits.
+
     Raises:
         CheckFailed: It fails.
         CheckLeftOut: The arm cannot hold its tool upright.
     """
-    gripper, cube = find_robot(name).arms[0].gripper, load_object("cube")
-    if gripper is None or gripper.width < cube.grasp_width:
-        return "no gripper" if gripper is None else f"a gripper too narrow for a cube of {100 * cube.grasp_width:g} cm"
+    gripper, spec, why = find_robot(name).arms[0].gripper, load_object("cube"), ""
+    if gripper is None:
+        return "no gripper"
     if leans := freedom(find_robot(name)).leans:
         raise CheckLeftOut(leans)
-    config = {"task": "pick_and_place", "robot": name}
+    if gripper.width <= spec.needed_opening:
+        opens = f"the hand opens {100 * gripper.width:.1f} cm, too little for a cube of {100 * spec.grasp_width:g} cm"
+        fitting = objects_for_hand(gripper.width, spec)
+        if not fitting:
+            return f"{opens}, and for every other object"
+        spec, why = load_object(fitting[0]), f": {opens} (--set task_params.object={fitting[0]})"
+    config = {"task": "pick_and_place", "robot": name, "task_params": {"object": spec.name}}
     evaluation = _by_expert(config, GRASPS)
     if finding := expert_shortfall(evaluation):
         frequent = max(evaluation.failures, key=lambda failure: evaluation.failed_in(failure.stage))
-        raise CheckFailed(f"{grasp_cause(config, frequent.seed)}; {finding}")
-    return f"{GRASPS} cubes with {', '.join(gripper.links)}"
+        raise CheckFailed(f"{grasp_cause(config, frequent.seed)}; {finding}{why}")
+    return f"{GRASPS} × {spec.name} with {', '.join(gripper.links)}{why}"
 
 
 def _by_expert(config: Mapping[str, Any], episodes: int) -> Evaluation:

@@ -70,7 +70,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.post("/check", summary="Check a config; return it as command line, YAML, and values with their origins")
     async def check(config: dict[str, Any]) -> dict[str, Any]:
-        resolved = await service.examine(config, built=True)
+        resolved = await service.examine(config)
         rows = [{"key": key, "value": value, "origin": origin} for key, value, origin in resolved.rows()]
         return {"command": command_line(config, service.logdir), "yaml": yaml_of(config), "values": rows}
 

@@ -103,21 +103,25 @@ def user_stamps() -> tuple[Any, ...]:
 # Functions that the process executes ----------------------------------------------------------------------------------
 
 
-def examine(config: Mapping[str, Any], refused: Mapping[Any, str], built: bool) -> tuple[Resolved | None, list[str]]:
+def examine(config: Mapping[str, Any], refused: Mapping[Any, str]) -> tuple[Resolved | None, list[str]]:
     """Return the values that a run takes, with their origins, and no mistakes; or None and all mistakes of the config.
+
+    The values are those of `mygym train --explain`, which builds environment and model; they also have to meet the
+    requirements of the strategies.
 
     Args:
         config: Values of the user.
         refused: Keys to a value that no check may look at → message.
-        built: Whether the values are those of `mygym train --explain`, which builds environment and model.
+
+    Raises:
+        ConfigError: Environment and model cannot be built, or a strategy requires others.
     """
     from mygym.runs.built_config import explained
     from mygym.runs.planning.mistakes import plan_or_mistakes
+    from mygym.strategies.requirements import checked
 
     plan, mistakes = plan_or_mistakes(config, refused)
-    if plan is None:
-        return None, mistakes
-    return explained(plan) if built else plan.resolved, []
+    return (None, mistakes) if plan is None else (explained(plan, checked), [])
 
 
 @cache

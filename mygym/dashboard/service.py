@@ -70,14 +70,15 @@ class Service:
         self.jobs.close()
         self.helper.close()
 
-    async def examine(self, config: Mapping[str, Any], built: bool = False) -> Resolved:
+    async def examine(self, config: Mapping[str, Any]) -> Resolved:
         """Return the values that a run of a config takes, with their origins; see `mygym.dashboard.helper.examine`.
 
         Raises:
             ConfigMistakesError: All mistakes of the config, in the words of the command line.
+            ConfigError: Environment and model cannot be built, or a strategy requires others.
         """
         refused = refused_paths(config, self.logdir)
-        resolved, mistakes = await self.helper.call(heavy.examine, dict(config), refused, built)
+        resolved, mistakes = await self.helper.call(heavy.examine, dict(config), refused)
         if resolved is None:
             raise ConfigMistakesError(mistakes)
         known: Resolved = resolved
@@ -87,7 +88,7 @@ class Service:
         """Check and queue a training.
 
         Raises:
-            ConfigMistakesError: All mistakes of the config, in the words of the command line.
+            ConfigError: A mistake of the config, in the words of the command line.
         """
         resolved = await self.examine(config)
         return self.jobs.train(config, resolved.values(), priority)

@@ -8,16 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
-from mygym.models.objects import ObjectSpec, load_object, object_names
+from mygym.models.objects import ROOM, ObjectSpec, load_object, object_names, objects_for_hand
 from mygym.models.robot_spec import RobotSpec
 from mygym.tasks.task import Task
 from mygym.tasks.task_objects import named_objects
-
-ROOM = 0.001
-"""m by which a hand opens wider than an object that it grasps: fingers would land on an object as wide."""
-
-BALL_SHARE = 0.8
-"""Share of a ball's width that a hand must open: it grasps the ball above its middle."""
 
 EXAMPLES = 6
 """Number of suitable objects in a message."""
@@ -42,15 +36,19 @@ def check_objects(
     Raises:
         ConfigError: An object is too wide, or a base is round.
     """
-    hands = [arm.gripper.width - ROOM for arm in robot.arms[: task.arms] if arm.gripper]
+    hands = [arm.gripper.width for arm in robot.arms[: task.arms] if arm.gripper]
     keys = dict(zip(task.roles, (key for key, _ in named_objects(task, params)), strict=False))
     specs = dict(zip(task.roles, objects, strict=False))  # distractors follow the objects of the roles
     for subtask, stages, held in zip(task.subtasks, task.composed, task.held_after, strict=True):
         if subtask.part or subtask.object not in specs:
             continue
         if hands and any(stage.needs_gripper for stage in stages) and not any(subtask.grip):
+            key = keys[subtask.object]
+            first = subtask.object == task.subtasks[0].object
+            remedy = "task_params.object" if first else f"task_params.objects.{subtask.object}"
+            remedy = key if key.startswith("task_params") else remedy
             for spec in specs[subtask.object]:
-                _check_width(keys[subtask.object], spec, robot.name, min(hands), largest_size)
+                _check_width(key, remedy, spec, robot.name, min(hands), largest_size)
         if subtask.onto and any(before and not after for before, after in itertools.pairwise(held)):
             for base in specs[subtask.onto]:
                 _check_base(keys[subtask.onto], base, subtask.object, specs[subtask.object])
@@ -64,24 +62,20 @@ def _check_base(key: str, base: ObjectSpec, role: str, tops: Sequence[ObjectSpec
         raise ConfigError(bad_value(key, base.name, allowed, f"is round on top: {role} would roll off"))
 
 
-def _check_width(key: str, spec: ObjectSpec, robot: str, hand: float, largest_size: float) -> None:
-    """Check that an object in its largest size fits between fingers with room for `hand` m."""
-    width = _required_width(spec)
-    opens, needed = (f"{100 * (gap + ROOM):.1f} cm" for gap in (hand, width))
-    why = f"too wide: {robot}'s hand opens by {opens}, {spec.name} needs {needed}"
-    if width >= hand:
-        allowed = f"a narrower object, e.g. {_examples(lambda other: _required_width(other) < hand)}"
+def _check_width(key: str, remedy: str, spec: ObjectSpec, robot: str, opening: float, largest_size: float) -> None:
+    """Check that an object in its largest size fits into a hand; `remedy` is the key that takes another object."""
+    needed = spec.needed_opening
+    opens, needs = (f"{100 * width:.1f} cm" for width in (opening, needed))
+    why = f"too wide: {robot}'s hand opens by {opens}, {spec.name} needs {needs}"
+    if needed >= opening:
+        fitting = objects_for_hand(opening, spec)[:EXAMPLES]
+        allowed = f"a narrower object, e.g. --set {remedy}={fitting[0]}" if fitting else "a narrower object of your own"
+        allowed += f", or {', '.join(fitting[1:])}" if fitting[1:] else ""
         raise ConfigError(bad_value(key, spec.name, allowed, f"is {why}"))
-    if width * largest_size >= hand:
-        allowed = f"at most {math.floor(99 * hand / width) / 100:g}, or a narrower object"
+    if (needed - ROOM) * largest_size >= opening - ROOM:
+        allowed = f"at most {math.floor(99 * (opening - ROOM) / (needed - ROOM)) / 100:g}, or a narrower object"
         why = f"makes {spec.name} {why} in its original size"
         raise ConfigError(bad_value("randomize.object_size", largest_size, allowed, why))
-
-
-def _required_width(spec: ObjectSpec) -> float:
-    """Return by how much a hand must open to grasp an object, m."""
-    shapes = [geom.shape for geom in spec.geoms if geom.collides]
-    return (BALL_SHARE if shapes == ["sphere"] else 1.0) * spec.grasp_width
 
 
 def _examples(is_suitable: Callable[[ObjectSpec], bool]) -> str:

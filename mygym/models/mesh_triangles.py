@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.errors import AssetError, MygymError, bad_value, error_text
+from mygym.models.file_cache import cached_by_file
 from mygym.models.meshes import Mesh
 from mygym.models.transforms import axis_angle_to_matrix
 from mygym.registry import resolve
@@ -173,12 +173,11 @@ def mesh_color(path: Path) -> str:
     return " ".join(f"{value / 255:.3f}" for value in getattr(paint, "main_color", ()))
 
 
-@lru_cache(maxsize=1)
+@cached_by_file(1)
 def _loaded(path: Path) -> Any:
     return resolve("trimesh:load_mesh", f"the mesh {path}")(str(path), process=False)
 
 
 def _other(path: Path) -> Mesh:
-    _loaded.cache_clear()  # the file may have changed
     mesh = _loaded(path)
     return Mesh(np.asarray(mesh.vertices, dtype=float), np.asarray(mesh.faces, dtype=np.int64))

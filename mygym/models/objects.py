@@ -33,6 +33,12 @@ DEFAULT_COLOR = (0.85, 0.25, 0.2, 1.0)
 GRIPPER_WIDTH = 0.075
 """m: largest width between the fingers of a parallel gripper that opens by 8 cm."""
 
+ROOM = 0.001
+"""m by which a hand opens wider than an object that it grasps: fingers would land on an object as wide."""
+
+BALL_SHARE = 0.8
+"""Share of a ball's width that a hand must open: it grasps the ball above its middle."""
+
 HAND = 0.1
 """m: a longer edge of an object is not gripped across."""
 
@@ -126,6 +132,12 @@ class ObjectSpec:
         return min(self.size[:2])
 
     @property
+    def needed_opening(self) -> float:
+        """m: by how much a hand must open to grasp the object."""
+        shapes = [geom.shape for geom in self.geoms if geom.collides]
+        return (BALL_SHARE if shapes == ["sphere"] else 1.0) * self.grasp_width + ROOM
+
+    @property
     def graspable(self) -> bool:
         """Whether the object fits between the fingers of a parallel gripper that opens by 8 cm."""
         return self.grasp_width <= GRIPPER_WIDTH
@@ -160,6 +172,24 @@ def _is_round(geom: GeomSpec) -> bool:
 def object_names() -> tuple[str, ...]:
     """Return the names of the built-in objects."""
     return asset_names("objects")
+
+
+def objects_for_hand(opening: float, wanted: ObjectSpec) -> list[str]:
+    """Return the names of built-in objects that fit into a hand in place of an object, the most similar first.
+
+    Single blocks come before compounds and balls, which may topple and roll.
+
+    Args:
+        opening: m between the open fingers.
+        wanted: The object that is too wide.
+    """
+
+    def difference(spec: ObjectSpec) -> tuple[bool, float]:
+        edges = sum(abs(edge - other) for edge, other in zip(spec.size, wanted.size, strict=True))
+        return len(spec.geoms) > 1 or not spec.flat_top, edges
+
+    fitting = [spec for spec in map(load_object, object_names()) if spec.needed_opening < opening]
+    return [spec.name for spec in sorted(fitting, key=difference)]
 
 
 def load_object(name: str | Path) -> ObjectSpec:

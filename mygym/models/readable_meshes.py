@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.file_cache import cached_by_file
 from mygym.models.mesh_triangles import BULLET_FORMATS, FORMATS, is_binary_stl, mesh_color, read_triangles
 from mygym.models.meshes import Mesh
 from mygym.models.stl import binary_stl
@@ -43,14 +43,13 @@ def readable_mesh(path: Path) -> ReadableMesh:
         AssetError: The file cannot be read or has no triangles.
         RegistryError: Its format needs the package `trimesh`, which is not installed.
     """
-    status = path.stat()
-    if status.st_size > MAX_BYTES:
-        raise AssetError(bad_value("mesh", str(path), f"at most {MAX_BYTES:,} bytes", f"has {status.st_size:,} bytes"))
-    return _readable(path, os.getpid(), status.st_mtime_ns, status.st_size)
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise AssetError(bad_value("mesh", str(path), f"at most {MAX_BYTES:,} bytes", f"has {size:,} bytes"))
+    return _readable(path, os.getpid())
 
 
-@lru_cache(maxsize=4096)
-def _readable(path: Path, process: int, modified: int, size: int) -> ReadableMesh:
+@cached_by_file(4096)
+def _readable(path: Path, process: int) -> ReadableMesh:
     count = _triangles_for_bullet(path)
     if 0 < count <= MAX_TRIANGLES:
         return ReadableMesh(path)

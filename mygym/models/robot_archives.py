@@ -7,11 +7,11 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.file_cache import cached_by_file
 from mygym.models.temporary_files import temporary_folder
 from mygym.registry import RobotFileName
 
@@ -31,8 +31,7 @@ def extracted(name: RobotFileName) -> Path:
     Raises:
         AssetError: The archive is damaged, too large, has paths outside its folder, or has no or several descriptions.
     """
-    status = name.file.stat()
-    folder = _extract(name.file, os.getpid(), status.st_mtime_ns, status.st_size)
+    folder = _extract(name.file, os.getpid())
     if name.inside:
         path = folder / name.inside
         if path.is_file():
@@ -62,8 +61,8 @@ def _descriptions(folder: Path) -> list[Path]:
     return []
 
 
-@lru_cache(maxsize=16)
-def _extract(archive: Path, process: int, modified: int, size: int) -> Path:
+@cached_by_file(16)
+def _extract(archive: Path, process: int) -> Path:
     number = len(list(temporary_folder(process).iterdir()))
     folder = temporary_folder(process) / f"{number}_{archive.name}"
     total = count = 0

@@ -19,6 +19,7 @@ import numpy as np
 from mygym.errors import AssetError, RegistryError, bad_value
 from mygym.models import mjcf, xacro_files
 from mygym.models.estimated_inertia import complete_inertials, remove_unusable_inertials
+from mygym.models.file_cache import Stamp, stamp
 from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.mesh_lookup import MESH_PATH, PACKAGE_PATHS, find_mesh
 from mygym.models.readable_meshes import MAX_TRIANGLES, readable_mesh
@@ -59,6 +60,8 @@ class RobotFile:
     """`<robot>`, with absolute names of mesh files that Bullet reads."""
     repairs: tuple[Finding, ...]
     """One finding for each kind of repair and omission."""
+    meshes: tuple[tuple[Path, Stamp], ...] = ()
+    """Its mesh files, as they were when it was read."""
 
 
 def read_robot(name: str | Path) -> RobotFile:
@@ -71,20 +74,42 @@ def read_robot(name: str | Path) -> RobotFile:
         AssetError: The file does not exist or cannot be read, or has mistakes that cannot be repaired.
         RegistryError: A package that the format needs is not installed.
     """
+    file = _current(name)
+    return RobotFile(copy.deepcopy(file.root), file.repairs, file.meshes)
+
+
+def robot_stamps(name: str | Path) -> tuple[Stamp, ...]:
+    """Return a value that changes with a robot's description and with its mesh files.
+
+    Raises:
+        AssetError: As `read_robot`.
+        RegistryError: As `read_robot`.
+    """
+    meshes = _current(name).meshes
+    return stamp(RobotFileName.parse(name).absolute().file), *(at for _, at in meshes)
+
+
+def _current(name: str | Path) -> RobotFile:
+    """Return a robot's description from the cache, unless the file or one of its meshes has changed."""
     source = RobotFileName.parse(name).absolute()
     try:
-        status = source.file.stat()
+        source.file.stat()
     except OSError as error:
         raise AssetError(bad_value("urdf", str(source.file), "an existing file", "is not a file")) from error
     folders = tuple(os.environ.get(variable, "") for variable in (MESH_PATH, *PACKAGE_PATHS))
-    file = _read(source, os.getpid(), status.st_mtime_ns, status.st_size, folders)
-    return RobotFile(copy.deepcopy(file.root), file.repairs)
+    key = source, os.getpid(), stamp(source.file), folders
+    file = _read(*key)
+    if any(stamp(mesh) != at for mesh, at in file.meshes):
+        _read.cache_clear()
+        file = _read(*key)
+    return file
 
 
 @lru_cache(maxsize=64)
-def _read(source: RobotFileName, process: int, modified: int, size: int, folders: tuple[str, ...]) -> RobotFile:
+def _read(source: RobotFileName, process: int, stamped: Stamp, folders: tuple[str, ...]) -> RobotFile:
     path = extracted(source) if source.is_archive else source.file
     root, repairs = _tree(path, source.arguments)
+    meshes: dict[Path, Stamp] = {}
     try:
         if root.tag != "robot":
             raise AssetError(f"not a URDF file: it begins with <{root.tag}>, not with <robot>")
@@ -92,12 +117,12 @@ def _read(source: RobotFileName, process: int, modified: int, size: int, folders
         _complete_materials(root)
         remove_unusable_inertials(root)
         check_urdf(root)
-        repairs += _Meshes(path, root).resolve()
+        repairs += _Meshes(path, root, meshes).resolve()
         repairs += _undrawn(root)
         repairs += _inertials(root)
     except AssetError as error:
         raise AssetError(f"{source.file / source.inside if source.inside else source.file}: {error}") from error
-    return RobotFile(root, tuple(repairs))
+    return RobotFile(root, tuple(repairs), tuple(meshes.items()))
 
 
 def _tree(path: Path, arguments: Sequence[str]) -> tuple[ET.Element, list[Finding]]:
@@ -238,6 +263,8 @@ class _Meshes:
 
     path: Path
     root: ET.Element
+    files: dict[Path, Stamp]
+    """Filled with the files of meshes, as they are when they are read."""
 
     def resolve(self) -> Iterator[Finding]:
         """Replace the names of meshes by files that Bullet reads, and shapes without a file by others, in place.
@@ -280,6 +307,7 @@ class _Meshes:
         file = find_mesh(self.path, name)
         if file is None:
             return MISSING
+        self.files[file] = stamp(file)
         try:
             readable = readable_mesh(file)
         except (AssetError, RegistryError) as error:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mygym.errors import AssetError, bad_value
-from mygym.models.robot_descriptions import read_robot
+from mygym.errors import AssetError, MygymError, bad_value
+from mygym.models.file_cache import Stamp
+from mygym.models.robot_descriptions import read_robot, robot_stamps
 from mygym.models.robot_spec import GripperSpec, RobotSpec
 from mygym.models.transforms import pose_matrix, quaternion_to_matrix
 from mygym.models.urdf import (
@@ -24,30 +25,27 @@ from mygym.models.urdf import (
     text_of,
 )
 from mygym.models.urdf_editing import add_prefix, attach, lock_joints
-from mygym.registry import RobotFileName
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def cached_by_model(function: Function) -> Function:
-    """Cache a function of a robot until one of the robot's URDF files changes; its results must not be changed.
+    """Cache a function of a robot until one of its URDF or mesh files changes; its results must not be changed.
 
     Environments are often made by the dozen with the same robot, and evaluation makes further ones.
     """
 
     @lru_cache(maxsize=64)
-    def cached(versions: tuple[tuple[int, int], ...], *args: Any, **kwargs: Any) -> Any:
+    def cached(stamps: tuple[tuple[Stamp, ...], ...], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     @wraps(function)
     def call(spec: RobotSpec, *args: Any, **kwargs: Any) -> Any:
         try:
-            files = [
-                RobotFileName.parse(path).file.stat() for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))
-            ]
-        except OSError:  # the function describes what is missing
+            stamps = tuple(robot_stamps(path) for path in (spec.urdf, *(mount.urdf for mount in spec.mounts)))
+        except MygymError:  # the function describes what is missing
             return function(spec, *args, **kwargs)
-        return cached(tuple((file.st_mtime_ns, file.st_size) for file in files), spec, *args, **kwargs)
+        return cached(stamps, spec, *args, **kwargs)
 
     return cast("Function", call)
 

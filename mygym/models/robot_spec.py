@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -13,10 +14,16 @@ from mygym.models.assets import STRICT, FiniteVector, Number, Quaternion
 
 Positive = Annotated[Number, Field(gt=0)]
 
+AS_IN_URDF = math.nan
+"""Limit of a joint whose YAML file states none, until the file is loaded; see `mygym.models.robot.resolved`."""
+
 
 @dataclass(frozen=True)
 class JointSpec:
-    """One commanded joint of the arm; of a prismatic joint, m, m/s and N stand for rad, rad/s and N m."""
+    """One commanded joint of the arm; of a prismatic joint, m, m/s and N stand for rad, rad/s and N m.
+
+    Limits that a YAML file leaves out are the URDF's.
+    """
 
     __pydantic_config__ = STRICT
 
@@ -24,13 +31,13 @@ class JointSpec:
     """The joint's name in the URDF."""
     home: Number
     """rad: position after a reset, and target of the null-space motion."""
-    lower: Number
+    lower: Number = AS_IN_URDF
     """rad: lower position limit."""
-    upper: Number
+    upper: Number = AS_IN_URDF
     """rad: upper position limit."""
-    velocity: Positive
+    velocity: Positive = AS_IN_URDF
     """rad/s: largest speed."""
-    effort: Positive
+    effort: Positive = AS_IN_URDF
     """N m: largest torque."""
 
 

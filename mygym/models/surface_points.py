@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from mygym.errors import AssetError
+from mygym.models.file_cache import cached_by_file
 from mygym.models.mesh_triangles import read_triangles
 from mygym.models.meshes import hull
 from mygym.models.urdf import origin_of
@@ -73,7 +73,7 @@ def points_on(shape: ET.Element, read_mesh: MeshReader) -> FloatArray:
     return _on_hull(np.concatenate([np.column_stack([r * circle, np.full(CORNERS, z)]) for r, z in rings]))
 
 
-@cache
+@cached_by_file()
 def _on_mesh(filename: str, scale: str, read_mesh: MeshReader) -> FloatArray:
     try:
         mesh = read_triangles(Path(filename))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mygym.config import Resolved
@@ -11,7 +11,7 @@ from mygym.config.plain import is_plain
 from mygym.registry.signatures import parameters
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import Plannable, plan_of
+from mygym.runs.planning.plan import Plannable, RunPlan, plan_of
 
 
 def as_built(resolved: Resolved, model: Any) -> Resolved:
@@ -63,11 +63,19 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
     return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 
 
-def explained(run: Plannable) -> Resolved:
-    """Return `as_built` of a run that is not started: builds everything and writes nothing."""
+def explained(run: Plannable, check: Callable[[RunPlan, Any, Any], object] | None = None) -> Resolved:
+    """Return `as_built` of a run that is not started: builds everything and writes nothing.
+
+    Args:
+        run: A plan, or a complete config.
+        check: A function of plan, environment and model that raises if they do not fit each other.
+    """
     plan = plan_of(run)
     env = make_vec_env(plan, only_spaces=True)
     try:
-        return as_built(plan.resolved, build_model(plan, env))
+        model = build_model(plan, env)
+        if check:
+            check(plan, env, model)
+        return as_built(plan.resolved, model)
     finally:
         env.close()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
-from functools import cache
 from itertools import permutations
 
 import numpy as np
 
 from mygym.errors import AssetError
+from mygym.models.file_cache import cached_by_file
 from mygym.models.transforms import pose_matrix
 from mygym.models.urdf import origin_of, set_origin, text_of
 from mygym.sim.bullet import bullet, connect, disconnect, urdf_file
@@ -66,7 +66,7 @@ def replace_meshes(root: ET.Element) -> None:
         set_origin(collision, origin_of(collision) @ shape.pose)
 
 
-@cache
+@cached_by_file()
 def _around(filename: str, scale: str) -> Primitive:
     return enclosing(mesh_points(filename, scale))
 
@@ -79,6 +79,8 @@ def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
     """
     mesh = ET.tostring(ET.Element("mesh", filename=filename, scale=scale), encoding="unicode")
     client = connect()
+    for caching in (0, 1):  # Bullet keeps OBJ files by their names; without the switch it reads no new content
+        bullet.setPhysicsEngineParameter(enableFileCaching=caching, physicsClientId=client)
     try:
         body = bullet.loadURDF(urdf_file("mesh", _ONE_LINK.format(geometry=mesh)), physicsClientId=client)
         count, points = bullet.getMeshData(body, -1, physicsClientId=client)

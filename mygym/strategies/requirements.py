@@ -65,15 +65,25 @@ def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
         ConfigError: The run lacks a requirement of a strategy, two strategies replace the trainer, or a method
             returns a value that nothing would use.
     """
+    strategies = checked(run, env, model)
+    for method in ("prepare_env", "prepare_model", "prepare_data"):
+        for strategy in strategies:
+            with errors_name_section(strategy.section):
+                _check_returned(strategy, method, getattr(strategy, method)())
+    return strategies
+
+
+def checked(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
+    """Return the strategies of a run, which meets their requirements; nothing is prepared.
+
+    Raises:
+        ConfigError: The run lacks a requirement of a strategy, or two strategies replace the trainer.
+    """
     strategies: tuple[Strategy, ...] = plan_of(run).strategies
     _check_trainers(strategies)
     for strategy in strategies:
         strategy.training_env, strategy.model = env, model
         _check(strategy)
-    for method in ("prepare_env", "prepare_model", "prepare_data"):
-        for strategy in strategies:
-            with errors_name_section(strategy.section):
-                _check_returned(strategy, method, getattr(strategy, method)())
     return strategies
 
 

@@ -161,11 +161,23 @@ def test_a_robot_with_a_palm_among_its_fingers_grasps_nothing(folder: Path) -> N
     data = yaml.safe_load((ASSETS / "robots" / "panda.yaml").read_text())
     links = data["gripper"]["links"]
     data |= {"urdf": (ASSETS / "robots" / "panda.urdf").read_text(), "mounts": []}
-    assert grasps(robot(folder, **data)) == f"3 cubes with {links[0]}, {links[1]}"
+    assert grasps(robot(folder, **data)) == f"3 × cube with {links[0]}, {links[1]}"
     data["gripper"]["links"] = ["panda_hand", *links]
     wrong = robot(folder, "palm", **data)
     with pytest.raises(CheckFailed, match=r"panda_hand never touches cube.*solves 0"):
         grasps(wrong)
+
+
+def test_a_narrow_hand_grasps_an_object_that_fits(folder: Path) -> None:
+    data = yaml.safe_load((ASSETS / "robots" / "panda.yaml").read_text())
+    data["gripper"] |= {"width": 0.034, "open": [0.017, 0.017]}
+    (folder / "mine.yaml").write_text(yaml.safe_dump(data | {"urdf": str(PANDA)}))
+    line = grasps("mine.yaml")
+    assert line.startswith("3 × spacer with panda_leftfinger, panda_rightfinger")
+    assert all(word in line for word in ("3.4 cm", "4 cm", "--set task_params.object=spacer"))
+    data["gripper"]["width"] = 0.009
+    (folder / "mine.yaml").write_text(yaml.safe_dump(data | {"urdf": str(PANDA)}))
+    assert "every other object" in grasps("mine.yaml")
 
 
 CAUSES: dict[str, tuple[dict[str, Any], str]] = {

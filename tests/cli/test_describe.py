@@ -99,7 +99,7 @@ def test_a_new_robot_is_explained_by_a_table_and_a_picture(mygym_command: Comman
     [row] = [line.split() for line in outcome.out.splitlines() if "an arm of 6 joints" in line]
     lines = (tmp_path / "envs" / "robots" / "custom.yaml").read_text().splitlines()
     line = next(number for number, text in enumerate(lines, start=1) if text.startswith("joints:"))
-    assert row[:4] == ["joints,", "line", str(line), "likely"]
+    assert row[:4] == ["joints,", "line", str(line), "certain"]
     assert (tmp_path / "envs" / "robots" / "custom.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -63,6 +63,26 @@ def test_mistakes_have_the_words_of_the_command_line(client: Any, service: Servi
     assert service.jobs.queue.newest() == []
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"strategy": "ewc", "algo": "trpo"}, ["strategy: 'ewc' requires", "ppo or sac"]),
+        ({"strategy": "reptile", "algo": "sac"}, ["strategy: 'reptile' requires", "ppo"]),
+        ({"algo": "dqn", "actions": {"discrete": None, "combined": False}}, ["algo: 'dqn' requires", "combined: true"]),
+    ],
+)
+def test_a_strategy_or_algorithm_that_requires_another_run_is_refused(
+    client: Any, service: Service, body: dict[str, Any], words: list[str]
+) -> None:
+    for operation in ("start_training", "check"):
+        answer = client.post(f"/api/{operation}", json={"task": "reach", **body})
+        assert answer.status_code == 422
+        (error,) = answer.json()["errors"]
+        assert error["field"] == words[0].partition(":")[0]
+        assert all(word in error["message"] for word in words), error["message"]
+    assert service.jobs.queue.newest() == []
+
+
 def test_all_mistakes_of_a_foreign_body_are_listed(client: Any, service: Service) -> None:
     body = {
         "strategy": "custom",

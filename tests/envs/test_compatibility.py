@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from mygym.config.loading import parse_overrides
 from mygym.envs.graspability import check_objects
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import combinations, robots_for
 from mygym.errors import ConfigError
-from mygym.models.objects import load_object
-from mygym.registry import registry
+from mygym.models.objects import load_object, objects_for_hand
+from mygym.registry import ASSETS, registry
 from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicate import register_predicate
@@ -31,7 +35,7 @@ def onto(base: str) -> list[dict[str, Any]]:
 REFUSED = [
     (
         {"task": "pick_and_place", "task_params": {"object": "plate"}},
-        ["task_params.object: 'plate'", "8.0 cm", "apple"],
+        ["task_params.object: 'plate'", "8.0 cm", "--set task_params.object=baton, or slab"],
     ),
     ({"task": "AGM", "task_params": {"object": "mug"}}, ["task_params.object: 'mug'", "too wide", "panda"]),
     ({"task": "AGM", "robot": "baxter", "task_params": {"object": "candle"}}, ["baxter's hand opens by 4.2 cm"]),
@@ -55,6 +59,34 @@ def test_infeasible_tasks_are_refused_with_alternatives(keywords: dict[str, Any]
         RobotEnv(**keywords).close()
     for word in ("allowed", *words):
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize("opening", [0.038, 0.03, 0.022])
+@pytest.mark.parametrize("task", ["pick_and_place", "stack"])
+def test_the_hint_for_a_narrow_hand_works(task: str, opening: float, tmp_path: Path) -> None:
+    """The hint names a key and an object for this key: after it is followed, the hand is wide enough."""
+    data = yaml.safe_load((ASSETS / "robots" / "panda.yaml").read_text())
+    data["gripper"] |= {"width": opening, "open": [opening / 2, opening / 2]}
+    (tmp_path / "narrow.yaml").write_text(yaml.safe_dump(data | {"urdf": str(ASSETS / "robots" / "panda.urdf")}))
+    config: dict[str, Any] = {"task": task, "robot": str(tmp_path / "narrow.yaml")}
+    with pytest.raises(ConfigError, match=r"'cube' is too wide.*--set \S+=\w+") as error:
+        RobotEnv(**config).close()
+    hint = re.search(r"--set (\S+=\w+)", str(error.value))
+    assert hint
+    with RobotEnv(**config, **parse_overrides([hint[1]])) as env:
+        env.reset(seed=0)
+        assert env.world.objects[0].name == hint[1].partition("=")[2]
+
+
+def test_an_object_for_the_hand_is_the_most_similar_block() -> None:
+    cube = load_object("cube")
+    assert [objects_for_hand(width, cube)[0] for width in (0.05, 0.038, 0.03, 0.022)] == [
+        "cube",
+        "spacer",
+        "hex_peg",
+        "stick",
+    ]
+    assert objects_for_hand(0.0095, cube) == []
 
 
 @pytest.mark.parametrize(

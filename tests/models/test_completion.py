@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from mygym.errors import AssetError
+from mygym.models.assets import as_asset
+from mygym.models.inference.completion import lacks_sections
 from mygym.models.inference.robots import infer_robot
+from mygym.models.robot import load_robot, resolved, robot_names
 from mygym.models.robot_spec import RobotSpec
 from mygym.registry import ASSETS
 from mygym.sim.primitives import mesh_points
 from mygym.sim.robot_lookup import find_robot, inferred_robot
+from tests.components import ROBOTS, needs_extra
 
 PANDA = ASSETS / "robots" / "panda.urdf"
 
@@ -77,3 +84,60 @@ def test_a_wrong_correction_is_an_error(tmp_path: Path, corrections: dict[str, o
         find_robot(corrected(tmp_path, **corrections))
     for word in ["mine.yaml", *words]:
         assert word in str(error.value)
+
+
+def test_limits_that_a_list_of_joints_leaves_out_are_those_of_the_urdf(tmp_path: Path) -> None:
+    data = yaml.safe_load(PANDA.with_suffix(".yaml").read_text()) | {"urdf": str(PANDA)}
+    data["joints"][6] = {"name": "panda_joint7", "home": 0.785, "upper": 1.5}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(data))
+    last = load_robot(tmp_path / "mine.yaml").joints[6]
+    assert (last.lower, last.upper, last.velocity, last.effort) == (-2.8973, 1.5, 2.61, 12)
+
+
+def test_a_limit_in_neither_file_is_an_error(tmp_path: Path) -> None:
+    urdf, limit = PANDA.read_text(), 'effort="12" velocity="2.61"'
+    assert limit in urdf
+    (tmp_path / "mine.urdf").write_text(urdf.replace(limit, 'effort="12" velocity="0"'))
+    data = yaml.safe_load(PANDA.with_suffix(".yaml").read_text()) | {"urdf": "mine.urdf"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(AssetError, match=r"mine.yaml: joints\.4\.velocity: None is missing.*panda_joint5"):
+        load_robot(tmp_path / "mine.yaml")
+
+
+def parts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the places of all keys; a key of the rows of a list is one place, with None for the row."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key)
+            yield from parts(item, (*path, key))
+    elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        yield from ((*path, None, key) for key in dict.fromkeys(key for row in value for key in row))
+
+
+def without(data: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the content of a file without the key at a place."""
+    left = copy.deepcopy(data)
+    owners: list[Any] = [left]
+    for key in path[:-1]:
+        owners = [row for owner in owners for row in owner] if key is None else [owner[key] for owner in owners]
+    for owner in owners:
+        owner.pop(path[-1], None)
+    return left
+
+
+@pytest.mark.parametrize(
+    "name", [*ROBOTS, *(pytest.param(name, marks=needs_extra) for name in robot_names() if name not in ROBOTS)]
+)
+def test_built_in_robots_state_only_what_differs_from_the_urdf(name: str) -> None:
+    (path,) = (ASSETS / "robots").rglob(f"{name}.yaml")
+    data, redundant = yaml.safe_load(path.read_text()), []
+    for place in parts(data):
+        left = without(data, place)
+        if lacks_sections(left):  # the inference of sections measures meshes, and takes seconds
+            continue
+        try:
+            if resolved(as_asset(RobotSpec, left), path) == load_robot(path):
+                redundant.append(place)
+        except AssetError:
+            pass
+    assert redundant == []

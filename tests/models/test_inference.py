@@ -95,7 +95,7 @@ def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Pa
     assert names(result.joints) == SIX
     assert len(result.hand) == 6
     root = read_urdf(path)
-    tool = infer_tool(root, read_joints(root), result.joints, result.hand, mesh_points)
+    tool, _, _ = infer_tool(root, read_joints(root), result.joints, result.hand, mesh_points)
     np.testing.assert_allclose(tool.position, (0, 0, 0.14), atol=1e-3)  # 1 cm before the tips
 
 
@@ -171,6 +171,10 @@ def test_the_expert_reaches_with_an_arm_behind_a_torso_and_with_a_hand(tmp_path:
     path = write(tmp_path / "a.urdf", [torso, *arms, *hand("arm_6_link")])
     evaluation = mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5)
     assert evaluation.success_rate == 1.0
+    rows = {finding.key: finding for finding in infer_robot(path, mesh_points).findings}
+    assert [rows[key].certainty for key in ("joints", "end_effector", "locked")] == ["likely", "likely", "certain"]
+    assert all(word in rows["joints"].reason for word in ("longest", "waist_link", "palm arm_6_link"))
+    assert "fingers" in rows["end_effector"].reason
 
 
 # short arms ----------------------------------------------------------------------------------------------------------
@@ -186,6 +190,7 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
     np.testing.assert_allclose(inferred.spec.base_orientation, (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)), atol=1e-5)
     assert f"an area_scale of {scale:g}" in "; ".join(inferred.notes)
     assert "turned by 90°" in "; ".join(inferred.notes)
+    assert [finding.key for finding in inferred.findings if finding.key and not finding.reason] == []
     with mygym.make_env({"robot": str(path)}) as env:
         env.reset(seed=0)
         assert env.world.workspace.areas == table.scaled(scale).areas
@@ -196,9 +201,15 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
 
 
 def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
-    spec = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")), mesh_points).spec
-    assert spec.area_scale == 1.0
-    assert spec.base_orientation == (0.0, 0.0, 0.0, 1.0)
+    inferred = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")), mesh_points)
+    assert inferred.spec.area_scale == 1.0
+    assert inferred.spec.base_orientation == (0.0, 0.0, 0.0, 1.0)
+    rows = {finding.key: finding for finding in inferred.findings if finding.key}
+    assert list(rows) == ["joints", "gripper", "end_effector", "base_position", "joints.home"]
+    assert all(row.reason for row in rows.values())
+    assert rows["joints"].certainty == "certain", "no other joint moves"
+    assert "[0.0, 0.0, 0.2] m" in rows["joints.home"].reason
+    assert all(f"{joint.name} {joint.home + 0.0:g}" in rows["joints.home"].text for joint in inferred.spec.joints)
 
 
 @pytest.mark.parametrize("column", [0.4, 0.72])
@@ -222,7 +233,7 @@ def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path:
     chain = infer_arm(read_joints(root)).joints
     assert len(chain) == joints
     hand = [read_joints(root)["finger_1"]]
-    tool = infer_tool(root, read_joints(root), chain, hand, mesh_points)
+    tool, _, _ = infer_tool(root, read_joints(root), chain, hand, mesh_points)
     assert (tool.position[0] == 0.0) == (joints == 5)
     assert tool.position[2] == pytest.approx(0.08, abs=0.01)
 

@@ -18,11 +18,12 @@ from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.models.mesh_lookup import find_mesh
 from mygym.models.mesh_triangles import read_triangles
 from mygym.models.readable_meshes import MAX_TRIANGLES, readable_mesh
-from mygym.models.robot_descriptions import read_robot
+from mygym.models.robot_descriptions import read_robot, robot_stamps
 from mygym.models.stl import binary_stl
+from mygym.models.surface_points import points_on
 from mygym.models.urdf import inertial, read_joints
 from mygym.registry import RobotFileName, is_file_name, registry
-from mygym.sim.primitives import mesh_points
+from mygym.sim.primitives import mesh_points, replace_meshes
 from mygym.sim.robot_lookup import find_robot, inferred_robot
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
@@ -557,3 +558,35 @@ def test_every_shipped_robot_has_nothing_to_repair_that_is_a_guess() -> None:
         guesses = [finding.text for finding in read_robot(path).repairs if finding.certainty == "guess"]
         assert not guesses, f"{path.name}: {guesses}"
         assert ET.tostring(read_robot(path).root)
+
+
+def test_a_mesh_that_changes_is_measured_again(tmp_path: Path) -> None:
+    """A dashboard runs for days, and the URDF stays while its meshes are exported again."""
+
+    def write_mesh(length: float) -> None:
+        box = "0 0 0, 1 0 0, 0 1 0, 1 1 0, 0 0 1, 1 0 1, 0 1 1, 1 1 1"
+        corners = [[length * float(edge) for edge in corner.split()] for corner in box.split(", ")]
+        faces = [(1, 3, 4, 2), (5, 6, 8, 7), (1, 2, 6, 5), (3, 7, 8, 4), (1, 5, 7, 3), (2, 4, 8, 6)]
+        lines = [f"v {x} {y} {z}" for x, y, z in corners] + ["f " + " ".join(map(str, face)) for face in faces]
+        (tmp_path / "box.obj").write_text("\n".join(lines))
+
+    def lengths() -> list[float]:
+        root = read_robot(urdf).root
+        (shape,) = root.iterfind("link[@name='last']/collision/geometry/mesh")
+        points = points_on(shape, mesh_points)
+        replace_meshes(root)
+        (box,) = root.iterfind("link[@name='last']/collision/geometry/box")
+        return [float(np.ptp(points[:, 2])), float(box.get("size", "").split()[2])]
+
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    mesh = f'{inertial}<collision><geometry><mesh filename="box.obj"/></geometry></collision>'
+    joint = '<joint name="j" type="revolute"><parent link="root"/><child link="last"/>'
+    joint += '<axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
+    urdf = tmp_path / "a.urdf"
+    urdf.write_text(f'<robot name="a"><link name="root"/><link name="last">{mesh}</link>{joint}</robot>')
+    write_mesh(0.1)
+    before = robot_stamps(urdf)
+    assert lengths() == pytest.approx([0.1, 0.1], abs=0.003)
+    write_mesh(0.25)
+    assert lengths() == pytest.approx([0.25, 0.25], abs=0.003)
+    assert robot_stamps(urdf) != before, "the inference and the simulated model are made again"

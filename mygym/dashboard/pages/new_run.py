@@ -175,7 +175,7 @@ class NewRun:
             element.props(remove="error error-message")
         errors, resolved = list(self.unreadable.values()), None
         try:
-            resolved = await self.service.examine(config, built=True)
+            resolved = await self.service.examine(config)
         except MygymError as error:
             errors += messages_of(error)
         if config != self.config():  # the next look checks it

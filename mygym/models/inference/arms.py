@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class Arm:
     """Rotary joints and slides from the base to the tip; empty if the robot has no arm."""
     hand: tuple[Joint, ...] = ()
     """Moving joints behind the palm of a hand with fingers that have other names; empty without such a hand."""
+    reason: str = field(default="", compare=False)
+    """Why it has these joints."""
 
 
 def infer_arm(joints: Mapping[str, Joint]) -> Arm:
@@ -58,10 +60,16 @@ def infer_arm(joints: Mapping[str, Joint]) -> Arm:
     has_hand, chain = palm < len(chain), chain[:palm]
     torsos = [number for number in range(len(chain)) if _is_on_torso(joints, chain[number:])]
     arm = tuple(joint for joint in chain[torsos[-1] if torsos else 0 :] if _is_of_arm(joints, joint))
+    reasons = ["the longest chain of joints from the root to a tip, without fingers"]
+    if torsos:
+        reasons.append(f"behind {chain[torsos[-1]].parent}, which carries several arms")
+    if has_hand and arm:
+        reasons.append(f"up to the palm {arm[-1].child}, which carries several fingers")
     while arm and arm[0].kind == "prismatic" and sum(map(_is_rotary, arm)) >= ENOUGH_ROTARY:
+        reasons.append(f"without the slide {arm[0].name}, because the other joints hold every pose")
         arm = arm[1:]
     behind = carried(joints, arm[-1].child) if has_hand else ()
-    return Arm(arm, tuple(joint for joint in behind if joint.kind in MOVING_JOINT_TYPES))
+    return Arm(arm, tuple(joint for joint in behind if joint.kind in MOVING_JOINT_TYPES), "; ".join(reasons))
 
 
 def _is_of_arm(joints: Mapping[str, Joint], joint: Joint) -> bool:

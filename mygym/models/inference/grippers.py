@@ -18,6 +18,7 @@ from mygym.models.inference.boxes import boxes_around
 from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.hands import Finger, Hand, Positions
 from mygym.models.inference.tools import LEAST_COSINE, PAD
+from mygym.models.objects import load_object, objects_for_hand
 from mygym.models.robot_spec import EndEffectorSpec, GripperSpec, PadSpec
 from mygym.models.surface_points import MeshReader
 from mygym.models.transforms import matrix_to_quaternion, rotation_of_z_to
@@ -165,7 +166,9 @@ def _described(hand: Hand, path: _Path, gripper: GripperSpec, rest: float) -> li
     lines = [Finding(text, "gripper", certainty, reason)]
     if gripper.width < OBJECT + 0.005:
         text = f"the gripper opens {100 * gripper.width:.1f} cm: too little for the cube of {100 * OBJECT:.0f} cm"
-        lines.append(Finding(text, "gripper.width", certainty, "choose narrower objects with task_params"))
+        fitting = [name for name in objects_for_hand(gripper.width, load_object("cube")) if name != "cube"]
+        reason = f"--set task_params.object={fitting[0]} fits" if fitting else "no object of mygym fits"
+        lines.append(Finding(text, "gripper.width", certainty, reason))
     if rest > 0.005:
         text = f"the gripper closes to {100 * rest:.1f} cm: it holds no narrower object"
         lines.append(Finding(text, "gripper.closed", certainty, "the limits of its joints end there"))

@@ -10,19 +10,20 @@ from pathlib import Path
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import Quaternion
-from mygym.models.base_placement import place_base
+from mygym.models.base_placement import ENOUGH, place_base
+from mygym.models.file_cache import Stamp
 from mygym.models.freedom import DIRECTIONS, count_joints, freedom
 from mygym.models.inference.arms import ARM_JOINTS, infer_arm
 from mygym.models.inference.findings import Certainty, Finding
 from mygym.models.inference.grippers import infer_gripper, is_jaw
 from mygym.models.inference.tools import infer_tool
-from mygym.models.robot_descriptions import read_robot
+from mygym.models.robot_descriptions import read_robot, robot_stamps
 from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
 from mygym.models.surface_points import MeshReader
 from mygym.models.urdf import Joint, read_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
-from mygym.models.workspace import load_workspace
+from mygym.models.workspace import WorkspaceSpec, load_workspace
 from mygym.registry import RobotFileName, registry
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 3.0, 50.0
@@ -60,11 +61,11 @@ def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
         RegistryError: A package that the format needs is not installed.
     """
     file = RobotFileName.parse(urdf).absolute()
-    return _infer(file, file.file.stat().st_mtime_ns if file.file.is_file() else 0, read_mesh)
+    return _infer(file, robot_stamps(str(file)), read_mesh)
 
 
 @cache
-def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferred:
+def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader) -> Inferred:
     file = read_robot(str(urdf))
     root = file.root
     joints = read_joints(root)
@@ -76,36 +77,36 @@ def _infer(urdf: RobotFileName, modified: int, read_mesh: MeshReader) -> Inferre
         chain = chain[:-1]
     if not chain:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
-    findings = [
-        *file.repairs,
-        Finding(f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}", "joints"),
-    ]
-    specs = tuple(map(_joint, chain))
+    moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None}
+    is_all = moving == {joint.name for joint in chain}
+    sure: Certainty = "certain" if is_all else "likely"
+    text = f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"
+    findings = [*file.repairs, Finding(text, "joints", sure, "no other joint moves" if is_all else arm.reason)]
+    specs = tuple(map(infer_joint, chain))
     findings += _assumed_limits(chain)
     grasp = infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
     if grasp is None and arm.hand:
         text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
         findings[-1] = Finding(text, "gripper", "likely", findings[-1].reason)
     gripper = grasp.gripper if grasp else None
-    tool = grasp.tool if grasp else infer_tool(root, joints, chain, arm.hand, read_mesh)
-    findings.append(Finding(f"the tool point at {list(tool.position)} m in {tool.link}", "end_effector"))
+    if grasp:
+        (sure,) = (finding.certainty for finding in findings if finding.key == "gripper")
+        tool, reason = grasp.tool, "between the pads, where the fingers hold an object of 4 cm"
+    else:
+        tool, sure, reason = infer_tool(root, joints, chain, arm.hand, read_mesh)
+    text = f"the tool point at {[value + 0.0 for value in tool.position]} m in {tool.link}"
+    findings.append(Finding(text, "end_effector", sure, reason))
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
     check_model(spec)
-    spec, share = place_base(spec, load_workspace(Path(registry("workspace").get("table").load())))
-    text = f"its base at {list(spec.base_position)} m, where it reaches {100 * share:.0f} % of the table's areas"
-    findings.append(Finding(text, "base_position"))
-    if spec.area_scale < 1:
-        text = f"an area_scale of {spec.area_scale:g} for its short arm: the table's areas shrink by this factor"
-        findings.append(Finding(text, "area_scale"))
-    if spec.base_orientation != NOT_TURNED:
-        text = f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area"
-        findings.append(Finding(text, "base_orientation"))
+    table = load_workspace(Path(registry("workspace").get("table").load()))
+    spec, share = place_base(spec, table)
+    findings += _placement(spec, share, table)
     findings += _shortcomings(spec)
-    moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None}
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
     if moving - used:
-        findings.append(Finding(f"fixed: {', '.join(sorted(moving - used))}", "locked"))
+        reason = "they move neither the arm nor the gripper; each stays at zero or at its nearest limit"
+        findings.append(Finding(f"fixed: {', '.join(sorted(moving - used))}", "locked", "certain", reason))
     return Inferred(spec, tuple(findings), share)
 
 
@@ -121,12 +122,34 @@ def _shortcomings(spec: RobotSpec) -> Iterator[Finding]:
         yield Finding(text, "end_effector", "likely", reason)
 
 
+def _placement(spec: RobotSpec, share: float, table: WorkspaceSpec) -> Iterator[Finding]:
+    """Yield the findings about the base and the home of a robot that reaches a share of the table's areas."""
+    sure: Certainty = "likely" if share >= ENOUGH else "guess"
+    text = f"its base at {list(spec.base_position)} m, where it reaches {100 * share:.0f} % of the table's areas"
+    reason = "of the positions that were tried, the tool, held down, reaches most of the areas from this one"
+    yield Finding(text, "base_position", sure, reason)
+    if spec.area_scale < 1:
+        text = f"an area_scale of {spec.area_scale:g} for its short arm: the table's areas shrink by this factor"
+        yield Finding(text, "area_scale", sure, "of the sizes that were tried, the tool reaches most of this one")
+    if spec.base_orientation != NOT_TURNED:
+        text = f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area"
+        reason = "in the middle of its joints' ranges, its tool is on another side of the first joint"
+        yield Finding(text, "base_orientation", sure, reason)
+    text = f"its home at {', '.join(f'{joint.name} {joint.home + 0.0:g}' for joint in spec.joints)}"
+    if share == 0:
+        yield Finding(text, "joints.home", "guess", "no posture that was tried holds the tool down over the table")
+        return
+    reason = f"it holds the tool down at {[round(x, 3) for x in table.scaled(spec.area_scale).tool_home]} m"
+    yield Finding(text, "joints.home", sure, reason)
+
+
 def _yaw(orientation: Quaternion) -> float:
     """Return the angle of a rotation about z, degrees."""
     return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
 
 
-def _joint(joint: Joint) -> JointSpec:
+def infer_joint(joint: Joint) -> JointSpec:
+    """Return a joint at the position next to zero, with limits that are assumed where the URDF has none."""
     lower, upper = (-math.pi, math.pi) if _turns_freely(joint) else (joint.lower, joint.upper)
     velocity = joint.velocity if 0 < joint.velocity < math.inf else DEFAULT_SPEED
     effort = joint.effort if 0 < joint.effort < math.inf else DEFAULT_TORQUE

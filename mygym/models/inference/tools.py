@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mygym.models.inference.findings import Certainty
 from mygym.models.inference.hands import ROTARY_JOINT_TYPES, Hand
 from mygym.models.robot_spec import EndEffectorSpec
 from mygym.models.surface_points import MeshReader
@@ -53,8 +54,10 @@ def infer_tool(
     arm: Sequence[Joint],
     hand: Sequence[Joint],
     read_mesh: MeshReader,
-) -> EndEffectorSpec:
-    """Return the tool point at the end of a hand without a gripper or of the last link; z points to it.
+) -> tuple[EndEffectorSpec, Certainty, str]:
+    """Return the tool point at the end of a hand without a gripper or of the last link, how sure it is, and why.
+
+    Its z axis points from the wrist to it.
 
     Args:
         root: The robot.
@@ -77,7 +80,8 @@ def infer_tool(
         direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
         if len(arm) <= FEW_JOINTS:
             direction = _along_axis(joints, wrist, direction)
-        return _pointing_along(wrist, direction * (float((points @ direction).max()) - PAD))
+        tool = _pointing_along(wrist, direction * (float((points @ direction).max()) - PAD))
+        return tool, "likely", f"{100 * PAD:g} cm before the farthest tip of the hand's fingers"
     link = _last_link(joints, wrist)
     points = np.concatenate([np.zeros((1, 3)), parts.points(link)])
     reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
@@ -86,11 +90,13 @@ def infer_tool(
         not _stays_upright(arm) and reach[2] < MIN_TOOL_LENGTH / 4 and reach[5] > reach[2]
     )  # the body ends at the origin along z: a flange
     if reach[longest] >= MIN_TOOL_LENGTH and not is_face:
-        return _pointing_along(link, np.eye(3)[longest % 3] * (1 if longest < 3 else -1) * reach[longest])
+        tool = _pointing_along(link, np.eye(3)[longest % 3] * (1 if longest < 3 else -1) * reach[longest])
+        return tool, "likely", f"the farthest end of {link}, the last link, along one of its axes"
     # A bare flange: z points away from the wrist's origin, or stays the link's z axis.
     flange = poses[link]
     if np.linalg.norm(flange[:3, 3]) < MIN_TOOL_LENGTH:
-        return EndEffectorSpec(link)
+        why = f"{link}, the last link, ends as a flange does; that its z axis points out is a convention"
+        return EndEffectorSpec(link), "guess", why
     outwards = flange[:3, :3].T @ flange[:3, 3]
     outwards /= np.linalg.norm(outwards)
     # The point is where the body ends: a frame in the air has nothing to push with, and before a frame inside a hand
@@ -101,7 +107,8 @@ def infer_tool(
     end = float(ahead[beside < BODY_RADIUS].max(initial=-np.inf))
     along = end if np.isfinite(end) and abs(end) > PAD else 0.0
     x, y, z = (float(value) + 0.0 for value in (along * outwards).round(4))
-    return replace(_pointing_along(link, outwards), position=(x, y, z))
+    tool = replace(_pointing_along(link, outwards), position=(x, y, z))
+    return tool, "likely", f"where the arm's body ends, seen from the wrist towards {link}, the last link"
 
 
 def _stays_upright(arm: Sequence[Joint]) -> bool:
