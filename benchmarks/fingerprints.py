@@ -1,4 +1,4 @@
-"""Hash what the environments and trainings compute, to show that a change of the code's structure changed no number.
+"""Hash the numbers of environments and trainings, to show that a change of the code's structure changed no number.
 
     python benchmarks/fingerprints.py > before.txt      # in a checkout of the old code
     python benchmarks/fingerprints.py > after.txt       # in a checkout of the new code, with the same packages
@@ -159,7 +159,7 @@ def add(digest: Any, value: Any) -> None:
 
 
 def play(env: Any, seed: int, actions: Iterable[Any]) -> Iterator[Any]:
-    """Yield what an episode gives, until its end or that of the actions: arrays, or functions of the observation."""
+    """Yield the returns of `reset` and `step` until the end of the episode or of the actions (arrays or functions)."""
     observation, info = env.reset(seed=seed)
     yield observation, info
     for action in actions:
