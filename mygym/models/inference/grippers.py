@@ -22,7 +22,7 @@ from mygym.models.robot_spec import EndEffectorSpec, GripperSpec, PadSpec
 from mygym.models.surface_points import MeshReader
 from mygym.models.transforms import matrix_to_quaternion, rotation_of_z_to
 from mygym.models.urdf import Joint
-from mygym.types import FloatArray
+from mygym.types import FloatArray, Vector
 
 MAX_DRIVERS = 6
 """Independent joints of a gripper; a hand with more is not opened and closed by one command."""
@@ -126,6 +126,7 @@ def infer_gripper(
         force=force,
         velocity=velocity,
         pads=_pads(hand, path, moved, at_hold),
+        closed_tip=_closed_tip(path, tool, _tool_point(hand, path, at_closed, at_closed)),
     )
     findings += [*_described(hand, path, gripper, rest), *motors]
     return Grasp(gripper, tool)
@@ -413,6 +414,15 @@ def _tool_point(hand: Hand, path: _Path, at_hold: Positions, at_descent: Positio
     x, y, z, w = (float(value) for value in matrix_to_quaternion(path.frame).round(6))
     px, py, pz = (float(value) + 0.0 for value in point.round(4))
     return EndEffectorSpec(hand.wrist, (px, py, pz), (x, y, z, w))
+
+
+def _closed_tip(path: _Path, tool: EndEffectorSpec, closed: EndEffectorSpec) -> Vector:
+    """Return where the fingers meet, `(3,)` m in the frame of the tool point; 0 if that is where they hold."""
+    offset = path.frame.T @ (np.array(closed.position) - np.array(tool.position))
+    if np.linalg.norm(offset) < PAD:
+        return 0.0, 0.0, 0.0
+    x, y, z = (float(value) + 0.0 for value in offset.round(4))
+    return x, y, z
 
 
 def _palm_front(hand: Hand, path: _Path, across: float, faces: tuple[float, float]) -> float:
