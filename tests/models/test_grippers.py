@@ -328,6 +328,15 @@ def test_fingers_without_any_shape_are_named(tmp_path: Path) -> None:
 # objects -------------------------------------------------------------------------------------------------------------
 
 
+def test_the_tool_of_a_fixed_fork_is_on_a_prong(tmp_path: Path) -> None:
+    prongs = box("0.005 0.02 0.05", "0.03 0 0.035") + box("0.005 0.02 0.05", "-0.03 0 0.035")
+    fork = part("fork", WRIST, prongs + box("0.065 0.02 0.005", "0 0 0.01")), part("tip", WRIST, "", "0 0 0.03")
+    path = robot(tmp_path / "a.urdf", *fork)
+    tool = infer_robot(path, mesh_points).spec.end_effector
+    assert (tool.link, abs(tool.position[0])) == ("tip", pytest.approx(0.03, abs=0.003))
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path), "task": "push"}, episodes=10).success_rate == 1.0
+
+
 def test_an_object_is_grasped_at_the_middle_of_its_shape(tmp_path: Path) -> None:
     """At the centre of mass, 2 cm below, the palm would land on the can."""
     inertia = '<mass value="0.3"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0" iyz="0"/>'
