@@ -12,6 +12,7 @@ from mygym.envs.compatibility import bind_to_workspace, check_robot, load_object
 from mygym.envs.graspability import check_objects
 from mygym.envs.home import check_home
 from mygym.envs.placement import moving_distractors
+from mygym.models.robot_spec import with_closed_hand
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.robot_lookup import find_robot
@@ -77,7 +78,7 @@ def make_task_world(
     objects = load_objects(changed, params)
     check_objects(changed, objects, robot_spec, largest_size, params)
     world = World(
-        robot_spec,
+        robot_spec if changed.uses_gripper else with_closed_hand(robot_spec),
         workspace_spec,
         objects,
         control,

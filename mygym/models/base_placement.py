@@ -37,6 +37,12 @@ BEHIND = 0.06
 BASES_TRIED = 3
 """Base positions that are tried for each size of the areas: those from which the map reaches most corners."""
 
+CRUISE = 0.1
+"""m above the table at which a tool travels there."""
+
+STEP_BACK = 0.01
+"""m by which a base moves back at a time from objects that a tool does not get behind."""
+
 UPRIGHT = 0.1
 """Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
 
@@ -83,6 +89,30 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
         best = _choose_base(near, smaller, FURTHER_CANDIDATES, best)
         if best[1] == 1.0:
             break
+    return _moved_back(best, workspace.scaled(best[0].area_scale))
+
+
+def _moved_back(best: tuple[RobotSpec, float], workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+    """Return a robot whose base is moved back, while it reaches as much, until its tool gets behind the near objects.
+
+    Args:
+        best: The robot, and the share of corners that it reaches.
+        workspace: The workspace with areas of the robot's size.
+    """
+    area = workspace.areas["surface"]
+    x, y, z = area.low[0] - BEHIND, (area.low[1] + area.high[1]) / 2, workspace.tool_bounds.low[2]
+    behind = np.array([[x, y, z], [x, y, z + CRUISE]])
+    while best[1] > 0.0:
+        spec, share = best
+        kinematics = Kinematics(make_chain(spec, spec.arms[0], workspace.tool_direction))
+        if kinematics.reachable(behind, kinematics.chain.rotation).all():
+            break
+        x, y, z = spec.base_position
+        moved = replace(spec, base_position=(round(x - STEP_BACK, 3), y, z))
+        placed = _choose_home(moved, workspace, FURTHER_CANDIDATES)
+        if placed[1] < share:
+            break
+        best = placed
     return best
 
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from mygym.errors import ConfigError, bad_value
 from mygym.models.assets import STRICT, FiniteVector, Number, Quaternion
+from mygym.models.transforms import quaternion_to_matrix
 
 Positive = Annotated[Number, Field(gt=0)]
 
@@ -90,6 +92,9 @@ class GripperSpec:
     """Friction of finger links whose URDF has none; Bullet multiplies it by the object's."""
     pads: tuple[PadSpec, ...] = ()
     """Boxes that collide in place of the meshes of fingers and palm, whose enclosing shapes would fill the gap."""
+    closed_tip: FiniteVector = (0.0, 0.0, 0.0)
+    """m, in the frame of the tool point: where the fingers meet when closed, e.g. at the fixed jaw of a hand with one
+    moving jaw. It is the tool point of tasks that keep the hand closed."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +197,17 @@ class RobotSpec:
         """The first arm and, if any, the second."""
         first = ArmSpec(self.joints, self.end_effector, self.gripper)
         return (first, self.second_arm) if self.second_arm else (first,)
+
+
+def with_closed_hand(robot: RobotSpec) -> RobotSpec:
+    """Return the robot with the tool point of the first arm where its closed fingers meet."""
+    if robot.gripper is None or not any(robot.gripper.closed_tip):
+        return robot
+    tool = robot.end_effector
+    offset = quaternion_to_matrix(tool.orientation) @ np.array(robot.gripper.closed_tip)
+    x, y, z = (float(value) for value in np.array(tool.position) + offset)
+    gripper = replace(robot.gripper, closed_tip=(0.0, 0.0, 0.0))
+    return replace(robot, end_effector=replace(tool, position=(x, y, z)), gripper=gripper)
 
 
 def at_home(robot: RobotSpec, home: Sequence[float]) -> RobotSpec:

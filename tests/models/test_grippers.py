@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
@@ -213,6 +214,19 @@ def test_one_jaw_closes_against_the_palm(tmp_path: Path) -> None:
     assert solved(path) == 1.0
 
 
+def test_a_task_that_keeps_the_hand_closed_has_its_tool_where_one_jaw_meets_the_other(tmp_path: Path) -> None:
+    path = robot(tmp_path / "a.urdf", *JAW)
+    with contextlib.ExitStack() as stack:
+        tools = {}
+        for task in ("push", "pick_and_place"):
+            env = stack.enter_context(contextlib.closing(mygym.make_env({"task": task, "robot": str(path)}).unwrapped))
+            tools[task] = np.array(env.robot.end_effector.position)
+        offset = axes(grasp_of(path)).T @ (tools["push"] - tools["pick_and_place"])
+    assert abs(offset[1]) > 0.02, "the fixed jaw is 3 cm beside the middle of the opened hand"
+    assert grasp_of(path).gripper.closed_tip == pytest.approx(offset, abs=1e-3)
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path), "task": "push"}, episodes=8).success_rate >= 0.8
+
+
 def test_one_sliding_jaw_of_two(tmp_path: Path) -> None:
     fixed = part("fixed", WRIST, box("0.02 0.012 0.08", "0 -0.006 0.04"), "0 0 0.08")
     grasp = grasp_of(robot(tmp_path / "a.urdf", fixed, finger(1, "moving", "0 1 0", (0.0, 0.08))))
@@ -233,6 +247,48 @@ def test_three_fingers_close_towards_each_other(tmp_path: Path) -> None:
     assert gripper.links == ("f1", "f2", "f3")
     assert all(closed < opened for closed, opened in zip(gripper.closed, gripper.open, strict=True))
     assert solved(path) == 1.0
+
+
+def fingers_of_three_joints(*places: tuple[float, int], limits: Sequence[float] = (0.0, 1.2)) -> list[str]:
+    """Return fingers that bend to the middle, without mimics; each has a place along x and a side along y."""
+    parts = [part("palm", WRIST, box("0.1 0.12 0.04"), "0 0 0.03")]
+    for number, (x, side) in enumerate(places):
+        parent, place = WRIST, f"{x} {0.05 * side} 0.05"
+        for joint in range(3):
+            name = f"f{number}_{joint}"
+            shape = box("0.012 0.012 0.035", "0 0 0.0175")
+            low = limits[0] if joint else limits[0] - 0.3
+            parts.append(part(name, parent, shape, place, f"{side} 0 0", "revolute", (low, limits[1]), mass=0.03))
+            parent, place = name, "0 0 0.035"
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("places", "links"),
+    [
+        pytest.param(((0, 1), (0.025, -1), (-0.025, -1)), ("f0_2", "f1_2", "f2_2"), id="three fingers"),
+        pytest.param(
+            ((-0.0375, -1), (-0.0125, -1), (0.0125, -1), (0.0375, -1), (0, 1)), ("f1_2", "f2_2", "f4_2"), id="a hand"
+        ),
+    ],
+)
+def test_many_independent_joints_close_towards_the_middle(
+    places: Sequence[tuple[float, int]], links: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = robot(tmp_path / "a.urdf", *fingers_of_three_joints(*places))
+    gripper = grasp_of(path).gripper
+    assert len(gripper.joints) == 3 * len(places)
+    assert all(closed > opened for closed, opened in zip(gripper.closed, gripper.open, strict=True))
+    assert gripper.links == links, "fingers beside the object hold nothing"
+    assert solved(path, 3) == 1.0
+
+
+def test_many_joints_that_do_not_close_name_the_keys_to_write(tmp_path: Path) -> None:
+    fingers = fingers_of_three_joints((0, 1), (0.025, 1), (-0.025, 1))
+    findings = infer_robot(robot(tmp_path / "a.urdf", *fingers), mesh_points).findings
+    (reason,) = (finding.reason for finding in findings if finding.key == "gripper")
+    assert "9 joints" in reason
+    assert "gripper.joints" in reason
 
 
 def test_fingers_without_collision_shapes_get_pads_from_their_visual_shapes(tmp_path: Path) -> None:
@@ -270,6 +326,15 @@ def test_fingers_without_any_shape_are_named(tmp_path: Path) -> None:
 
 
 # objects -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_tool_of_a_fixed_fork_is_on_a_prong(tmp_path: Path) -> None:
+    prongs = box("0.005 0.02 0.05", "0.03 0 0.035") + box("0.005 0.02 0.05", "-0.03 0 0.035")
+    fork = part("fork", WRIST, prongs + box("0.065 0.02 0.005", "0 0 0.01")), part("tip", WRIST, "", "0 0 0.03")
+    path = robot(tmp_path / "a.urdf", *fork)
+    tool = infer_robot(path, mesh_points).spec.end_effector
+    assert (tool.link, abs(tool.position[0])) == ("tip", pytest.approx(0.03, abs=0.003))
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path), "task": "push"}, episodes=10).success_rate == 1.0
 
 
 def test_an_object_is_grasped_at_the_middle_of_its_shape(tmp_path: Path) -> None:

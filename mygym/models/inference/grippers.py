@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -23,10 +23,10 @@ from mygym.models.robot_spec import EndEffectorSpec, GripperSpec, PadSpec
 from mygym.models.surface_points import MeshReader
 from mygym.models.transforms import matrix_to_quaternion, rotation_of_z_to
 from mygym.models.urdf import Joint
-from mygym.types import FloatArray
+from mygym.types import FloatArray, Vector
 
 MAX_DRIVERS = 6
-"""Independent joints of a gripper; a hand with more is not opened and closed by one command."""
+"""Independent joints of which all combinations of directions are tried; a hand with more closes towards its middle."""
 
 SAMPLES, FINE_SAMPLES = 25, 121
 """Positions between both ends of the joints' ranges: for the choice of the ends, and for the chosen ends."""
@@ -83,7 +83,11 @@ class _Path:
 
     def at(self, share: float) -> dict[str, float]:
         """Return the positions of the drivers at a share of the way."""
-        return {name: start + share * (end - start) for name, (start, end) in self.drivers.items()}
+        return _between(self.drivers, share)
+
+
+def _between(ends: Mapping[str, tuple[float, float]], share: float) -> dict[str, float]:
+    return {name: start + share * (end - start) for name, (start, end) in ends.items()}
 
 
 def infer_gripper(
@@ -113,20 +117,20 @@ def infer_gripper(
     at_hold = hand.positions(path.at(share_with_gap(min(OBJECT, 0.5 * (width + rest)))))
     at_descent = hand.positions(path.at(share_with_gap(min(OBJECT + BESIDE, width))))
     tool = _tool_point(hand, path, at_hold, at_descent)
-    links = _pad_links(hand, path, at_hold)
     lever = _lever(hand, path, moved, tool, at_hold)
     motors: list[Finding] = []
     force, velocity = _motors(moved, lever, motors)
     force = float(f"{force * len(path.fingers) / len(moved):.3g}")  # coupled joints add their forces
     gripper = GripperSpec(
         joints=tuple(joint.name for joint in moved),
-        links=links,
+        links=_pad_links(hand, path, at_hold, tool),
         closed=tuple(round(at_closed[joint.name], 5) for joint in moved),
         open=tuple(round(at_open[joint.name], 5) for joint in moved),
         width=round(width, 4),
         force=force,
         velocity=velocity,
         pads=_pads(hand, path, moved, at_hold),
+        closed_tip=_closed_tip(path, tool, _tool_point(hand, path, at_closed, at_closed)),
     )
     findings += [*_described(hand, path, gripper, rest), *motors]
     return Grasp(gripper, tool)
@@ -150,7 +154,8 @@ def _why_none(hand: Hand) -> str:
         return f"{', '.join(shapeless)} cannot be measured: no collision and no visual shape"
     drivers = {hand.driver(joint) for finger in hand.fingers for joint in finger.joints}
     if len(drivers) > MAX_DRIVERS:
-        return f"{len(drivers)} joints move independently; a gripper has at most {MAX_DRIVERS}"
+        why = f"{len(drivers)} joints move independently, and their fingers do not meet when they bend to the middle"
+        return f"{why}: write those that close, and their positions, under gripper.joints, gripper.closed, gripper.open"
     return "nothing behind the wrist opens and closes a gap"
 
 
@@ -186,15 +191,11 @@ def _best_path(hand: Hand) -> _Path | None:
     fingers = _foremost(hand, middle, approach)
     needed = list(dict.fromkeys(hand.driver(joint) for finger in fingers for joint in finger.joints))
     needed = [name for name in needed if name in limits]
-    if not needed or len(needed) > MAX_DRIVERS:
+    if not needed:
         return None
     best: _Path | None = None
     most = MIN_OPENING
-    for flips in product((False, True), repeat=len(needed) - 1):
-        ends = {
-            name: limits[name][::-1] if flip else limits[name]
-            for name, flip in zip(needed, (False, *flips), strict=True)
-        }
+    for ends in _possible_ends(hand, fingers, {name: limits[name] for name in needed}, approach):
         path = _path(hand, fingers, ends, approach)
         if path is None:
             continue
@@ -202,6 +203,41 @@ def _best_path(hand: Hand) -> _Path | None:
         if change > most:
             best, most = path, change
     return best
+
+
+def _possible_ends(
+    hand: Hand, fingers: tuple[Finger, ...], limits: dict[str, tuple[float, float]], approach: FloatArray
+) -> Iterator[dict[str, tuple[float, float]]]:
+    """Yield the positions of joints at both ends of a way: every combination of directions, or of many joints one."""
+    if len(limits) > MAX_DRIVERS:
+        yield _towards_middle(hand, fingers, limits, approach)
+        return
+    for flips in product((False, True), repeat=len(limits) - 1):
+        pairs = zip(limits.items(), (False, *flips), strict=True)
+        yield {name: ends[::-1] if flip else ends for (name, ends), flip in pairs}
+
+
+def _towards_middle(
+    hand: Hand, fingers: tuple[Finger, ...], limits: Mapping[str, tuple[float, float]], approach: FloatArray
+) -> dict[str, tuple[float, float]]:
+    """Return the ends at which each joint brings its finger's tip to the middle of the hand; others stay still.
+
+    Each joint moves from where no joint has moved, up to both ends; joints that spread fingers bring no tip closer.
+    """
+    rest = {name: float(np.clip(0.0, *ends)) for name, ends in limits.items()}
+    tips = {finger: _tip(hand, finger, hand.poses(hand.positions(rest)), approach) for finger in fingers}
+    across = np.eye(3) - np.outer(approach, approach)
+    middle = np.mean([across @ _moved(hand, rest, *tips[finger]) for finger in fingers], axis=0)
+    ends: dict[str, tuple[float, float]] = {}
+    for moved, name in ((finger, hand.driver(joint)) for finger in fingers for joint in finger.joints):
+        if name in limits:
+            small = [rest[name] + 0.2 * (end - rest[name]) for end in limits[name]]
+            low, high = (
+                float(np.linalg.norm(across @ _moved(hand, rest | {name: at}, *tips[moved]) - middle)) for at in small
+            )
+            if abs(high - low) > MIN_TRAVEL:
+                ends[name] = limits[name] if high < low else limits[name][::-1]
+    return ends
 
 
 def _approach(hand: Hand, limits: Mapping[str, tuple[float, float]]) -> FloatArray:
@@ -265,7 +301,9 @@ def _path(
     """Return the way of fingers between two ends; None if they do not move towards each other or the palm."""
     middle = hand.poses(hand.positions({name: (start + end) / 2 for name, (start, end) in ends.items()}))
     tips = {finger: _tip(hand, finger, middle, approach) for finger in fingers}
-    first, last = ({finger: _moved(hand, ends, share, *tips[finger]) for finger in fingers} for share in (0.0, 1.0))
+    first, last = (
+        {finger: _moved(hand, _between(ends, share), *tips[finger]) for finger in fingers} for share in (0.0, 1.0)
+    )
     across = np.eye(3) - np.outer(approach, approach)
     travels = np.array([across @ (last[finger] - first[finger]) for finger in fingers])
     moves = np.linalg.norm(travels, axis=1) > MIN_TRAVEL
@@ -280,7 +318,7 @@ def _path(
     # Fingers of side +1 move along the closing axis; they close if they are behind the others.
     apart = []
     for share in np.linspace(0.0, 1.0, 5):
-        points = [_moved(hand, ends, share, *tips[finger]) @ closing for finger in fingers]
+        points = [_moved(hand, _between(ends, share), *tips[finger]) @ closing for finger in fingers]
         sums = [np.mean([x for x, side in zip(points, sides, strict=True) if side == s] or [np.nan]) for s in (1, -1)]
         apart.append(float(sums[1] - sums[0]))
     if len(fingers) > 1 and apart[int(np.abs(apart).argmax())] < 0:
@@ -318,11 +356,8 @@ def _tip(hand: Hand, finger: Finger, poses: Mapping[str, FloatArray], approach: 
     return best[0], best[1]
 
 
-def _moved(
-    hand: Hand, ends: Mapping[str, tuple[float, float]], share: float, link: str, point: FloatArray
-) -> FloatArray:
-    """Return a link's point `(3,)` in the wrist's frame at a share of the way."""
-    drivers = {name: start + share * (end - start) for name, (start, end) in ends.items()}
+def _moved(hand: Hand, drivers: Positions, link: str, point: FloatArray) -> FloatArray:
+    """Return a link's point `(3,)` in the wrist's frame."""
     pose = hand.poses(hand.positions(drivers))[link]
     result: FloatArray = pose[:3, :3] @ point + pose[:3, 3]
     return result
@@ -418,6 +453,15 @@ def _tool_point(hand: Hand, path: _Path, at_hold: Positions, at_descent: Positio
     return EndEffectorSpec(hand.wrist, (px, py, pz), (x, y, z, w))
 
 
+def _closed_tip(path: _Path, tool: EndEffectorSpec, closed: EndEffectorSpec) -> Vector:
+    """Return where the fingers meet, `(3,)` m in the frame of the tool point; 0 if that is where they hold."""
+    offset = path.frame.T @ (np.array(closed.position) - np.array(tool.position))
+    if np.linalg.norm(offset) < PAD:
+        return 0.0, 0.0, 0.0
+    x, y, z = (float(value) + 0.0 for value in offset.round(4))
+    return x, y, z
+
+
 def _palm_front(hand: Hand, path: _Path, across: float, faces: tuple[float, float]) -> float:
     """Return where the palm ends along the approach, between the pads, m."""
     palm = _placed(hand, hand.wrist, np.eye(4), path.frame)
@@ -426,21 +470,29 @@ def _palm_front(hand: Hand, path: _Path, across: float, faces: tuple[float, floa
     return float(palm[:, 2].max()) if len(palm) else -math.inf
 
 
-def _pad_links(hand: Hand, path: _Path, at_hold: Positions) -> tuple[str, ...]:
-    """Return the link of each finger that has its pad; of one jaw also the palm."""
+def _pad_links(hand: Hand, path: _Path, at_hold: Positions, tool: EndEffectorSpec) -> tuple[str, ...]:
+    """Return the link of each finger that has its pad; of one jaw also the palm.
+
+    Of many fingers side by side, those that meet an object count: outer fingers may close beside it.
+    """
     poses = hand.poses(at_hold)
     regions = _pad_regions(hand, path, at_hold)
     low = min(float(points[:, 2].min()) for points in regions) if regions else -math.inf
-    links = []
+    across = float(path.frame[:, 0] @ np.array(tool.position))
+    links, beside = [], []
     for finger, side in zip(path.fingers, path.sides, strict=True):
-        foremost = {}
+        foremost, nearest = {}, math.inf
         for link in finger.links:
             points = _placed(hand, link, poses[link], path.frame)
             points = points[points[:, 2] > low - SURFACE]
             if len(points):
                 foremost[link] = float((side * points[:, 1]).max())
+                nearest = min(nearest, float(np.abs(points[:, 0] - across).min()))
         links.append(max(foremost, key=lambda link: foremost[link]) if foremost else finger.links[-1])
-    return (*links, hand.wrist) if len(links) == 1 else tuple(links)
+        beside.append(nearest > OBJECT / 2)
+    if not all(beside):
+        links = [link for link, is_beside in zip(links, beside, strict=True) if not is_beside]
+    return (*links, hand.wrist) if len(path.fingers) == 1 else tuple(links)
 
 
 def _lever(hand: Hand, path: _Path, moved: list[Joint], tool: EndEffectorSpec, at_hold: Positions) -> float:

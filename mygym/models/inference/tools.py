@@ -37,6 +37,9 @@ LEAST_COSINE = 0.8
 BODY_RADIUS = 0.08
 """m from the tool's axis: links farther beside it are not the arm's tool."""
 
+FORK = 0.04
+"""m between the prongs of a fork from which on an object passes between them."""
+
 MIN_TOOL_LENGTH = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
 
@@ -106,9 +109,27 @@ def infer_tool(
     beside = np.linalg.norm(offset - ahead[:, None] * outwards, axis=1)
     end = float(ahead[beside < BODY_RADIUS].max(initial=-np.inf))
     along = end if np.isfinite(end) and abs(end) > PAD else 0.0
-    x, y, z = (float(value) + 0.0 for value in (along * outwards).round(4))
+    x, y, z = (float(value) + 0.0 for value in (along * outwards + _to_prong(offset, outwards, beside)).round(4))
     tool = replace(_pointing_along(link, outwards), position=(x, y, z))
     return tool, "likely", f"where the arm's body ends, seen from the wrist towards {link}, the last link"
+
+
+def _to_prong(points: FloatArray, outwards: FloatArray, beside: FloatArray) -> FloatArray:
+    """Return the way `(3,)` m from the tool's axis to a prong of a fork, between whose prongs objects would pass.
+
+    Args:
+        points: `(n, 3)` m on the tool.
+        outwards: `(3,)`, direction of the axis.
+        beside: `(n,)` m from the axis.
+    """
+    ahead, near = points @ outwards, beside < BODY_RADIUS
+    at_end = near & (ahead > ahead[near].max(initial=-np.inf) - PAD)
+    if not at_end.any() or beside[at_end].min() < FORK / 2:
+        return np.zeros(3)
+    nearest = points[at_end][int(beside[at_end].argmin())]
+    prong = points[at_end & (np.linalg.norm(points - nearest, axis=1) < FORK)]
+    middle: FloatArray = (prong.min(axis=0) + prong.max(axis=0)) / 2
+    return middle - (middle @ outwards) * outwards
 
 
 def _stays_upright(arm: Sequence[Joint]) -> bool:
