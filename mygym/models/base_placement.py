@@ -38,7 +38,7 @@ BASES_TRIED = 3
 """Base positions that are tried for each size of the areas: those from which the map reaches most corners."""
 
 CRUISE = 0.1
-"""m above the table at which a tool travels there."""
+"""m above the table at which a tool travels."""
 
 STEP_BACK = 0.01
 """m by which a base moves back at a time from objects that a tool does not get behind."""
