@@ -5,12 +5,12 @@ Robots of the extra `robots` are drawn only if it is installed.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -117,9 +117,9 @@ def progress_curves() -> Picture:
     axes.annotate("six tolerances", (100 * TOLERANCES * tolerance + 1, 0.95))
     axes.set(xlabel="distance from the goal, cm", ylabel="progress", ylim=(0.0, 1.02), xlim=(0.0, 60.0))
     axes.legend()
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[:, :, :3]
+    with io.BytesIO() as file:
+        figure.savefig(file, format="png")
+        return np.asarray(Image.open(file).convert("RGB"))
 
 
 def component(kind: str, name: str) -> Picture:
