@@ -5,11 +5,13 @@ Robots of the extra `robots` are drawn only if it is installed.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -24,6 +26,7 @@ from mygym.sim.rendering.robot_sheet import robot_sheet
 from mygym.sim.rendering.thumbnails import contact_sheet, grid
 from mygym.sim.robot_lookup import find_robot
 from mygym.tasks.lookup import find_task
+from mygym.tasks.stages.motions import TOLERANCES, progress, travel_progress
 
 Picture = NDArray[np.uint8]
 
@@ -102,6 +105,23 @@ def explained_robot() -> Picture:
     return robot_sheet(find_robot("panda"))
 
 
+def progress_curves() -> Picture:
+    """Return a plot of the progress over the distance from the goal, of an object that is pushed or carried."""
+    figure = Figure(figsize=(6, 3), dpi=100, layout="constrained")
+    axes = figure.subplots()
+    away = np.linspace(0.0, 0.6, 400)
+    tolerance = 0.02
+    axes.plot(100 * away, progress(away, TOLERANCES * tolerance), label="pushed, tolerance 2 cm")
+    axes.plot(100 * away, travel_progress(away, tolerance), "--", label="carried")
+    axes.axvline(100 * TOLERANCES * tolerance, color="grey", linewidth=0.8)
+    axes.annotate("six tolerances", (100 * TOLERANCES * tolerance + 1, 0.95))
+    axes.set(xlabel="distance from the goal, cm", ylabel="progress", ylim=(0.0, 1.02), xlim=(0.0, 60.0))
+    axes.legend()
+    with io.BytesIO() as file:
+        figure.savefig(file, format="png")
+        return np.asarray(Image.open(file).convert("RGB"))
+
+
 def component(kind: str, name: str) -> Picture:
     """Return a picture of a built-in task, robot or workspace: `(300, 400, 3)`."""
     if kind == "task":
@@ -128,7 +148,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for draw in (reach, pick_and_place):
         Image.fromarray(draw()).save(folder / f"panda_{draw.__name__}.png", optimize=True)
-    for sheet in (objects, randomized, wrist_camera, explained_robot):
+    for sheet in (objects, randomized, wrist_camera, explained_robot, progress_curves):
         Image.fromarray(sheet()).save(folder / f"{sheet.__name__}.png", optimize=True)
     for kind in ("task", "robot", "workspace"):
         (folder / kind).mkdir(exist_ok=True)

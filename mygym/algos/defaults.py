@@ -55,7 +55,7 @@ _ALONG_EXPERT = {
     "eval": {"every": 50_000},
     "algo_params": _FALLING_RATE,
 }
-"""Starts at a random point of the expert's episode, and a learning rate that falls to a tenth."""
+"""Starts at a random point of the expert's episode, and a learning rate that decays to 10 %."""
 
 _SMALL_STEPS = {**_ALONG_EXPERT, "control": {"name": "ee_delta", "step": 0.02}}
 """Small actions for precise tasks: the exploration noise of larger actions moves the hand by centimetres, so that an

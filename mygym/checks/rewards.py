@@ -27,7 +27,7 @@ def reward_checks(name: str) -> Iterator[Check]:
 
 
 def _is_finite(name: str) -> str:
-    """Every step of an episode pays a finite number."""
+    """The reward of every step of an episode is a finite number."""
     returns = {}
     with api.make_env({"task": TASK, "reward": name}) as env:
         env.action_space.seed(0)
@@ -77,7 +77,7 @@ def _is_batched_over_goals(name: str) -> None:
 
 
 def _relabels(name: str) -> str:
-    """`compute_reward` repeats the rewards of the episode, and pays most for reaching the goal."""
+    """`compute_reward` repeats the rewards of the episode, and is highest for reaching the goal."""
     if not find_reward(name).depends_on_goals_only:
         return "a reward of the context: hindsight gets the sparse reward"
     observations, rewards = _observations(name)
@@ -88,7 +88,7 @@ def _relabels(name: str) -> str:
         first, last = observations[0], observations[-1]
         reached = float(env.compute_reward(last["achieved_goal"], last["achieved_goal"], {}))
         missed = float(env.compute_reward(first["achieved_goal"], last["achieved_goal"], {}))
-        demand(reached >= missed, f"pays {reached:g} for reaching a relabelled goal, and {missed:g} for missing it")
+        demand(reached >= missed, f"gives {reached:g} for reaching a relabelled goal, and {missed:g} for missing it")
     return f"{reached + 0.0:g} for reaching a relabelled goal, {missed:g} for missing it"  # no "-0"
 
 

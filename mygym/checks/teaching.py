@@ -68,7 +68,7 @@ def demand_teaching(config: Mapping[str, Any]) -> str:
     )
     text = f"idling earns {measured.idle:.1f}, the expert {measured.expert:.1f}"
     demand(measured.expert > measured.idle, text)
-    demand(not measured.idling, f"idling pays more than the expert's progress {'; '.join(measured.idling)}")
+    demand(not measured.idling, f"idling earns more than the expert's progress {'; '.join(measured.idling)}")
     return str(measured)
 
 

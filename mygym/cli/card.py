@@ -33,9 +33,9 @@ mygym card --config my_run.yaml --set task_params.tolerance=0.02
     notes="""
 A good task is solved neither at its reset (at most 0.5 % of resets) nor by random or idle policies (at most 5 % of
 episodes; 20 % if the goal is only a point to reach). Its expert solves it (at least 95 %), and every kind of reward
-pays the expert more than any idle policy. The column `bound` has the limit at 95 % confidence: after 100 episodes
-without success, at most 3 % are solved; after 100 successes, at least 97 %. `mygym check task NAME` fails if the card
-has a flaw.
+is higher for the expert than for any idle policy. The column `bound` has the limit at 95 % confidence: after 100
+episodes without success, at most 3 % are solved; after 100 successes, at least 97 %. `mygym check task NAME` fails if
+the card has a flaw.
 """,
 )
 

@@ -25,8 +25,8 @@ pixels it has. An autoencoder without weights ignores small bodies, which cost i
 
 NEIGHBOURHOOD = 5
 """Pixels: edge of the square around each pixel whose largest weight the pixel gets in the end. At first, only the
-pixels of a body have its weight: it pays to paint the body roughly where it is, and the network learns to find it. Then
-a body that is painted too large costs, and its position becomes exact."""
+pixels of a body have its weight: painting the body roughly where it is lowers the loss, and the network learns to find
+it. Then a body that is painted too large raises it, and its position becomes exact."""
 
 SHARPENING = 0.4, 0.7
 """Shares of the steps between which the weights of the neighbours rise."""

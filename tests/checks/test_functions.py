@@ -68,11 +68,11 @@ def test_a_reward_that_mixes_the_batch() -> None:
     )
 
 
-def test_a_reward_that_pays_for_missing_the_goal() -> None:
+def test_a_reward_that_rewards_missing_the_goal() -> None:
     register_reward("custom")(lambda achieved_goal, desired_goal: ((achieved_goal - desired_goal) ** 2).sum(-1))
     name, text = finding("reward", "custom")
     assert name == "relabelling"
-    assert text.startswith("pays 0 for reaching a relabelled goal")
+    assert text.startswith("gives 0 for reaching a relabelled goal")
 
 
 def test_predicates_with_mistakes() -> None:

@@ -439,7 +439,7 @@ def test_a_stage_whose_expert_does_nothing() -> None:
 
 POTENTIALS: dict[str, tuple[Any, str]] = {
     "flat": (lambda context: 0.0 * context.state.time, "does not change"),
-    "hovering pays": (
+    "hovering is rewarded": (
         lambda context: 1.0 / (1.0 + 5.0 * distance(context.ee_position, lifted(context.object_position, 0.08))),
         "correlation",
     ),

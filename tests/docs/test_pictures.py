@@ -33,7 +33,7 @@ def test_no_picture_is_missing_or_left_over(drawn: Path) -> None:
     names = {path.relative_to(IMAGES) for path in PICTURES}
     assert {path.relative_to(drawn) for path in drawn.rglob("*.*")} <= names  # without robots of an extra
     sheets = {"panda_reach.png", "panda_pick_and_place.png", "objects.png", "randomized.png", "wrist_camera.png"}
-    sheets |= {"explained_robot.png"}
+    sheets |= {"explained_robot.png", "progress_curves.png"}
     assert {str(name) for name in names if name.suffix == ".png"} == sheets
 
 

@@ -92,7 +92,7 @@ def test_motors_sum_over_the_physics_steps(library: str) -> None:
 def test_the_tool_moves_as_in_bullet(robot: str) -> None:
     random, expert = compare_engines(
         {"robot": robot}, 6, seed=0
-    )  # with seed 5 one episode of the Panda parts: docs/fused.md
+    )  # with seed 5 one episode of the Panda parts: benchmarks/results/fused.md
     assert random.steps == 300
     assert random.mean < BOUNDS[robot]
     assert expert.mean < BOUNDS[robot]

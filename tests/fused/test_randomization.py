@@ -104,7 +104,7 @@ def test_grasps_agree_with_bullet(factor: float) -> None:
     *_, expert, noisy = compare_engines(arguments, 20, seed=0)
     assert expert.success_pybullet == expert.success_fused == 1.0
     assert noisy.gate is not None
-    assert noisy.gate > 0.85  # 95 % of 1,081 grasps without randomization: docs/fused.md
+    assert noisy.gate > 0.85  # 95 % of 1,081 grasps without randomization: benchmarks/results/fused.md
 
 
 def test_noise_of_observations_is_that_of_its_definition() -> None:

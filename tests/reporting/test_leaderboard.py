@@ -167,4 +167,4 @@ def test_the_documents_render_the_leaderboard_of_this_repository(capsys: pytest.
     assert {row.versions["mygym"] for row in rows} <= {mygym.__version__}
     assert all(row.episodes >= 100 for row in rows)
     assert mygym_command("leaderboard", str(BOARD), "--markdown") == 0
-    assert f"\n\n{capsys.readouterr().out}\n" in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert f"\n\n{capsys.readouterr().out}\n" in (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ PASSED = 0.035
 """m along each axis within which a point is passed; enough for an object in a corner of the passage around it."""
 
 BESIDE = 0.02
-"""m: distance from the leg between two points that is not corrected."""
+"""m: distance from the segment between two points that is not corrected."""
 
 BEHIND = 0.065
 """m between the end effector and the object's centre when a push begins: half an object plus half a tool."""
@@ -21,8 +21,8 @@ BEHIND = 0.065
 CONTACT = 0.045
 """m between the end effector and the object's centre when the tool pushes."""
 
-HALF_LEG, SHORTEST = 0.6, 0.05
-"""Share of a leg's length from its end at which half of its progress is left; and the smallest length of a leg, m."""
+HALF_SEGMENT, SHORTEST = 0.6, 0.05
+"""Share of a segment's length from its end at which half of its progress is left; and its smallest length, m."""
 
 ENTRANCE = 0.012
 """m from the start of the push within which the tool moves in; wider at greater depth, so that it does not waver."""
@@ -31,7 +31,7 @@ HOVER, CLEAR = 0.055, 0.04
 """m in front of the object's centre: where the tool moves around the object, and from where it is clear of it."""
 
 PATH_WEIGHT = 3.0
-"""Weight of the stage: each of many legs must pay more than the way around the object costs."""
+"""Weight of the stage: the reward of a segment must exceed the cost of moving around the object."""
 
 LEVEL = 0.05
 """m: largest height difference of a path that lies flat; other paths stand upright, facing the robot."""
@@ -69,20 +69,21 @@ def _all_passed(context: StageContext) -> Array:
 
 
 def _potential(context: StageContext) -> Array:
-    """`(N,)`: share of the path that is passed, and for the present leg its progress and a tool behind the object.
+    """`(N,)`: share of the path that is passed, and for the present segment its progress and a tool behind the object.
 
-    A leg that is passed counts in full, with its share for the tool's place: otherwise the way around the object to its
-    next side would cost more than the next leg pays.
+    A segment that is passed counts in full, with its share for the tool's place: the reward must not drop while the
+    tool moves around a corner; otherwise the policy stops there.
     """
     xp = namespace(context.goal)
     points = xp.concat([context.start_object_position[:, None], context.path], axis=1)
     lengths = xp.maximum(distance(points[:, 1:], points[:, :-1]), SHORTEST)
     numbers, count = xp.arange(lengths.shape[1]), context.count[:, None]
     none = xp.zeros_like(lengths)
-    passed, leg = (xp.where(legs, lengths, none).sum(1) for legs in (numbers < count, numbers == count))
-    advance = progress(distance(context.object_position, _waypoint(context)), HALF_LEG * xp.maximum(leg, SHORTEST))
+    passed, segment = (xp.where(rows, lengths, none).sum(1) for rows in (numbers < count, numbers == count))
+    half = HALF_SEGMENT * xp.maximum(segment, SHORTEST)
+    advance = progress(distance(context.object_position, _waypoint(context)), half)
     stand = context.object_position - CONTACT * _push_direction(context)
-    share = (passed + leg * with_stand(context, advance, stand)) / lengths.sum(1)
+    share = (passed + segment * with_stand(context, advance, stand)) / lengths.sum(1)
     return xp.clip(share, 0.0, 1.0)  # sums are rounded
 
 
@@ -99,11 +100,11 @@ def _front(context: StageContext) -> Array:
 
 
 def _push_direction(context: StageContext) -> Array:
-    """`(N, 3)` horizontal unit vector of the push: along the leg, and back to it if the object is far from it."""
+    """`(N, 3)` horizontal unit vector of the push: along the segment, and back to it if the object is far from it."""
     xp = namespace(context.goal)
-    leg = horizontal(_waypoint(context) - _point(context, context.count - 1))
+    segment = horizontal(_waypoint(context) - _point(context, context.count - 1))
     towards = _waypoint(context) - context.object_position
-    along = (towards * leg).sum(-1)[:, None] * leg
+    along = (towards * segment).sum(-1)[:, None] * segment
     aside = with_height(towards - along, xp.zeros_like(towards[:, 2]))
     off = length(aside)[:, None]
     return horizontal(along + aside * (1.0 - xp.minimum(BESIDE / xp.maximum(off, 1e-6), 1.0)))

@@ -47,7 +47,7 @@ PRECISE_IN_HOLE = 0.003
 
 LIFT_SHARE, MISSING_HALF = 0.3, 0.03
 """Share of the potential for the height of an object that is carried over its goal, and m too low for half of it. For
-high goals it is half of their height, so that lifting pays enough from the table on."""
+high goals it is half of their height, so that lifting is rewarded from the table on."""
 
 HALF = 0.2
 """m beyond the area of `near` at which half of the potential of the approach is left."""
@@ -56,10 +56,10 @@ BETWEEN, GRASP_HALF = 0.02, 0.04
 """m from the grip point: full closeness within the first, half of it beyond that by the second."""
 
 CARRYING = 3.0
-"""Weight of stages that carry an object: to lift it must pay more than the risk of losing it costs."""
+"""Weight of stages that carry an object: the reward of lifting must exceed the risk of losing it."""
 
 RELEASING = 2.0
-"""Weight of stages after an object is released: they must pay more than the risk of losing it costs."""
+"""Weight of stages after an object is released: their reward must exceed the risk of losing it."""
 
 # approach -----------------------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 def _insert_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to a point over the hole, from above, and then into the hole.
 
-    The distance beside the hole pays, not the distance to the goal: above the goal, this is flat over the middle.
+    The distance beside the hole counts, not that to the goal, which has no slope above the middle of the goal.
     """
     beside = planar_distance(context.object_position, context.goal)
     above = abs(context.object_position[:, 2] - context.goal[:, 2])

@@ -28,7 +28,7 @@ TOLERANCES = 6.0
 
 
 def closeness(away: Array, half: Array | float) -> Array:
-    """Return 1 at distance 0, 0.5 at the distance `half`, and less everywhere farther: it is nowhere flat."""
+    """Return 1 at distance 0, 0.5 at the distance `half`, and less everywhere farther: it always has a slope."""
     return half / (half + away)
 
 
@@ -57,7 +57,7 @@ def travel_progress(away: Array, near: float) -> Array:
     """`(N,)`: progress of an object that travels far and must stop precisely.
 
     One half falls slowly over the whole way, the other half logarithmically: each halving of a distance beyond `near`
-    pays about the same.
+    counts about the same.
 
     Args:
         away: `(N,)` m from the goal.

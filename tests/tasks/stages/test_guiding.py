@@ -12,7 +12,7 @@ import torch
 from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.progress import Progress
-from mygym.tasks.stages.guiding import BEHIND, CONTACT, GUIDE, HALF_LEG, HOVER, PASSED, _push_direction
+from mygym.tasks.stages.guiding import BEHIND, CONTACT, GUIDE, HALF_SEGMENT, HOVER, PASSED, _push_direction
 from mygym.tasks.stages.motions import STAND_SHARE, progress
 from mygym.tasks.state import State
 
@@ -82,7 +82,7 @@ def potential_behind(position: Any, count: int = 0) -> float:
 
 
 @pytest.mark.parametrize(
-    ("position", "count", "passed_length", "leg", "left"),
+    ("position", "count", "passed_length", "segment", "left"),
     [
         (START, 0, 0.0, 0.2, 0.2),
         ((0.15, 0.0, 0.0), 0, 0.0, 0.2, 0.05),
@@ -91,12 +91,12 @@ def potential_behind(position: Any, count: int = 0) -> float:
         (LYING[-1], 0, 0.0, 0.2, np.hypot(0.2, 0.1)),  # the goal is not reached by a short cut
     ],
 )
-def test_the_potential_is_the_path_that_is_passed_and_the_progress_of_the_leg(
-    position: Any, count: int, passed_length: float, leg: float, left: float
+def test_the_potential_is_the_path_that_is_passed_and_the_progress_of_the_segment(
+    position: Any, count: int, passed_length: float, segment: float, left: float
 ) -> None:
-    """The path has legs of 0.2, 0.1 and 0.2 m from the start of the object."""
-    advance = float(progress(np.array([left]), HALF_LEG * leg)[0])
-    expected = (passed_length + leg * ((1.0 - STAND_SHARE) * advance + STAND_SHARE)) / 0.5
+    """The path has segments of 0.2, 0.1 and 0.2 m from the start of the object."""
+    advance = float(progress(np.array([left]), HALF_SEGMENT * segment)[0])
+    expected = (passed_length + segment * ((1.0 - STAND_SHARE) * advance + STAND_SHARE)) / 0.5
     assert potential_behind(position, count) == pytest.approx(expected)
 
 
@@ -106,7 +106,7 @@ def test_the_potential_is_1_at_the_end() -> None:
 
 @pytest.mark.parametrize("path", [LYING, UPRIGHT])
 def test_to_pass_a_point_costs_nothing(path: Any) -> None:
-    """The tool is still behind the object on the leg that ends, far from its place on the next leg."""
+    """The tool is still behind the object on the segment that ends, far from its place on the next segment."""
     for count, point in enumerate(path):
         view = context(point, count, path=path)
         tool = (view.object_position - CONTACT * _push_direction(view))[0]
