@@ -25,7 +25,7 @@ with interruptible_import():
     user_modules.install()
     register_ids()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     *("demonstrate", "evaluate", "export", "load", "load_demonstrations", "make_env", "measure_detector"),
