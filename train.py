@@ -15,19 +15,19 @@ from mygym.registry import implemented_combos
 
 if TYPE_CHECKING:
     from mygym.api import Config
-    from mygym.runs.result import Result
+    from mygym.training.result import Result
 
 
 def train(config: Config | None = None, *, resume: str | Path | None = None, gui: bool = False) -> Result:
     """Train a new run, or resume a stopped run; return the content of its `result.json`."""
     from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
-    from mygym.runs.env_factory import make_eval_envs, make_vec_env
-    from mygym.runs.model_factory import build_model
-    from mygym.runs.pretrained import load_pretrained
-    from mygym.runs.session import Session
-    from mygym.runs.starting import open_result, start_run
-    from mygym.runs.workers.training_workers import training_workers
     from mygym.strategies.requirements import prepare_run
+    from mygym.training.env_factory import make_eval_envs, make_vec_env
+    from mygym.training.learners.processes import training_workers
+    from mygym.training.model_factory import build_model
+    from mygym.training.pretrained import load_pretrained
+    from mygym.training.session import Session
+    from mygym.training.starting import open_result, start_run
 
     with ExitStack() as stack:
         # Config: schema < algorithm < task < file < flag. The plan adds the strategies and the task variants.

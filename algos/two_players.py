@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from mygym.algos.ddqn import Samples, double_q_targets
 from mygym.registry import register_algorithm
-from mygym.runs.runner import Curves, Loop, Runner
+from mygym.training.runner import Curves, Loop, Runner
 
 Columns = dict[str, NDArray[Any]]
 """Arrays by name, with a row for each transition."""

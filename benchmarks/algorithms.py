@@ -56,8 +56,8 @@ def selected(names: list[str] | None, combos: list[Combo]) -> list[Combo]:
 def default_hash(combo: Combo) -> str:
     """Return the hash of the current default config; rows with a different hash are outdated."""
     from mygym.config import config_hash
-    from mygym.runs import built_config, env_factory, model_factory
-    from mygym.runs.planning.resolve_config import from_python
+    from mygym.planning.resolve import from_python
+    from mygym.training import env_factory, model_factory
 
     resolved = from_python({"algo": combo[0], "framework": combo[1]})
     env = env_factory.make_vec_env(resolved.config)
@@ -65,7 +65,7 @@ def default_hash(combo: Combo) -> str:
         model = model_factory.build_model(resolved.config, env)
     finally:
         env.close()
-    return config_hash(built_config.as_built(resolved, model).values())
+    return config_hash(model_factory.as_built(resolved, model).values())
 
 
 def combo_of(row: Row) -> Combo:

@@ -15,13 +15,13 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
+from mygym.engines.bullet.primitives import mesh_points
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import supported_tasks
 from mygym.errors import MygymError
 from mygym.experts import OraclePolicy
-from mygym.models.inference.robots import infer_robot
-from mygym.runs.evaluation import evaluate_policy
-from mygym.sim.primitives import mesh_points
+from mygym.robotics.inference.robots import infer_robot
+from mygym.training.evaluation import evaluate_policy
 
 TASKS = ("reach", "push", "pick_and_place")
 

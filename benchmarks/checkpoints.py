@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -53,11 +53,11 @@ def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
 
 def cost(her: bool, repeats: int) -> dict[str, Any]:
     """Measure checkpoints and training in seconds."""
-    from mygym.runs import directory, env_factory, model_factory
-    from mygym.runs.planning.plan import plan_from_python
-    from mygym.runs.result import Result
-    from mygym.runs.session import Session
+    from mygym.planning.plan import plan_from_python
     from mygym.strategies.requirements import prepare_run
+    from mygym.training import directory, env_factory, model_factory
+    from mygym.training.result import Result
+    from mygym.training.session import Session
 
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 if TYPE_CHECKING:
     import numpy as np

@@ -111,7 +111,7 @@ def latencies(file: Path) -> tuple[float, float]:
 def ways(file: Path) -> dict[str, list[float]]:
     """Return the durations, in µs, of a call for a single observation in several ways."""
     from mygym.exporting.exported_policy import ExportedPolicy
-    from mygym.runs.env_factory import build_env
+    from mygym.training.env_factory import build_env
 
     onnxruntime: Any = import_module("onnxruntime")
 

@@ -1,4 +1,4 @@
-"""Accuracy of physics settings relative to a fine reference; basis of `mygym.sim.world.SolverSettings`.
+"""Accuracy of physics settings relative to a fine reference; basis of `mygym.engines.bullet.world.SolverSettings`.
 
     python benchmarks/fidelity.py > benchmarks/results/fidelity.md
 
@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.models.objects import load_object
-from mygym.models.robot import load_robot
-from mygym.models.workspace import load_workspace
-from mygym.sim.bullet import bullet, connect, disconnect
-from mygym.sim.world import SOLVER, SolverSettings, World
+from mygym.engines.bullet.client import bullet, connect, disconnect
+from mygym.engines.bullet.world import SOLVER, SolverSettings, World
+from mygym.robotics.objects import load_object
+from mygym.robotics.robot import load_robot
+from mygym.robotics.workspace import load_workspace
 
 Array = NDArray[np.float64]
 

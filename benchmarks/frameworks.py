@@ -49,8 +49,8 @@ class Timing:
 
 def build(algo: str, framework: str) -> Any:
     """Build the model with default settings and environments."""
-    from mygym.runs import env_factory, model_factory
-    from mygym.runs.planning.resolve_config import from_python
+    from mygym.planning.resolve import from_python
+    from mygym.training import env_factory, model_factory
 
     config = from_python({"algo": algo, "framework": framework, "steps": 1_000_000}).config
     return model_factory.build_model(config, env_factory.make_vec_env(config))
@@ -65,7 +65,7 @@ def learn(model: Any, steps: int) -> Timing:
 
 def work(model: Any) -> dict[str, Any]:
     """Return the amount of work per env step."""
-    from mygym.runs.weights import parameter_counts
+    from mygym.training.policy import parameter_counts
 
     counts = parameter_counts(model)
     critics = ("critic", "qf", "qf1", "qf2")

@@ -36,11 +36,10 @@ from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.fused_vector_env import FusedVectorEnv
 from mygym.envs.robot_env import RobotEnv
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import make_plan
-from mygym.runs.workers.synchronization import SynchronizeCallback
-from mygym.runs.workers.training_workers import training_workers
+from mygym.planning.plan import make_plan
+from mygym.training.env_factory import make_vec_env
+from mygym.training.learners.processes import SynchronizeCallback, training_workers
+from mygym.training.model_factory import build_model
 
 TIMES = 5
 SECONDS = 1.0

@@ -15,12 +15,11 @@ from contextlib import closing
 import numpy as np
 import yaml
 
+from mygym.engines.fused.arm import FILE, ArmModel, BatchArm, fitted_accelerations
+from mygym.engines.fused.arrays import find_arrays
 from mygym.envs.fused_support import arm_model
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import MygymError
-from mygym.fused.arm import ArmModel, BatchArm
-from mygym.fused.arrays import find_arrays
-from mygym.fused.motors import FILE, fitted_accelerations
 from mygym.registry import registry
 from mygym.types import FloatArray
 

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -129,7 +129,7 @@ class Trainer:
 
     def __init__(self, jax: bool = True) -> None:
         self.context = multiprocessing.get_context("forkserver")
-        imported = ["mygym.api", "mygym.runs.session", "sb3_contrib", "torch._dynamo", *(["sbx"] if jax else [])]
+        imported = ["mygym.api", "mygym.training.session", "sb3_contrib", "torch._dynamo", *(["sbx"] if jax else [])]
         self.context.set_forkserver_preload(imported)
 
     def start(self, arguments: Sequence[str], folder: Path) -> Any:
@@ -229,9 +229,9 @@ def contents(run: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-    from mygym.runs.checkpoints.checkpoints import Checkpoints
-    from mygym.runs.checkpoints.serialization import to_files
-    from mygym.runs.logs import events_file
+    from mygym.training.checkpoints.checkpoints import Checkpoints
+    from mygym.training.checkpoints.serialization import to_files
+    from mygym.training.logs import events_file
 
     def timeless(values: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if not key.startswith("time/") and key != "wall_time_s"}

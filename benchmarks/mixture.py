@@ -26,8 +26,8 @@ PASSES = 400
 
 def policy_of(algo: str, strategy: str, params: dict[str, Any]) -> tuple[Any, Any, slice]:
     """Return an untrained policy, an observation, and the position of the stage in it."""
-    from mygym.runs import env_factory, model_factory
-    from mygym.runs.planning.resolve_config import resolve_config
+    from mygym.planning.resolve import resolve_config
+    from mygym.training import env_factory, model_factory
 
     values = {"algo": algo, "task": "AGMDW", "strategy": strategy, "strategy_params": params, "n_envs": 1, "her": False}
     config = resolve_config(overrides={**values, "normalize": False}).config

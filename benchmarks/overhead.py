@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -61,9 +61,9 @@ def by_hand(algo: str) -> Measurement:
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
     from mygym.config.hyperparameters import Schema
+    from mygym.planning.resolve import resolve_config
     from mygym.registry import algorithm
-    from mygym.runs.evaluation import TRAINING, episode_seeds
-    from mygym.runs.planning.resolve_config import resolve_config
+    from mygym.training.evaluation import TRAINING, episode_seeds
 
     torch.set_num_threads(1)
     config = resolve_config(overrides=settings(algo, "unused")).config

@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -87,8 +87,8 @@ def compare(folder: Path, steps: int) -> list[dict[str, Any]]:
     """Execute the sweep on the cluster and on this machine; return a row for each trial."""
     from ray.cluster_utils import Cluster
 
+    from mygym.sweeps.cluster import RayExecutor
     from mygym.sweeps.executors import LocalExecutor
-    from mygym.sweeps.ray_executor import RayExecutor
     from mygym.sweeps.run import new_sweep
 
     def note(line: str) -> None:

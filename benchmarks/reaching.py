@@ -13,9 +13,9 @@ import time
 
 import mygym
 from mygym.experts import OraclePolicy
-from mygym.models.workspace import load_workspace, workspace_names
 from mygym.registry import registry
-from mygym.runs.evaluation import evaluate_policy
+from mygym.robotics.workspace import load_workspace, workspace_names
+from mygym.training.evaluation import evaluate_policy
 
 NEEDED = 0.98
 

@@ -23,8 +23,8 @@ import pybullet
 import pybullet_data
 
 import mygym
-from mygym.models.workspace import workspace_names
-from mygym.sim.world import World
+from mygym.engines.bullet.world import World
+from mygym.robotics.workspace import workspace_names
 
 REPEATS, RESETS = 50, 10_000
 

@@ -61,7 +61,7 @@ def words(algorithm: str, seed: int | str) -> list[str]:
 def default_hash(algorithm: str) -> str:
     """Return the hash of the current config of a run."""
     from mygym.config import config_hash, parse_overrides
-    from mygym.runs.planning.resolve_config import resolve_config
+    from mygym.planning.resolve import resolve_config
 
     settings = parse_overrides([f"eval.every={STEPS[algorithm][1]}", *SETTINGS])
     return config_hash(resolve_config(overrides={**settings, "algo": algorithm, "steps": STEPS[algorithm][0]}).values())
@@ -69,7 +69,7 @@ def default_hash(algorithm: str) -> str:
 
 def equal_config() -> bool:
     """Return whether both PPOs have equal common hyperparameters and run settings."""
-    from mygym.runs.planning.resolve_config import from_python
+    from mygym.planning.resolve import from_python
 
     runner, sb3 = (from_python({"algo": name}).values() for name in ("ppo_runner", "ppo"))
     shared = runner["algo_params"].keys() & sb3["algo_params"].keys()

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -51,8 +51,8 @@ def default(file: dict[str, Any], folder: Path) -> tuple[float, dict[str, Any]]:
     from mygym.config import load_file
     from mygym.nested import merged
     from mygym.reporting.records import find_runs
-    from mygym.runs.result import Result
     from mygym.sweeps.settings import FAST, make_sweep
+    from mygym.training.result import Result
 
     sweep = make_sweep(file)
     if not folder.exists():

@@ -20,7 +20,7 @@ from mygym.envs.supported import Combination, combinations
 from mygym.errors import ConfigError
 from mygym.experts import OraclePolicy
 from mygym.registry import registry
-from mygym.runs.evaluation import evaluate_policy
+from mygym.training.evaluation import evaluate_policy
 
 NEEDED = 0.95
 

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.reporting.statistics import success_interval
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mygym.runs.result import versions_in_words
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))

@@ -25,10 +25,10 @@ import psutil
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from mygym.config import load_file
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import make_plan
-from mygym.runs.result import versions_in_words
+from mygym.planning.plan import make_plan
+from mygym.training.env_factory import make_vec_env
+from mygym.training.model_factory import build_model
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mygym.cli.pictures import camera_picture, task_picture, world_picture
+from mygym.engines.bullet.primitives import find_robot
+from mygym.engines.bullet.rendering.camera import Camera
+from mygym.engines.bullet.rendering.robot_sheet import robot_sheet
+from mygym.engines.bullet.rendering.thumbnails import contact_sheet, grid
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
 from mygym.experts import make_expert
-from mygym.models.objects import load_object, object_names
 from mygym.registry import registry
-from mygym.sim.rendering.camera import Camera
-from mygym.sim.rendering.robot_sheet import robot_sheet
-from mygym.sim.rendering.thumbnails import contact_sheet, grid
-from mygym.sim.robot_lookup import find_robot
+from mygym.robotics.objects import load_object, object_names
 from mygym.tasks.lookup import find_task
 from mygym.tasks.stages.motions import TOLERANCES, progress, travel_progress
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from mygym.models.controllers import EndEffectorDelta, register_controller, scale_to_unit
+from mygym.robotics.controllers import EndEffectorDelta, register_controller, scale_to_unit
 from mygym.types import FloatArray
 
 

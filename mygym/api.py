@@ -10,33 +10,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mygym.demonstrations.collection import demonstrate
-from mygym.demonstrations.detectors import measure_detector, train_detector
-from mygym.demonstrations.encoders import train_encoder
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.demonstrations.images import record_images
-from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
+from mygym.demonstrations.networks import measure_detector, train_detector, train_encoder
 from mygym.demonstrations.replays import replay
-from mygym.demonstrations.sliders import SLIDERS, Sliders
+from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
+from mygym.engines.bullet.primitives import inferred_robot
 from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.export import export
+from mygym.planning.derived import rollout_steps
+from mygym.planning.plan import Config, RunPlan, plan_of
 from mygym.registry import RobotFileName, implemented_combos, is_file_name, registry
 from mygym.reporting.records import find_runs as results
-from mygym.runs import directory, env_factory, model_factory
-from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
-from mygym.runs.loading import find_plan, load
-from mygym.runs.planning.plan import Config, RunPlan, plan_of
-from mygym.runs.planning.rollouts import rollout_steps
-from mygym.runs.result import Result
-from mygym.runs.starting import open_result, start_run
-from mygym.runs.video import record_failure_videos, record_video
-from mygym.sim.robot_lookup import inferred_robot
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.run_search import network_of, search
+from mygym.training import directory, env_factory, model_factory
+from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
+from mygym.training.loading import find_plan, load
+from mygym.training.result import Result
+from mygym.training.starting import open_result, start_run
+from mygym.training.video import record_failure_videos, record_video
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -80,7 +78,7 @@ def train(
 
     Args:
         config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:
-            values to change, with keys in `mygym.runs.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
+            values to change, with keys in `mygym.training.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
         callbacks: A callback of SB3, a function of `locals` and `globals`, or a list of both, as for `model.learn`;
             besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a callback that returns
             False ends the training.
@@ -96,11 +94,11 @@ def train(
         RunError: The run failed; everything up to the failure is saved.
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; a checkpoint is saved.
     """
-    from mygym.runs.callbacks import as_callbacks
-    from mygym.runs.pretrained import load_pretrained
-    from mygym.runs.session import Session
-    from mygym.runs.workers.training_workers import training_workers
+    from mygym.planning.callbacks import as_callbacks
     from mygym.strategies.requirements import prepare_run
+    from mygym.training.learners.processes import training_workers
+    from mygym.training.pretrained import load_pretrained
+    from mygym.training.session import Session
 
     added = as_callbacks(callbacks)
     with contextlib.ExitStack() as stack:

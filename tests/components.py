@@ -25,7 +25,7 @@ from mygym.tasks.observations import camera_components
 
 TASKS = registry("task").names()
 ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]
-"""Built-in robots whose models need no extra; for the others see `tests/sim/test_robots.py`."""
+"""Built-in robots whose models need no extra; for the others see `tests/engines/bullet/test_robots.py`."""
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
 SEEING = camera_components(registry("observation").names())

@@ -15,8 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from mygym.engines.bullet.client import bullet
 from mygym.registry import REGISTRIES, isolated
-from mygym.sim.bullet import bullet
 
 ROOT = Path(__file__).parent.parent
 

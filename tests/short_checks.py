@@ -10,8 +10,8 @@ import pytest
 
 import mygym
 import mygym.checks
-from mygym.checks import Outcome, algorithms, check, controllers, robots, stages, teaching, workspaces
-from mygym.checks.model_comparison import actions_of
+from mygym.checks import Outcome, algorithms, check, controllers, robots, stages, workspaces
+from mygym.checks.algorithms import actions_of
 from mygym.checks.suite import LEARNS
 from mygym.config import merged
 from mygym.registry import algorithm
@@ -36,7 +36,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(suite, "EPISODES", EPISODES)
     patch.setattr(robots, "GRASPS", EPISODES)
     patch.setattr(robots, "checked_tasks", lambda: ["hand_over", "open_drawer"])
-    patch.setattr(teaching, "EPISODES", 1)
+    patch.setattr(stages, "EPISODES", 1)
     patch.setattr(mygym.checks, "check", check_shortly)
     # A process that imports PyTorch takes seconds; `test_scaffolds.py` starts it, with the same component.
     patch.setattr(algorithms, "actions_in_another_process", _actions_here)

@@ -22,8 +22,8 @@ import mygym
 from mygym.algos.stable_baselines import PPO, SAC
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry import algorithm, register_algorithm
-from mygym.runs.weights import load_weights, weights
 from mygym.tasks.lookup import find_task
+from mygym.training.policy import load_weights, weights
 from tests.components import COVERING, HOSTED, slow_except, small
 from tests.conftest import ROOT
 

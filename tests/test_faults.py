@@ -44,23 +44,14 @@ from mygym.algos.stable_baselines import PPO, SAC, TD3
 from mygym.cli.main import main
 from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
-from mygym.models import temporary_files
 from mygym.registry import register_algorithm
-from mygym.runs import (
-    divergence_callback,
-    env_factory,
-    files,
-    logs,
-    progress_bar,
-    result,
-    session,
-    video,
-)
-from mygym.runs.checkpoints import checkpoints, replay_log
-from mygym.runs.checkpoints.checkpoints import Checkpoints
-from mygym.runs.logs import events_file
-from mygym.runs.vec_envs import worker_process, worker_vec_env
-from mygym.runs.workers import training_workers
+from mygym.robotics import temporary_files
+from mygym.training import env_factory, files, logs, result, run_callbacks, session, video
+from mygym.training.checkpoints import checkpoints, replay_log
+from mygym.training.checkpoints.checkpoints import Checkpoints
+from mygym.training.env_processes import worker_process, worker_vec_env
+from mygym.training.learners import processes as training_workers
+from mygym.training.logs import events_file
 from tests.components import slow_except, small
 from tests.conftest import ROOT
 from tests.test_api import assert_whole
@@ -563,7 +554,7 @@ def test_checkpoints_that_are_removed(
 
 def in_workers(before: Any, do: Callable[[Any], Any]) -> None:
     """Let `do(envs)` happen in the twentieth step."""
-    before(divergence_callback.DivergenceCallback, "_on_step", lambda callback: do(callback.training_env), call=20)
+    before(run_callbacks.DivergenceCallback, "_on_step", lambda callback: do(callback.training_env), call=20)
 
 
 @holds("a worker process is killed")
@@ -578,7 +569,7 @@ def test_a_worker_that_is_replaced(row: Row, train: Train, before: Any) -> None:
     assert [line["time/replaced_workers"] for line in lines if "time/replaced_workers" in line] == [1]
 
 
-@pytest.mark.slow  # as in tests/runs/vec_envs/test_worker_vec_env.py, in a whole run
+@pytest.mark.slow  # as in tests/training/env_processes/test_worker_vec_env.py, in a whole run
 @holds("a worker process dies 3 times without a step in between", "a worker process hangs")
 def test_a_worker_that_is_lost(
     row: Row, train: Train, before: Any, undisturbed_workers: Path, monkeypatch: pytest.MonkeyPatch
@@ -626,7 +617,7 @@ def test_a_training_worker_that_is_lost(
         worker.send_signal(signal.SIGSTOP if hangs else signal.SIGKILL)
         monkeypatch.setattr(training_workers, "PATIENCE", 1.0)
 
-    before(divergence_callback.DivergenceCallback, "_on_step", lose, call=35)
+    before(run_callbacks.DivergenceCallback, "_on_step", lose, call=35)
     outcome = train(**TRAINING_WORKERS)
     assert_ends_as(row, outcome)
     monkeypatch.setattr(training_workers, "PATIENCE", patience)
@@ -720,7 +711,7 @@ def test_a_gradient_that_is_not_finite(row: Row, base: type, number: float, trai
 @holds("a callback raises", "an environment raises")
 def test_code_that_raises(row: Row, train: Train, before: Any, undisturbed: Path) -> None:
     if "callback" in row.fault:
-        before(progress_bar.ProgressBarCallback, "_on_step", mistake, call=35)
+        before(run_callbacks.ProgressBarCallback, "_on_step", mistake, call=35)
     else:
         before(RobotEnv, "step", mistake, call=35, where=trains)
     outcome = train()

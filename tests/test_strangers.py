@@ -29,13 +29,13 @@ import mygym
 from mygym.cli.main import run as command
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, RunError
-from mygym.runs.checkpoints.checkpoints import Checkpoints
-from mygym.runs.checkpoints.random_state import load_random_state, random_state
-from mygym.runs.checkpoints.receipts import RECEIPTS
-from mygym.runs.result import Result
+from mygym.training.checkpoints.checkpoints import Checkpoints
+from mygym.training.checkpoints.receipts import RECEIPTS
+from mygym.training.checkpoints.states import load_random_state, random_state
+from mygym.training.result import Result
 from tests.components import small
-from tests.runs.checkpoints.test_checkpoints import forged
 from tests.test_api import assert_whole
+from tests.training.checkpoints.test_checkpoints import forged
 
 SHORT: dict[str, Any] = {
     "task_params": {"horizon": 20},

@@ -26,7 +26,7 @@ Run = Callable[[str], str]
 SHOTS = """
 import time
 import mygym
-from mygym.demonstrations.sliders import Sliders
+from mygym.demonstrations.teleoperation import Sliders
 
 def shoot(name):
     time.sleep(2)  # the window draws by itself

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import yaml
 
-from mygym.models.objects import load_object
-from mygym.models.robot import load_robot
-from mygym.models.workspace import load_workspace
+from mygym.engines.bullet.world import World
 from mygym.registry import ASSETS
-from mygym.sim.world import World
+from mygym.robotics.objects import load_object
+from mygym.robotics.robot import load_robot
+from mygym.robotics.workspace import load_workspace
 
 MakeWorld = Callable[..., World]
 WorldIn = Callable[..., World]

@@ -7,9 +7,9 @@ from typing import Any
 from docs.generate.markdown import ROOT, as_yaml, built_in, code, page, section, stored_rows, table, toctree
 from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import RegistryError
+from mygym.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
 from mygym.registry import Algorithm, Entry
 from mygym.registry.signatures import source_location
-from mygym.runs.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
 
 RESULT = "algorithms.md"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from docs.generate.markdown import as_yaml, built_in, code, page, picture, section, table
-from mygym.models.assets import read_mapping
-from mygym.models.objects import load_object
 from mygym.registry import Entry
+from mygym.robotics.assets import read_mapping
+from mygym.robotics.objects import load_object
 
 
 def pages() -> dict[str, str]:

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from docs.generate.markdown import code, page, section, table
 from mygym.config import RunConfig
+from mygym.planning.resolve import resolve_config
 from mygym.registry.signatures import in_words
-from mygym.runs.built_config import explained
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.training.model_factory import explained
 
 
 def pages() -> dict[str, str]:

@@ -78,7 +78,7 @@ def video(task: str) -> str:
 
 def as_yaml(value: Mapping[str, Any]) -> str:
     """Return a mapping as a block of YAML."""
-    from mygym.runs.files import to_yaml
+    from mygym.training.files import to_yaml
 
     return f"```yaml\n{to_yaml(json.loads(json.dumps(value, default=str)))}```"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from docs.generate.markdown import as_yaml, built_in, code, page, picture, section, stored_rows, table, toctree, video
 from docs.generate.names import task_table
-from mygym.cli.descriptions import describe_task
+from mygym.cli.describe import describe_task
 from mygym.envs.ids import env_id
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for, combinations

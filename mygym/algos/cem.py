@@ -12,8 +12,8 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv
 from torch.func import functional_call, vmap
 
-from mygym.runs.curves import Curves
-from mygym.runs.runner import SEEDS, Loop, Runner
+from mygym.training.curves import Curves
+from mygym.training.runner import SEEDS, Loop, Runner
 
 
 class CEM(Runner):

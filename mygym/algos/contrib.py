@@ -8,10 +8,10 @@ import sb3_contrib
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import BasePolicy
 
-from mygym.algos.asymmetric import TQCPolicy
 from mygym.algos.device.off_policy import DeviceOffPolicy
-from mygym.algos.image_augmentation import ShiftedReplay
-from mygym.runs.checkpoints.algorithm_state import Stateful
+from mygym.algos.images import ShiftedReplay
+from mygym.algos.stable_baselines import TQCPolicy
+from mygym.training.checkpoints.states import Stateful
 
 
 class TQC(ShiftedReplay, DeviceOffPolicy, Stateful, sb3_contrib.TQC):

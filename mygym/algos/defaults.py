@@ -467,7 +467,7 @@ BUILT_IN = (
     Algorithm(
         "ppo",
         "jax",
-        "mygym.algos.sbx_ppo:PPO",
+        "mygym.algos.sbx:PPO",
         policy="MlpPolicy",
         defaults={**_PPO, "policy_kwargs": {"ortho_init": True}},  # small first actions, as in PyTorch
         run_defaults=_ON_POLICY_RUN,

@@ -48,7 +48,7 @@ IMAGE_EXTRACTORS = {
     ),
     "resnet": ("ResNetExtractor", "a small residual network for each image (Espeholt et al., 2018), and all numbers"),
 }
-"""Name → class in `mygym.algos.image_networks`, help."""
+"""Name → class in `mygym.algos.images`, help."""
 
 for _name, (_torch, _flax, _help) in ACTIVATIONS.items():
     _targets = {"pytorch": f"torch.nn:{_torch}", "jax": f"flax.linen:{_flax}"}
@@ -60,5 +60,5 @@ for _name, (_class, _help) in FEATURES_EXTRACTORS.items():
     _target = {"pytorch": f"stable_baselines3.common.torch_layers:{_class}"}
     registry("features_extractor").register(_name, _target, _help, __name__)
 for _name, (_class, _help) in IMAGE_EXTRACTORS.items():
-    _target = {"pytorch": f"mygym.algos.image_networks:{_class}"}
+    _target = {"pytorch": f"mygym.algos.images:{_class}"}
     registry("features_extractor").register(_name, _target, _help, __name__)

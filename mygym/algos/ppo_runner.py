@@ -15,9 +15,9 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import explained_variance, obs_as_tensor
 from torch.nn import functional
 
-from mygym.runs.curves import Curves
-from mygym.runs.optimization import parameter_groups
-from mygym.runs.runner import Loop, Observations, Runner, Transitions
+from mygym.training.curves import Curves
+from mygym.training.optimization import parameter_groups
+from mygym.training.runner import Loop, Observations, Runner, Transitions
 
 Tensors = Any
 """A tensor, or a dictionary of tensors for dictionary observations."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import sb3_contrib.tqc.policies as tqc
 import stable_baselines3 as sb3
+import stable_baselines3.sac.policies as sac
+import stable_baselines3.td3.policies as td3
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
@@ -12,20 +15,66 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, CombinedExtractor
 from stable_baselines3.common.type_aliases import GymEnv
 
-from mygym.algos.asymmetric import SACPolicy, TD3Policy
 from mygym.algos.bootstrapping import BootstrapCallback
 from mygym.algos.device.off_policy import STEPS, STEPS_OF_POLICY, DeviceOffPolicy, is_of_user
-from mygym.algos.device.ppo_update import PPOUpdate
+from mygym.algos.device.on_policy import DeviceRollouts, DictDeviceRollouts, PPOUpdate, RolloutCollection
 from mygym.algos.device.replay_updates import DQNUpdate, SACUpdate, TD3Update
-from mygym.algos.device.rollout_collection import RolloutCollection
-from mygym.algos.device.rollouts import DeviceRollouts, DictDeviceRollouts
-from mygym.algos.image_augmentation import ShiftedReplay
+from mygym.algos.images import ShiftedReplay
 from mygym.envs.fused_vec_env import FusedVecEnv
-from mygym.runs.checkpoints.algorithm_state import Stateful
-from mygym.runs.planning.exploration import gaussian_noise
-from mygym.runs.variance_floor import stacked
+from mygym.tasks.observations import CRITIC
+from mygym.training.checkpoints.states import Stateful
+from mygym.training.model_factory import gaussian_noise
+from mygym.training.variance_floor import stacked
+
+
+class AsymmetricActorCritic:
+    """Mixin of policies with an actor and critics, for observations with a vector for the critic.
+
+    The actor observes everything else; the critic observes all numbers and no images. Without this vector, nothing
+    changes.
+    """
+
+    takes_critic_observations = True
+    """Whether runs with this policy may have `critic_observations`."""
+    observation_space: spaces.Space[Any]
+    features_extractor_class: type[BaseFeaturesExtractor]
+    features_extractor_kwargs: dict[str, Any]
+
+    def make_actor(self, features_extractor: BaseFeaturesExtractor | None = None) -> Any:
+        """Return an actor."""
+        if features_extractor is None and (observed := _split(self.observation_space)):
+            features_extractor = self.features_extractor_class(observed[0], **self.features_extractor_kwargs)
+        return super().make_actor(features_extractor)  # type: ignore[misc]
+
+    def make_critic(self, features_extractor: BaseFeaturesExtractor | None = None) -> Any:
+        """Return critics."""
+        if features_extractor is None and (observed := _split(self.observation_space)):
+            features_extractor = CombinedExtractor(observed[1])
+        return super().make_critic(features_extractor)  # type: ignore[misc]
+
+
+def _split(space: spaces.Space[Any]) -> tuple[spaces.Dict, spaces.Dict] | None:
+    """Return the spaces of the actor and of the critic; None if both observe everything."""
+    if not isinstance(space, spaces.Dict) or CRITIC not in space.spaces:
+        return None
+    of_actor = {key: subspace for key, subspace in space.spaces.items() if key != CRITIC}
+    of_critic = {key: subspace for key, subspace in space.spaces.items() if not is_image_space(subspace)}
+    return spaces.Dict(of_actor), spaces.Dict(of_critic)
+
+
+class SACPolicy(AsymmetricActorCritic, sac.MultiInputPolicy):
+    """Policy of SAC for dictionary observations."""
+
+
+class TD3Policy(AsymmetricActorCritic, td3.MultiInputPolicy):
+    """Policy of TD3 and DDPG for dictionary observations."""
+
+
+class TQCPolicy(AsymmetricActorCritic, tqc.MultiInputPolicy):
+    """Policy of TQC for dictionary observations."""
 
 
 class GaussianExploration:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mygym import api
 from mygym.checks.suite import demand
-from mygym.tasks.episode_context import EpisodeContext
+from mygym.tasks.episode import EpisodeContext
 
 
 @dataclass(frozen=True)

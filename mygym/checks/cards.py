@@ -17,9 +17,9 @@ from mygym.envs.arguments import checked_count
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
-from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
+from mygym.training.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
 
 EXPERT, IDLE = "oracle", ("random", "zero", "hover")
 """Policies of a card."""

@@ -11,8 +11,8 @@ from mygym.checks.robots import follows_path, make_world, repeats_exactly
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
 from mygym.config import RunConfig
-from mygym.models.controllers import Controller
 from mygym.registry import registry
+from mygym.robotics.controllers import Controller
 
 ROBOT = str(RunConfig().robot)
 """Robot for the checks of controllers."""

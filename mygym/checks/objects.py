@@ -11,14 +11,14 @@ import numpy as np
 
 from mygym.checks.suite import Check, demand
 from mygym.config import RunConfig
-from mygym.models.bounding_box import bounds
-from mygym.models.objects import ObjectSpec, density, load_object
-from mygym.models.workspace import load_workspace
+from mygym.engines.bullet.inspection import Rest, measure_rest
+from mygym.engines.bullet.primitives import find_robot
+from mygym.engines.bullet.rendering.thumbnails import silhouette
+from mygym.engines.bullet.world import World
 from mygym.registry import registry
-from mygym.sim.rendering.thumbnails import silhouette
-from mygym.sim.resting import Rest, measure_rest
-from mygym.sim.robot_lookup import find_robot
-from mygym.sim.world import World
+from mygym.robotics.objects import ObjectSpec, density, load_object
+from mygym.robotics.shapes import bounds
+from mygym.robotics.workspace import load_workspace
 
 DENSITIES = 10.0, 11_400.0
 """kg/m³: lowest and highest density of the material, from expanded polystyrene to lead."""

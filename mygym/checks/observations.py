@@ -16,7 +16,7 @@ from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.config.schema import ImageParams
 from mygym.registry import registry
-from mygym.tasks.episode_context import EpisodeContext
+from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import camera_of, find_component
 
 ROUNDING = 1e-6
@@ -99,8 +99,7 @@ def _image_params(name: str) -> Iterator[dict[str, Any]]:
     if not find_component(name).encoded:
         yield {}
         return
-    from mygym.perception.encoder import Encoder
-    from mygym.perception.vae import EncoderNetwork
+    from mygym.vision.encoder import Encoder, EncoderNetwork
 
     images = ImageParams()
     network = EncoderNetwork((3, images.height, images.width), LATENTS).eval()

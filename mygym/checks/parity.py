@@ -10,14 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mygym import api
+from mygym.engines.fused.episodes import BatchEpisodes
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.robot_env import RobotEnv
-from mygym.fused.episodes import BatchEpisodes
+from mygym.planning.engines import check_engine, env_arguments
 from mygym.tasks.context import yaw
+from mygym.training import directory
+from mygym.training.loading import find_plan, load
 from mygym.types import Array, FloatArray
 
 STEPS = 50
@@ -248,3 +253,35 @@ def success_rate(fused: FusedEnvs, act: Callable[[Any], Array], seeds: range) ->
         solved |= running & step.success
         running &= ~(step.terminated | step.truncated)
     return float(solved.mean())
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Success rates of a policy, both in fresh episodes from the beginning of the task."""
+
+    episodes: int
+    """Episodes in each engine; those of the engines are not the same."""
+    success_fused: float
+    success_pybullet: float
+
+
+def measure_transfer(run: str | Path, episodes: int, seed: int) -> Transfer:
+    """Return the success of a run's policy in both engines; the run may have been trained in either.
+
+    Args:
+        run: Path of a run, or of a file that `mygym.load` accepts.
+        episodes: Number of episodes in each engine.
+        seed: Seed of the episodes.
+
+    Raises:
+        ConfigError: The path is not a run, or the fused engine cannot represent its config.
+        RunError: The policy cannot be loaded, or its actions are not finite.
+    """
+    plan = find_plan(directory.find_policy(run)[0])
+    config = plan.config.model_copy(update={"engine": "fused"})
+    check_engine(config, plan.evaluated_variants)
+    arguments = env_arguments(config, plan.algorithm.dict_observations)
+    arguments["task_params"].pop("starts", None)
+    fused, policy = FusedEnvs(arguments, episodes), load(run)
+    solved = success_rate(fused, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
+    return Transfer(episodes, solved, api.evaluate(run, episodes=episodes, seed=seed).success_rate)

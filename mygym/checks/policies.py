@@ -15,7 +15,7 @@ from mygym.checks.suite import Check, demand
 from mygym.config import merged
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import registry
-from mygym.runs.evaluation import evaluate_policy
+from mygym.training.evaluation import evaluate_policy
 
 EPISODES = 8
 

@@ -12,7 +12,7 @@ from mygym.checks.stages import setting
 from mygym.checks.suite import Check, demand
 from mygym.registry import registry
 from mygym.tasks.context import StageContext
-from mygym.tasks.episode_context import EpisodeContext
+from mygym.tasks.episode import EpisodeContext
 
 STAGE = "move"
 """Stage of the episode in which predicates are checked that no stage gives."""

@@ -10,8 +10,7 @@ import numpy as np
 from mygym import api
 from mygym.checks.batches import arrays_of, demand_pure, expert_episode
 from mygym.checks.suite import Check, demand
-from mygym.tasks.episode import potential
-from mygym.tasks.episode_context import EpisodeContext
+from mygym.tasks.episode import EpisodeContext, potential
 from mygym.tasks.rewards import Reward, find_reward
 
 TASK, GAMMA = "push", 0.95

@@ -12,14 +12,14 @@ from mygym.checks.robots import stands_free
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
 from mygym.config import RunConfig
+from mygym.engines.bullet.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
+from mygym.engines.bullet.primitives import find_robot
+from mygym.engines.bullet.rendering.camera import Camera
+from mygym.engines.bullet.world import World
 from mygym.errors import bad_value
-from mygym.models.objects import load_object
-from mygym.models.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.registry import registry
-from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
-from mygym.sim.rendering.camera import Camera
-from mygym.sim.robot_lookup import find_robot
-from mygym.sim.world import World
+from mygym.robotics.objects import load_object
+from mygym.robotics.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.types import FloatArray
 
 EPISODES = 25

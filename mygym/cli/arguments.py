@@ -14,7 +14,7 @@ from mygym.config import merge_configs, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, UnknownNameError, bad_value
 from mygym.registry import REGISTRIES
-from mygym.runs.files import check_writable
+from mygym.training.files import check_writable
 
 CONFIG_FLAGS = {
     "robot": ("R", "robot arm: a name of `mygym list robot`, or a URDF or YAML file"),
@@ -84,7 +84,7 @@ def flag_value(key: str, text: str) -> Any:
 
 
 def _print_reading(task: str) -> None:
-    from mygym.tasks.sentences import is_sentence, read_sentence
+    from mygym.tasks.language import is_sentence, read_sentence
 
     if is_sentence(task):
         print_note(f"task: {read_sentence(task).words}")

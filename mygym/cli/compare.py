@@ -10,12 +10,11 @@ from pathlib import Path
 from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.comparison import Comparison, compare, too_few
-from mygym.reporting.final_scores import store
+from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
 from mygym.reporting.tables import FORMATS, duration
-from mygym.runs.files import check_new, write_text
+from mygym.training.files import check_new, write_text
 
 PARSER = command(
     "mygym compare",

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
     seed = resolve([Layer("flag", {"seed": flags.get("seed", file.get("seed", 0))})]).config.seed
 
     from mygym.api import record_images
-    from mygym.runs.planning.resolve_config import resolve_config
+    from mygym.planning.resolve import resolve_config
 
     counts = record_images(
         resolve_config(file, flags),

@@ -73,9 +73,9 @@ def main(arguments: Sequence[str]) -> None:
     seed = resolve([Layer("flag", {"seed": flags.get("seed", file.get("seed", 0))})]).config.seed
 
     from mygym.api import demonstrate
-    from mygym.demonstrations.keyboard import INSTRUCTIONS, KEYBOARD
-    from mygym.runs.loading import is_run
-    from mygym.runs.planning.resolve_config import resolve_config
+    from mygym.demonstrations.teleoperation import INSTRUCTIONS, KEYBOARD
+    from mygym.planning.resolve import resolve_config
+    from mygym.training.loading import is_run
 
     of_run = is_run(options.policy)
     unused = set(flags) - {"seed", "imports"}

@@ -2,15 +2,275 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
 
-from mygym.cli.arguments import registry_kind
+from mygym.cli.arguments import parse_task, registry_kind
 from mygym.cli.command import JSON, argument, command
-from mygym.cli.descriptions import describe_component, describe_task
-from mygym.errors import ConfigError, bad_value
-from mygym.registry import REGISTRIES, registry
-from mygym.runs.files import to_yaml
+from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
+from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
+from mygym.registry.signatures import first_line, source_location
+from mygym.training.files import to_yaml
+
+ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effector", "gripper", "motor", "area_scale")
+"""Keys of a robot's YAML file."""
+
+
+def describe_task(name: str) -> dict[str, Any]:
+    """Return the description of a task: a name, letters, or a list as YAML.
+
+    Raises:
+        ConfigError: The text is not a task.
+    """
+    from mygym.robotics.assets import read_mapping
+    from mygym.tasks.goals import goal_space
+    from mygym.tasks.lookup import find_task
+
+    task = find_task(parse_task(name))
+    workspace = read_mapping(Path(registry("workspace").get(task.workspace).load()))
+    areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
+    areas_of = {robot: (pose or {}).get("areas", {}) for robot, pose in (workspace.get("robots") or {}).items()}
+    goals = {
+        area: workspace["areas"].get(area)
+        or {robot: robot_areas[area] for robot, robot_areas in areas_of.items() if area in robot_areas}
+        or f"missing in workspace {task.workspace}: set task_params.areas.{area}"
+        for area in areas
+    }
+    return {
+        "task": task.name,
+        "help": task.help,
+        "in words": task.describe(),
+        "stages": list(task.stage_names),
+        "tolerance": f"{task.tolerance} m",
+        "hold": f"{task.hold} steps",
+        "horizon": f"{task.horizon} steps",
+        "workspace": task.workspace,
+        "objects": {role: task.asset(role) for role in task.roles} or "none",
+        "needs a gripper": task.needs_gripper,
+        "goals from": goals,
+        "goal vector": list(goal_space(task).names),
+        "a run takes": _taken({"task": parse_task(name)}),
+    }
+
+
+def _taken(config: Mapping[str, Any]) -> Any:
+    """Return algorithm and reward of the run of a config, and the other keys that a layer above the schema sets.
+
+    Parameters are left out. A task without a run that can start has the reason instead.
+    """
+    from mygym.planning.resolve import resolve_config
+
+    try:
+        rows = resolve_config(overrides=config).rows()
+    except MygymError as error:
+        return str(error)
+    return {
+        key: {"value": value, "origin": origin}
+        for key, value, origin in rows
+        if "_params." not in key and (key in ("algo", "reward") or origin not in ("default", "flag"))
+    }
+
+
+def describe_component(entry: Entry) -> dict[str, Any]:
+    """Return the description of a component other than a task."""
+    target = entry.load()
+    entry = registry(entry.kind).get(entry.name)  # after the import of a user file, the origin has its line
+    header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
+    if isinstance(target, Path):
+        return {**header, **_describe_file(entry.kind, target)}
+    if entry.kind in DESCRIBERS:
+        return {**header, **DESCRIBERS[entry.kind](entry, target)}
+    requires = {"requires": list(entry.requires)} if entry.requires else {}
+    return {**header, **requires, **_describe_other(entry, target)}
+
+
+def _describe_file(kind: str, path: Path) -> dict[str, Any]:
+    """Return the content of a YAML file, and properties inferred from it or from a URDF."""
+    from mygym.robotics.assets import read_mapping
+
+    if kind == "object":
+        return _object(path)
+    return _robot(path) if kind == "robot" else dict(read_mapping(path))
+
+
+def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
+    """Return the description of a component of a kind without a function in `DESCRIBERS`."""
+    if isinstance(target, Mapping):
+        return {"frameworks": {framework: _network_component(entry, framework) for framework in target}}
+    if is_dataclass(target) and not isinstance(target, type):
+        return {key: value for key, value in asdict(target).items() if not callable(value)}
+    return {"documentation": inspect.getdoc(target) or ""}
+
+
+def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]:
+    return {"frameworks": {framework: _algorithm(algorithm) for framework, algorithm in target.items()}}
+
+
+def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
+    from mygym.config.schedulable import may_be_scheduled
+    from mygym.planning.parameter_tables import hyperparameters, training_parameters
+
+    try:
+        cls = algorithm.combo()[0]
+    except RegistryError as error:  # its package is not installed
+        return {"missing": str(error)}
+    training = {row.pop("name"): row for row in training_parameters(algorithm)}
+    return {
+        "class": f"{cls.__module__}.{cls.__qualname__}",
+        "source": source_location(cls),
+        "requires": list(algorithm.needs),
+        "hindsight": algorithm.goal_relabelling,
+        "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
+        "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
+        "may be scheduled": list(may_be_scheduled(cls)),
+        **({"training_params": training} if training else {}),
+        **({"search space": dict(algorithm.search_space)} if algorithm.search_space else {}),
+    }
+
+
+def _schedule(entry: Entry, target: Any) -> dict[str, Any]:
+    from mygym.config import schedules
+
+    return {"parameters": schedules.describe(target)}
+
+
+def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
+    from mygym.planning.parameter_tables import strategy_parameters
+
+    text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
+    rows = strategy_parameters(entry.name)
+    return {"documentation": text, "strategy_params": {row.pop("name"): row for row in rows}}
+
+
+def _stage(entry: Entry, stage: Any) -> dict[str, Any]:
+    """Return the properties of a stage that determine its position in a composition, and explain its predicates."""
+    registered = registry("predicate")
+    predicates = {
+        key: {name: registered.get(name).help if name in registered else "unknown" for name in getattr(stage, key)}
+        for key in ("requires", "gives", "ends")
+    }
+    completion = (first_line(stage.complete) or "see its code") if stage.complete else "nothing else"
+    acts_on = "the end effector alone"
+    if stage.needs_object:
+        acts_on = "a part of the workspace" if stage.needs_part else "an object, or a part of the workspace"
+    needs = {"a gripper": stage.needs_gripper, "a turn of the tool": stage.needs_tool_yaw, "two arms": stage.arms > 1}
+    return {
+        **({"letter": stage.letter} if stage.letter else {}),
+        **{key: meanings for key, meanings in predicates.items() if meanings},
+        "also complete only if": completion,
+        "acts on": acts_on,
+        "needs": [name for name, needed in needs.items() if needed] or "nothing else",
+        "moves the fingers": bool(stage.uses_gripper or stage.needs_gripper),
+    }
+
+
+def _predicate(entry: Entry, predicate: Any) -> dict[str, Any]:
+    term = "a flag" if predicate.goal is None else getattr(predicate.goal, "name", "depends on the stage")
+    return {
+        "event": predicate.event,
+        "must last": predicate.lasts,
+        "excludes": list(predicate.excludes) or "nothing",
+        "holds at reset": predicate.initial,
+        "term in goal vectors": term,
+    }
+
+
+def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
+    return {
+        "documentation": inspect.getdoc(reward.function) or "",
+        "function of": "goal vectors" if reward.depends_on_goals_only else "the episode context",
+        "hindsight": reward.depends_on_goals_only,
+    }
+
+
+def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
+    from mygym.planning.parameter_tables import controller_parameters
+
+    return {
+        "documentation": (inspect.getdoc(controller) or "").partition("\nArgs:")[0].strip(),
+        "commands": controller.commands,
+        "motor command": controller.mode,
+        "remembers its command": controller.remembers_command,
+        "control": {row.pop("name"): row for row in controller_parameters(entry.name)},
+    }
+
+
+def _observation(entry: Entry, component: Any) -> dict[str, Any]:
+    from mygym.tasks.observations import SYMBOLS
+
+    symbols = {symbol: meaning for symbol, meaning in SYMBOLS.items() if symbol in component.shape}
+    return {
+        "shape": component.shape,
+        **({"where": symbols} if symbols else {}),
+        **({"unit": component.unit} if component.unit else {}),
+        **({"frame": component.frame} if component.frame else {}),
+        "bound": f"{'0 to' if component.channels else 'within ±'} {component.bound:g}",
+        "describes": component.of,
+        "depends on the goal": component.depends_on_goal,
+    }
+
+
+def _robot(path: Path) -> dict[str, Any]:
+    """Return the content of a robot's YAML file; of a robot that is inferred also the findings of the inference."""
+    from mygym.engines.bullet.primitives import inferred_robot
+    from mygym.robotics.assets import read_mapping
+
+    robot = inferred_robot(str(path))
+    if robot is None:
+        return dict(read_mapping(path))
+    values = asdict(robot.spec)
+    inferred = [asdict(finding) for finding in robot.findings]
+    return {key: values[key] for key in ROBOT_KEYS if values[key] is not None} | {"inferred": inferred}
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Return the content of an object's file and the measured properties of the object."""
+    from mygym.robotics.assets import read_mapping
+    from mygym.robotics.objects import density, load_object
+
+    spec = load_object(path)
+    content = dict(read_mapping(path)) if path.suffix.lower() != ".urdf" else {"urdf": str(path)}
+    measured = {
+        "category": spec.category,
+        "size": f"{' x '.join(f'{100 * edge:.2f}' for edge in spec.size)} cm",
+        "mass": f"{spec.mass:.5g} kg",
+        "density": f"{density(spec):.4g} kg/m³ of its material",
+        "centre of mass": f"{100 * spec.half_height:.2f} cm above the surface it lies on",
+        "moments of inertia": [float(f"{moment:.4g}") for moment in spec.body.moments],
+        "pieces that collide": len(spec.body.pieces),
+        "fits a gripper of 8 cm": f"with {100 * spec.grasp_width:.1f} cm" if spec.graspable else "no",
+    }
+    return {**content, "measured": measured}
+
+
+def _network_component(entry: Entry, framework: str) -> dict[str, Any]:
+    """Return source and parameters of a network component, such as a policy or an activation."""
+    try:
+        component = entry.load_for(framework)
+    except RegistryError as error:  # its package is not installed
+        return {"missing": str(error)}
+    return {
+        "source": source_location(component),
+        "parameters": {name: parameter.help for name, parameter in parameters_of(entry, framework).items()},
+    }
+
+
+DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
+    "algorithm": _algorithms,
+    "schedule": _schedule,
+    "strategy": _strategy,
+    "stage": _stage,
+    "predicate": _predicate,
+    "reward": _reward,
+    "observation": _observation,
+    "controller": _controller,
+}
+"""Kind → function of the entry and its target that returns the content; other kinds use `_describe_other`."""
+
 
 PARSER = command(
     "mygym describe",
@@ -49,8 +309,8 @@ def main(arguments: Sequence[str]) -> None:
 
 def complete_config(name: str, framework: str) -> str:
     """Return the YAML config of an algorithm with every value and `strict: true`."""
-    from mygym.runs.built_config import explained
-    from mygym.runs.planning.resolve_config import resolve_config
+    from mygym.planning.resolve import resolve_config
+    from mygym.training.model_factory import explained
 
     resolved = resolve_config(overrides={"algo": name, "framework": framework})
     values = {**explained(resolved).values(), "strict": True}

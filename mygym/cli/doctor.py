@@ -10,8 +10,8 @@ from typing import Any
 
 from mygym.cli.command import JSON, argument, command
 from mygym.cli.output import print_json
-from mygym.reporting.doctor.diagnosis import LEARNED, RULES, diagnose, has_learned
-from mygym.reporting.doctor.logs import RunLogs, read_logs
+from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
+from mygym.reporting.run_logs import RunLogs, read_logs
 
 INDENT: Mapping[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
 
@@ -26,7 +26,7 @@ mygym doctor runs/push/panda/ppo/1a2b3c4d/seed_0 --json
 """,
     notes=f"""
 Each finding is a line with its evidence and the flag that would change it, causes before their effects. A finding is
-a conjecture from numbers: change a single flag at a time. A run with {LEARNED:.0%} success or more has no findings.
+a conjecture from numbers: change a single flag at a time. A run with {SUCCESSFUL:.0%} success or more has no findings.
 
 rules:
 {fill(", ".join(rule.__name__.replace("_", " ") for rule in RULES), 116, **INDENT)}

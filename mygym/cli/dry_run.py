@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from mygym.runs.planning.plan import RunPlan
+    from mygym.planning.plan import RunPlan
 
 STEPS = 200
 """Number of timed control steps."""
@@ -31,12 +31,11 @@ def compact(space: Space[Any]) -> str:
 def dry_run(plan: RunPlan) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.api import print_notes
-    from mygym.runs.env_factory import make_vec_env
-    from mygym.runs.model_factory import build_model
-    from mygym.runs.planning.buffer_memory import buffer_bytes
-    from mygym.runs.pretrained import load_pretrained
-    from mygym.runs.weights import parameter_counts
     from mygym.strategies.requirements import prepare_run
+    from mygym.training.env_factory import make_vec_env
+    from mygym.training.model_factory import buffer_bytes, build_model
+    from mygym.training.policy import parameter_counts
+    from mygym.training.pretrained import load_pretrained
 
     env = make_vec_env(plan)
     try:

@@ -13,7 +13,7 @@ from mygym.cli.output import as_centimetres, print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
 
 if TYPE_CHECKING:
-    from mygym.perception.encoder import EncoderErrors
+    from mygym.vision.encoder import EncoderErrors
 
 VERBS = ("train",)
 

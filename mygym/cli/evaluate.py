@@ -13,10 +13,10 @@ from mygym.cli.command import FORCE, JSON, TRUST, argument, command
 from mygym.cli.output import print_json, print_note
 from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.files import check_writable
+from mygym.training.files import check_writable
 
 if TYPE_CHECKING:
-    from mygym.runs.evaluation import Evaluation
+    from mygym.training.evaluation import Evaluation
 
 PARSER = command(
     "evaluate.py",
@@ -65,8 +65,8 @@ def main(arguments: Sequence[str]) -> None:
     _check_flags(options, file, flags)
 
     from mygym.api import evaluate
-    from mygym.demonstrations.keyboard import INSTRUCTIONS, KEYBOARD
-    from mygym.runs.planning.resolve_config import resolve_config
+    from mygym.demonstrations.teleoperation import INSTRUCTIONS, KEYBOARD
+    from mygym.planning.resolve import resolve_config
 
     if options.policy == KEYBOARD:
         print_note(INSTRUCTIONS)
@@ -102,7 +102,7 @@ def _check_flags(options: argparse.Namespace, file: dict[str, Any], flags: dict[
         wrong = f"--{next(iter(unused), 'config')}"
         raise ConfigError(bad_value("evaluate", wrong, allowed, "cannot be combined with a run"))
     if options.video is not None:
-        from mygym.runs.video import OUTPUTS
+        from mygym.training.video import OUTPUTS
 
         check_output(Path(options.video), "--video", OUTPUTS, options.force)
     if options.failure_videos is not None:

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 def _export_policy(options: argparse.Namespace, format: str, out: Path | None) -> Path:
     """Write the policy, and return the path of its file."""
     from mygym.exporting.export import default_path, export
-    from mygym.runs.directory import find_policy
+    from mygym.training.directory import find_policy
 
     path = out or default_path(find_policy(options.run)[0], format)
     check_output(path, "--out", [FORMATS[format]], options.force)
@@ -78,8 +78,8 @@ def _export_policy(options: argparse.Namespace, format: str, out: Path | None) -
 def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> Path:
     """Write an entry of RL Zoo or an `env.py`, print its notes, and return the path of the file."""
     from mygym.exporting import envhub, zoo
-    from mygym.runs.directory import find_policy
-    from mygym.runs.loading import plan_of_run
+    from mygym.training.directory import find_policy
+    from mygym.training.loading import plan_of_run
 
     folder = Path(options.run) if format == "envhub" else find_policy(options.run)[0]
     plan = envhub.plan_of_source(folder) if format == "envhub" else plan_of_run(folder)

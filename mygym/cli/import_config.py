@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ConfigError(bad_value("import", options.file, "a file of the original myGym toolkit or of RL Zoo", why))
     conversion, refusal = within_reach(conversion, {})
 
-    from mygym.runs.files import to_yaml, write_text
+    from mygym.training.files import to_yaml, write_text
 
     text = f"{to_yaml(conversion.config).rstrip()}\n"
     for note in conversion.notes:

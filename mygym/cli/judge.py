@@ -11,7 +11,7 @@ from mygym.cli.command import JSON, LOGDIR, argument, command, log_directory
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.leaderboard import Row, merge, read, table
-from mygym.runs.files import check_writable
+from mygym.training.files import check_writable
 
 EPISODES = 100
 OUTPUT = "leaderboard.json"

@@ -71,7 +71,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 def _object_details(name: str) -> dict[str, Any]:
     """Return category, size in m, mass in kg, …; the help of an invalid file is its error."""
     from mygym.errors import AssetError
-    from mygym.models.objects import load_object
+    from mygym.robotics.objects import load_object
 
     try:
         spec = load_object(registry("object").get(name).load())

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from mygym.cli.output import print_note
 from mygym.cli.start import INTERRUPTED
 from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
-from mygym.runs.stop_request import SIGNALS, StopRequest
+from mygym.training.stop_request import SIGNALS, StopRequest
 
 if TYPE_CHECKING:
-    from mygym.runs.result import Result
+    from mygym.training.result import Result
 
 COMMANDS = {
     "train": "train a robot arm; save and evaluate the policy, with a video",

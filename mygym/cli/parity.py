@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _print_transfer(run: str, episodes: int, seed: int, as_json: bool) -> None:
     """Print the success of a run's policy in both engines."""
-    from mygym.checks.transfer import measure_transfer
+    from mygym.checks.parity import measure_transfer
 
     transfer = measure_transfer(run, episodes, seed)
     if as_json:

@@ -7,15 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from PIL import Image, ImageDraw
+
 from mygym.cli.arguments import parse_task
 from mygym.config import Layer, parse_overrides, resolve
+from mygym.engines.bullet.rendering.thumbnails import class_colors, grid
 from mygym.registry import registry
+from mygym.tasks.observations import MAIN_CAMERA
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mygym.sim.world import World
+    from mygym.engines.bullet.world import World
 
     Picture = NDArray[np.uint8]
 
@@ -28,8 +33,8 @@ SHEET_EPISODES = 9
 
 def object_sheet(width: int) -> Picture:
     """Return a sheet of all objects by category."""
-    from mygym.models.objects import load_object
-    from mygym.sim.rendering.thumbnails import contact_sheet
+    from mygym.engines.bullet.rendering.thumbnails import contact_sheet
+    from mygym.robotics.objects import load_object
 
     return contact_sheet([load_object(entry.load()) for entry in registry("object")], width)
 
@@ -41,8 +46,8 @@ def object_picture(name: str, size: Size) -> Picture:
         name: Registered name, or a URDF or YAML file.
         size: Width and height, pixels.
     """
-    from mygym.models.objects import load_object
-    from mygym.sim.rendering.thumbnails import thumbnail
+    from mygym.engines.bullet.rendering.thumbnails import thumbnail
+    from mygym.robotics.objects import load_object
 
     return thumbnail(load_object(registry("object").get(name).load()), *size)
 
@@ -65,9 +70,9 @@ def task_picture(
         camera: Camera of the workspace; None: the camera of the config.
         randomized: Whether to draw a sheet; without `randomize` in the overrides, all randomizers are used.
     """
+    from mygym.engines.bullet.rendering.thumbnails import grid
     from mygym.envs.randomizers import ranges
     from mygym.envs.robot_env import RobotEnv
-    from mygym.sim.rendering.thumbnails import grid
 
     layer = Layer("flag", {"task": parse_task(task), **scene, **parse_overrides(overrides)})
     config = resolve([layer]).config
@@ -104,9 +109,8 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
         scene: Values of `task`, `robot` and `workspace` as on the command line; a missing value is a default.
         overrides: `KEY=VALUE` of any config key.
     """
-    from mygym.cli.camera_sheet import camera_sheet, names_for
     from mygym.envs.robot_env import RobotEnv
-    from mygym.runs.planning.engines import env_arguments
+    from mygym.planning.engines import env_arguments
 
     task = {"task": parse_task(scene["task"])} if "task" in scene else {}
     layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
@@ -126,10 +130,10 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
         fit_robot: Whether the camera moves so that the robot fills the picture.
         window: Whether to show the world in a window until it is closed, and return None.
     """
-    from mygym.models.workspace import load_workspace
-    from mygym.sim.inspection import around_robot
-    from mygym.sim.robot_lookup import find_robot
-    from mygym.sim.world import World
+    from mygym.engines.bullet.inspection import around_robot
+    from mygym.engines.bullet.primitives import find_robot
+    from mygym.engines.bullet.world import World
+    from mygym.robotics.workspace import load_workspace
 
     world = World(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))
     try:
@@ -153,16 +157,16 @@ def explained_robot(robot: str, workspace: str, size: tuple[int | None, int | No
         workspace: Registered name or file.
         size: Width and height of each picture on the sheet, pixels; None: the default.
     """
-    from mygym.models.workspace import load_workspace
-    from mygym.sim.rendering.robot_sheet import CELL, robot_sheet
-    from mygym.sim.robot_lookup import find_robot
+    from mygym.engines.bullet.primitives import find_robot
+    from mygym.engines.bullet.rendering.robot_sheet import CELL, robot_sheet
+    from mygym.robotics.workspace import load_workspace
 
     place = load_workspace(registry("workspace").get(workspace).load())
     return robot_sheet(find_robot(robot), place, (size[0] or CELL[0], size[1] or CELL[1]))
 
 
 def _render(world: World, size: Size, camera: str) -> Picture:
-    from mygym.sim.rendering.camera import Camera
+    from mygym.engines.bullet.rendering.camera import Camera
 
     renderer = Camera(world)
     picture = renderer.render(*size, camera, shadow=True, samples=2)
@@ -172,7 +176,7 @@ def _render(world: World, size: Size, camera: str) -> Picture:
 
 def _show(world: World) -> None:
     """Show a window until `q` is pressed; its sliders set the joints, and its caption is the tool's position."""
-    from mygym.sim.rendering.viewer import Viewer
+    from mygym.engines.bullet.rendering.viewer import Viewer
 
     viewer, position = Viewer(world), world.state.joint_position[0]
     joints = [joint for arm in world.robot.arms for joint in arm.joints]
@@ -186,3 +190,66 @@ def _show(world: World) -> None:
         position[:] = values
         x, y, z = world.kinematics.pose(position[: len(world.robot.arms[0].joints)])[:3, 3]
         viewer.update(caption=f"tool at {x:.3f}, {y:.3f}, {z:.3f} m")
+
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mygym.envs.robot_env import RobotEnv
+
+    Picture = NDArray[np.uint8]
+
+COMPONENTS = ("image", "depth", "segmentation", "boxes")
+"""Observation components of the sheet; `boxes` are drawn onto `image`."""
+
+MOMENTS = 4
+"""Number of moments of the episode, one in each row."""
+
+SHARPEST = 192
+"""Smallest height of an image on the sheet, pixels: smaller images are enlarged without smoothing."""
+
+BOX_COLOR = (255, 40, 160)
+
+
+def names_for(camera: str) -> list[str]:
+    """Return the names of the components that see through a camera."""
+    return [name if camera == MAIN_CAMERA else f"{name}:{camera}" for name in COMPONENTS]
+
+
+def camera_sheet(env: RobotEnv, camera: str, seed: int) -> Picture:
+    """Return images of an episode of the scripted expert: a row for each moment, a column for each component.
+
+    Args:
+        env: Environment with the observation components `names_for(camera)`.
+        camera: Name of the camera.
+        seed: Seed of the episode.
+    """
+    observation, _ = env.reset(seed=seed)
+    steps, ended = [observation], False
+    while not ended:
+        observation, _, terminated, truncated, _ = env.step(env.expert_action())
+        steps.append(observation)
+        ended = terminated or truncated
+    moments = np.linspace(0, len(steps) - 1, MOMENTS).round().astype(int)
+    return grid([picture for moment in moments for picture in _row(steps[moment], camera)], columns=len(COMPONENTS))
+
+
+def _row(observation: Any, camera: str) -> list[Picture]:
+    """Return the pictures of a moment, all of one size: colours, colours with boxes, depth, bodies."""
+    image, depth, segmentation = (observation[name] for name in names_for(camera)[:3])
+    factor = max(1, -(-SHARPEST // len(image)))
+    image, depth, segmentation = (pixels.repeat(factor, 0).repeat(factor, 1) for pixels in (image, depth, segmentation))
+    boxes = observation["observation"].reshape(-1, 5)
+    return [image, _with_boxes(image, boxes), depth.repeat(3, axis=2), class_colors()[segmentation[..., 0]]]
+
+
+def _with_boxes(image: Picture, boxes: NDArray[np.float32]) -> Picture:
+    """Return an image with the boxes of the targets that it shows; `boxes` are rows of the component `boxes`."""
+    picture = Image.fromarray(image)
+    draw = ImageDraw.Draw(picture)
+    height, width = image.shape[:2]
+    for left, top, right, bottom, share in boxes:
+        if share > 0:
+            edges = ((left + 1) / 2 * width, (top + 1) / 2 * height, (right + 1) / 2 * width, (bottom + 1) / 2 * height)
+            draw.rectangle(edges, outline=BOX_COLOR, width=2)
+    return np.asarray(picture)

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     episode = None if options.episode is None else parse_integer(options.episode, "--episode")
     sizes = {key: parse_value(text, f"--{key}") for key in ("width", "height") if (text := getattr(options, key))}
     if options.video is not None:
-        from mygym.runs.video import OUTPUTS
+        from mygym.training.video import OUTPUTS
 
         check_output(Path(options.video), "--video", OUTPUTS, options.force)
 

@@ -12,10 +12,9 @@ from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, comma
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs
-from mygym.reporting.removal import remove_runs, size_of
+from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
 from mygym.reporting.tables import FORMATS, duration
-from mygym.runs.files import check_new
+from mygym.training.files import check_new
 
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
 """Short name of a key → the field of a record."""

@@ -18,8 +18,8 @@ from mygym.cli.output import print_note
 from mygym.errors import ConfigError, InterruptedRunError, RunError, bad_value
 from mygym.reporting.comparison import summary_in_words
 from mygym.reporting.records import find_runs
-from mygym.runs import directory
-from mygym.runs.stop_request import SEPARATE, SIGNALS, request_stop
+from mygym.training import directory
+from mygym.training.stop_request import SEPARATE, SIGNALS, request_stop
 
 RESUMED = ("interrupted", "stopped", "failed")
 """Statuses of runs that `--resume SETTING` continues."""

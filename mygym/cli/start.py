@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mygym.python_version import is_program
-from mygym.runs.stop_request import StopRequest  # little else, because a signal meanwhile causes a traceback
+from mygym.training.stop_request import StopRequest  # little else, because a signal meanwhile causes a traceback
 
 INTERRUPTED = ("interrupted", 130)
 """Message and exit code after Ctrl-C, SIGTERM or SIGHUP."""

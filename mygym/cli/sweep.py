@@ -141,7 +141,7 @@ def _executor(options: argparse.Namespace, workers: int | None) -> Executor:
     Raises:
         ConfigError: It is unknown, its package or its cluster is missing, or a flag does not suit it.
     """
-    from mygym.sweeps import executors, ray_executor, slurm_executor
+    from mygym.sweeps import cluster, executors
 
     if options.executor not in EXECUTORS:
         raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
@@ -154,9 +154,9 @@ def _executor(options: argparse.Namespace, workers: int | None) -> Executor:
             raise ConfigError(bad_value("--resource", pair, "KEY=VALUE with --executor ray or slurm"))
         resources[key] = parse_value(text, key)
     if options.executor == "ray":
-        return ray_executor.RayExecutor(options.address or "auto", workers, resources)
+        return cluster.RayExecutor(options.address or "auto", workers, resources)
     if options.executor == "slurm":
-        return slurm_executor.SlurmExecutor(workers, resources)
+        return cluster.SlurmExecutor(workers, resources)
     return executors.LocalExecutor(workers)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,16 +13,15 @@ from mygym.cli.arguments import CONFIG_FLAGS, config_layers, flag_value, parse_c
 from mygym.cli.command import argument, command
 from mygym.cli.output import print_note, print_table
 from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
-from mygym.config import merge_configs
+from mygym.config import Resolved, merge_configs
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.nested import at, has
 from mygym.registry import register_dictionary
-from mygym.runs.directory import is_run
+from mygym.training.directory import is_run
 
 if TYPE_CHECKING:
-    from mygym.config import Resolved
-    from mygym.runs.planning.plan import RunPlan
-    from mygym.runs.result import Result
+    from mygym.planning.plan import RunPlan
+    from mygym.training.result import Result
 
 PARSER = command(
     "train.py",
@@ -114,15 +114,14 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         allowed = "--config RUN/config.yaml in place of --resume RUN"
         raise ConfigError(bad_value("train.py", flag, allowed, "is for new runs"))
 
-    from mygym.runs.planning.plan import make_plan
+    from mygym.planning.plan import make_plan
 
     plan = None if options.resume else make_plan(file, flags, file_origin=file_origin)
     if plan and options.network_of:
         print_note(f"{file_origin}: net_arch {plan.config.algo_params['policy_kwargs']['net_arch']}")
     finetuning = _finetuning(options, plan, file, flags)
     if plan and options.explain:
-        from mygym.cli.explain import explain
-        from mygym.runs.built_config import explained
+        from mygym.training.model_factory import explained
 
         explain(explained(plan))
     elif plan and options.dry_run:
@@ -150,7 +149,7 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
         why = "cannot be combined with --resume" if plan is None else f"needs engine fused, not {plan.config.engine}"
         raise ConfigError(bad_value("--finetune-steps", options.finetune_steps, "a new run with --engine fused", why))
     steps = parse_count(options.finetune_steps, "--finetune-steps")
-    from mygym.runs.planning.plan import make_plan
+    from mygym.planning.plan import make_plan
 
     kept = {key: value for key, value in merge_configs(*layers).items() if key not in ENGINE_KEYS}
     params = {key: plan.config.algo_params[key] for key in POLICY_KEYS if key in plan.config.algo_params}
@@ -179,7 +178,7 @@ def _without(arguments: Sequence[str], *flags: str) -> list[str]:
 def _train(train: Callable[..., Result] | None, config: Any, resume: str | None, gui: bool) -> Result:
     """Train, and print the result and the path of the run, also of a failed run."""
     from mygym import api
-    from mygym.runs.strategy_callback import outcome_texts
+    from mygym.training.strategy_callback import outcome_texts
 
     try:
         window: dict[str, Any] = {"gui": True} if gui else {}  # a copy of train.py may lack the parameter
@@ -212,10 +211,10 @@ def _print_help(options: argparse.Namespace) -> None:
 
 
 def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
+    from mygym.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
+    from mygym.planning.plan import make_plan
+    from mygym.planning.strategies import sections
     from mygym.registry import algorithm
-    from mygym.runs.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
-    from mygym.runs.planning.plan import make_plan
-    from mygym.runs.planning.strategies import sections
 
     resolved = make_plan(file, flags).resolved
     entry = algorithm(resolved.config.algo, resolved.config.framework)
@@ -241,9 +240,18 @@ def _with_value(row: Mapping[str, Any], key: str, resolved: Resolved) -> dict[st
 
 
 def _print_controller(control: str) -> None:
-    from mygym.models.controllers import find_controller
-    from mygym.runs.planning.parameter_tables import controller_parameters
+    from mygym.planning.parameter_tables import controller_parameters
+    from mygym.robotics.controllers import find_controller
 
     name = find_controller(flag_value("control", control)).config.name
     print(f"control of {name}: --set control.NAME=VALUE")
     print_table(controller_parameters(name))
+
+
+def explain(resolved: Resolved) -> None:
+    """Print one line for each value: key, value, origin."""
+    rows = [(key, json.dumps(value), origin) for key, value, origin in resolved.rows()]
+    key_width = max(len(key) for key, _, _ in rows)
+    value_width = min(40, max(len(text) for _, text, _ in rows))
+    for key, text, origin in rows:
+        print(f"{key:<{key_width}}  {text:<{value_width}}  {origin}")

@@ -143,7 +143,7 @@ def _time_loop(options: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from mygym.exporting.closed_loop import measure
+    from mygym.exporting.playing import measure
 
     timing = measure(options.name, float(seconds), trust=options.trust)
     print(f"rate        {1 / timing.period:g} Hz, {len(timing.policy)} periods")
@@ -207,7 +207,7 @@ def _pixels(text: str | None, flag: str) -> int | None:
 
 
 def _check_display() -> None:
-    from mygym.sim.rendering.viewer import has_display
+    from mygym.engines.bullet.rendering.viewer import has_display
 
     if not has_display():
         raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed without a display"))

@@ -14,23 +14,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mygym.config.named_components import BUFFERS, INNER, NAMED, is_for_framework, is_name, shown
 from mygym.config.parameter_checks import (
+    BUFFERS,
+    INNER,
+    NAMED,
     NEEDED_PARAMETERS,
     RUN_PARAMETERS,
     check_value,
     is_default,
+    is_for_framework,
+    is_known,
+    is_name,
+    shown,
     training_parameters,
     unknown_parameter,
 )
 from mygym.config.plain import is_plain
-from mygym.config.ranges import is_known
 from mygym.config.schedulable import check_schedule, is_scheduled, may_be_scheduled
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at, has, merged
 from mygym.registry import Algorithm, registry
+from mygym.registry.algorithms import takes_dictionaries
 from mygym.registry.combos import Combo
-from mygym.registry.inheritance import takes_dictionaries
 from mygym.registry.signatures import REQUIRED, Parameter, constructors, fits, parameters, source_location
 
 SECTION = "algo_params"

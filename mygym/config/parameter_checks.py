@@ -3,20 +3,233 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from mygym.config.named_components import shown
 from mygym.config.plain import is_plain
-from mygym.config.ranges import MAX_FLOAT32, TEXTS, is_known, range_of
 from mygym.config.schema import RunConfig
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
 from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
+
+
+@dataclass(frozen=True)
+class Range:
+    """Interval of numbers, closed unless `open_low`."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        return (value > self.low if self.open_low else value >= self.low) and value <= self.high
+
+    def __str__(self) -> str:
+        low = f"above {self.low:g}" if self.open_low else f"at least {self.low:g}"
+        return low if self.high == math.inf else f"{low} and at most {self.high:g}"
+
+
+_POSITIVE = Range(0, open_low=True)
+_COUNT = Range(1)
+_SHARE = Range(0, 1)
+
+PACKAGES = (
+    *("stable_baselines3", "sb3_contrib", "sbx", "torch", "optax"),
+    *("mygym.algos", "mygym.training.runner", "mygym.training.jax_runner"),
+)
+"""Packages of the classes for which `RANGES` and `TEXTS` hold. Other classes have only the bounds of their type hints,
+e.g. `Annotated[float, Gt(0)]`: an equal name may mean something else."""
+
+RANGES: Mapping[str, Range] = {
+    "learning_rate": _POSITIVE,
+    "gamma": _SHARE,
+    "gae_lambda": _SHARE,
+    "tau": _SHARE,
+    "batch_size": Range(1, 10_000_000),  # far more than fits into memory
+    "buffer_size": _COUNT,
+    "n_steps": _COUNT,
+    "n_epochs": _COUNT,
+    "learning_starts": Range(0),
+    "gradient_steps": Range(-1),
+    "target_update_interval": _COUNT,
+    "policy_delay": _COUNT,
+    "clip_range": _POSITIVE,
+    "clip_range_vf": _POSITIVE,
+    "ent_coef": Range(0),
+    "vf_coef": Range(0),
+    "max_grad_norm": _POSITIVE,
+    "n_delta": _COUNT,
+    "n_top": _COUNT,
+    "delta_std": _POSITIVE,
+    "target_kl": _POSITIVE,
+    "target_policy_noise": Range(0),
+    "target_noise_clip": Range(0),
+    "top_quantiles_to_drop_per_net": Range(0),
+    "cg_max_steps": _COUNT,
+    "cg_damping": Range(0),
+    "line_search_shrinking_factor": Range(0, 1, open_low=True),
+    "n_critic_updates": _COUNT,
+    "sde_sample_freq": Range(-1),
+    "random_shift": Range(0, 1024),
+    "action_noise": Range(0),
+    "train_freq": _COUNT,
+    "stats_window_size": _COUNT,
+    "n_eval_episodes": _COUNT,
+    "n_sampled_goal": Range(0),
+    "net_arch": _COUNT,
+    "n_critics": _COUNT,
+    "n_quantiles": _COUNT,
+    "lstm_hidden_size": _COUNT,
+    "n_lstm_layers": _COUNT,
+    "features_dim": _COUNT,
+    "channels": _COUNT,
+    "keypoints": _COUNT,
+    "color_jitter": Range(0, 1),
+    "clip_mean": Range(0),
+    "eps": Range(0),
+    "weight_decay": Range(0),
+    "betas": _SHARE,
+    "epsilon": _SHARE,
+    "exploration_fraction": Range(0, 1, open_low=True),
+    "exploration_initial_eps": _SHARE,
+    "exploration_final_eps": _SHARE,
+    "population": Range(2),
+    "beta": _SHARE,
+    "rollout_steps": _COUNT,
+    "elites": _COUNT,
+    "initial_std": _POSITIVE,
+    "extra_std": Range(0),
+    "extra_generations": _COUNT,
+    "smoothing": Range(0, 1, open_low=True),
+    "episodes": _COUNT,
+    "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot sub-sample dictionaries
+}
+"""Name of a hyperparameter → its range."""
+
+TEXTS: Mapping[str, tuple[str, str]] = {
+    "ent_coef": (r"auto(_[0-9.]+(e-?[0-9]+)?)?", "a number, auto, or auto_0.1 for another first value"),
+    "target_entropy": ("auto", "a number or auto"),
+}
+"""Name of a hyperparameter that is a number or text → pattern of the text, and the allowed values in words."""
+
+
+def is_known(parameter: Parameter) -> bool:
+    """Return whether a class or function of `PACKAGES` declares a parameter."""
+    module: str = getattr(parameter.declared_by, "__module__", "")
+    return any(module == package or module.startswith(f"{package}.") for package in PACKAGES)
+
+
+def range_of(parameter: Parameter) -> Range | None:
+    """Return the range of a hyperparameter; None if the class that declares it is none of `PACKAGES`."""
+    return RANGES.get(parameter.name) if is_known(parameter) else None
+
+
+MAX_FLOAT32 = 3.4e38
+"""Largest finite float32, the type in which torch computes."""
+
+
+NAMED = {
+    "policy": "policy",
+    "features_extractor_class": "features_extractor",
+    "activation_fn": "activation",
+    "optimizer_class": "optimizer",
+}
+"""Parameter that takes a class or function → the kind of component whose names are its values."""
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A parameter that takes the keyword arguments of a class."""
+
+    of: str
+    """The parameter that chooses the class."""
+    taken: frozenset[str]
+    """Arguments that the library sets, so that configs cannot set them."""
+
+
+INNER: Mapping[str, Inner] = {
+    "policy_kwargs": Inner("policy", frozenset({"observation_space", "action_space", "lr_schedule", "use_sde"})),
+    "features_extractor_kwargs": Inner("features_extractor_class", frozenset({"observation_space"})),
+    "optimizer_kwargs": Inner("optimizer_class", frozenset({"params", "lr", "learning_rate"})),
+    "replay_buffer_kwargs": Inner(
+        "replay_buffer_class",
+        frozenset(
+            {
+                "buffer_size",
+                "observation_space",
+                "action_space",
+                "env",
+                "device",
+                "n_envs",
+                "optimize_memory_usage",
+                "n_steps",
+                "gamma",
+            }
+        ),
+    ),
+    "rollout_buffer_kwargs": Inner(
+        "rollout_buffer_class",
+        frozenset({"buffer_size", "observation_space", "action_space", "device", "gae_lambda", "gamma", "n_envs"}),
+    ),
+}
+
+BUFFERS = {
+    "replay_buffer_class": ("stable_baselines3.common.buffers", "ReplayBuffer", "DictReplayBuffer"),
+    "rollout_buffer_class": ("stable_baselines3.common.buffers", "RolloutBuffer", "DictRolloutBuffer"),
+}
+"""Default buffer of SB3: module, class for flat observations, class for dictionaries."""
+
+
+def is_name(parameter: Parameter) -> bool:
+    """Return whether configs give a parameter by a registered name; a class may use such a name for plain text."""
+    return parameter.name == "policy" or (parameter.name in NAMED and fits(object, parameter.annotation))
+
+
+def shown(value: Any) -> Any:
+    """Return the representation of `value` in configs: plain data unchanged, other objects by name."""
+    if isinstance(value, Mapping):
+        return {key: shown(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(inner) for inner in value]
+    if is_plain(value):
+        return value
+    return name_of(value) or getattr(value, "__qualname__", f"{type(value).__name__}(…)")
+
+
+def name_of(component: Any) -> str | None:
+    """Return the name under which a class or function of networks is registered, or None."""
+    import_string = f"{getattr(component, '__module__', '')}:{getattr(component, '__qualname__', '')}"
+    for kind in dict.fromkeys(NAMED.values()):
+        for entry in registry(kind):
+            if isinstance(entry.target, Mapping):
+                for target in entry.target.values():
+                    if target is component or _leads_to(target, import_string, component):
+                        return entry.name
+    return None
+
+
+def _leads_to(target: Any, import_string: str, component: Any) -> bool:
+    """Return whether `target` is an import string of `component`; packages may re-export it elsewhere."""
+    if not isinstance(target, str):
+        return False
+    module, _, attribute = target.partition(":")
+    if attribute != import_string.rpartition(":")[2] or module.partition(".")[0] != import_string.partition(".")[0]:
+        return False
+    return getattr(importlib.import_module(module), attribute, None) is component
+
+
+def is_for_framework(target: Any, framework: str) -> bool:
+    """Return whether a registered target exists in a framework; plain functions exist in all."""
+    return framework in target if isinstance(target, Mapping) else not inspect.isclass(target)
+
 
 RUN_PARAMETERS = frozenset({"env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
 """Constructor arguments of an algorithm that the run sets."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from mygym.config.parameter_checks import RUN_PARAMETERS, refusal_of_type
-from mygym.config.ranges import MAX_FLOAT32, range_of
+from mygym.config.parameter_checks import MAX_FLOAT32, RUN_PARAMETERS, range_of, refusal_of_type
 from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import is_schedule

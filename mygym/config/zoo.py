@@ -14,7 +14,7 @@ from typing import Any
 
 from mygym.config.conversion import Conversion
 from mygym.config.hyperparameters import Schema
-from mygym.config.named_components import NAMED
+from mygym.config.parameter_checks import NAMED
 from mygym.config.schema import RunConfig
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged

@@ -26,8 +26,8 @@ from mygym.dashboard.run_index import run_id, stages_of
 from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
 from mygym.errors import MygymError, bad_value, did_you_mean
 from mygym.registry import REGISTRIES, refresh, registry
-from mygym.reporting.doctor.diagnosis import diagnose
-from mygym.reporting.doctor.logs import read_logs
+from mygym.reporting.doctor import diagnose
+from mygym.reporting.run_logs import read_logs
 
 Priority = Annotated[int, Query(ge=-100, le=100, description="jobs with a higher number begin first")]
 

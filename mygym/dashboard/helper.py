@@ -18,7 +18,7 @@ from mygym.config import Resolved
 from mygym.config.loading import load_file
 from mygym.config.plain import is_plain
 from mygym.registry.user_files import user_files, user_folders
-from mygym.runs import directory
+from mygym.training import directory
 
 IDLE = 120.0
 """s without work after which the helper process ends."""
@@ -116,9 +116,9 @@ def examine(config: Mapping[str, Any], refused: Mapping[Any, str]) -> tuple[Reso
     Raises:
         ConfigError: Environment and model cannot be built, or a strategy requires others.
     """
-    from mygym.runs.built_config import explained
-    from mygym.runs.planning.mistakes import plan_or_mistakes
+    from mygym.planning.plan import plan_or_mistakes
     from mygym.strategies.requirements import checked
+    from mygym.training.model_factory import explained
 
     plan, mistakes = plan_or_mistakes(config, refused)
     return (None, mistakes) if plan is None else (explained(plan, checked), [])
@@ -135,8 +135,8 @@ def schema() -> dict[str, Any]:
 @cache
 def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
     """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
+    from mygym.planning.parameter_tables import hyperparameters
     from mygym.registry import algorithm
-    from mygym.runs.planning.parameter_tables import hyperparameters
 
     return _plain(hyperparameters(algorithm(algo, framework)))
 
@@ -144,7 +144,7 @@ def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
 @cache
 def component_parameters(kind: str, name: str) -> list[dict[str, Any]]:
     """Return a row for each parameter of a strategy or a controller."""
-    from mygym.runs.planning import parameter_tables
+    from mygym.planning import parameter_tables
 
     tables = {"strategy": parameter_tables.strategy_parameters, "controller": parameter_tables.controller_parameters}
     return _plain(tables[kind](name))
@@ -153,7 +153,7 @@ def component_parameters(kind: str, name: str) -> list[dict[str, Any]]:
 @cache
 def strategy_sections(strategy: str) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the key of the parameters, and their rows, of each of the strategies that `+` joins."""
-    from mygym.runs.planning.strategies import sections
+    from mygym.planning.strategies import sections
 
     keys = sections(strategy, {}).items()
     return [(key, component_parameters("strategy", name)) for name, (key, _) in keys]
@@ -166,7 +166,7 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> bytes:
     """Return a PNG of the start of an episode: robot, workspace and task of a config."""
     from mygym import api
-    from mygym.sim.rendering.thumbnails import as_png
+    from mygym.engines.bullet.rendering.thumbnails import as_png
 
     env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height).unwrapped
     try:
@@ -181,10 +181,10 @@ def about_robot(robot: str) -> tuple[bytes, list[dict[str, str]], dict[str, str]
     """Return a PNG that explains a robot, a row for each property that is inferred, and task → why it cannot do it."""
     from dataclasses import asdict
 
+    from mygym.engines.bullet.primitives import find_robot, inferred_robot
+    from mygym.engines.bullet.rendering.robot_sheet import robot_sheet
+    from mygym.engines.bullet.rendering.thumbnails import as_png
     from mygym.envs.supported import supported_tasks
-    from mygym.sim.rendering.robot_sheet import robot_sheet
-    from mygym.sim.rendering.thumbnails import as_png
-    from mygym.sim.robot_lookup import find_robot, inferred_robot
 
     inferred = inferred_robot(robot)
     rows = [asdict(finding) for finding in inferred.findings] if inferred else []
@@ -198,7 +198,7 @@ def origins(run: str) -> dict[str, str]:
     workspace and engine would have by itself has that origin; the user has set any other value.
     """
     from mygym.config.layers import flatten
-    from mygym.runs.planning.plan import make_plan
+    from mygym.planning.plan import make_plan
 
     keys = ("algo", "framework", "strategy", "robot", "task", "workspace", "engine", "imports")
     values = load_file(Path(run) / directory.CONFIG)

@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from mygym.errors import MygymError
-from mygym.models.stl import as_stl
-from mygym.runs.files import write_bytes
+from mygym.robotics.mesh_files import as_stl
+from mygym.training.files import write_bytes
 
 STEP = 0.04
 """s: a control step."""
@@ -53,8 +53,8 @@ class Player:
 
     def __init__(self, source: Mapping[str, Any] | str, meshes: Path) -> None:
         from mygym import api
-        from mygym.sim.bullet import connect
-        from mygym.sim.rendering.scene import Scene
+        from mygym.engines.bullet.client import connect
+        from mygym.engines.bullet.rendering.scene import Scene
 
         self.source, self.meshes = source, meshes
         self.env = api.make_env(source if isinstance(source, str) else dict(source))
@@ -69,7 +69,7 @@ class Player:
 
     def description(self) -> dict[str, Any]:
         """Return the shapes, and the joints with their limits, rad."""
-        from mygym.sim.rendering.drawn_shapes import drawn_shapes
+        from mygym.engines.bullet.rendering.scene import drawn_shapes
 
         self.scene.mirror(None)
         joints = [joint for arm in self.task_env.robot.arms for joint in arm.joints]
@@ -104,7 +104,7 @@ class Player:
 
     def frame(self) -> dict[str, Any] | None:
         """Perform a step if a policy acts; return the drawn poses, or None if nothing has moved."""
-        from mygym.sim.rendering.drawn_shapes import link_poses
+        from mygym.engines.bullet.rendering.scene import link_poses
 
         if self.acting:
             self._step()

@@ -15,8 +15,8 @@ from mygym.config import load_file
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.curves import read_curve
 from mygym.reporting.records import RunRecord, read_run, run_directories
-from mygym.runs import directory
-from mygym.runs.result import Result
+from mygym.training import directory
+from mygym.training.result import Result
 
 FRESH = 1.0
 """s for which a list of runs is not read again, so that ten browsers cost as much as one."""

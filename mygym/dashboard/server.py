@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.errors import ConfigError, bad_value, did_you_mean
-from mygym.runs.files import check_writable
+from mygym.training.files import check_writable
 
 if TYPE_CHECKING:
     from mygym.dashboard.helper import Helper

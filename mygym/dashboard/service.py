@@ -17,12 +17,11 @@ from mygym.config.layers import flatten
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.helper import Helper
-from mygym.dashboard.jobs import FOLDER, PROGRAM, Jobs
-from mygym.dashboard.queue import QUEUED, STARTED, QueuedJob
+from mygym.dashboard.jobs import FOLDER, PROGRAM, QUEUED, STARTED, Jobs, QueuedJob
 from mygym.dashboard.run_index import Entry, RunIndex
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.records import COLUMNS
-from mygym.runs.files import to_yaml
+from mygym.training.files import to_yaml
 
 SHORT_FLAGS = ("robot", "task", "workspace", "control", "reward", "algo", "framework", "strategy", "engine", "steps")
 """Keys that are flags of `mygym train` as well, in the order of the command line."""

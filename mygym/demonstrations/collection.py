@@ -15,21 +15,21 @@ import numpy as np
 
 from mygym.demonstrations import lerobot, storage
 from mygym.demonstrations.episodes import Demonstration, Demonstrations, Observations
-from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.recording import attempts
+from mygym.demonstrations.teleoperation import KEYBOARD, Keyboard
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.planning.engines import env_arguments
+from mygym.planning.plan import Config, RunPlan
 from mygym.registry import registry
-from mygym.runs import directory, env_factory, files
-from mygym.runs.evaluation import Predicts
-from mygym.runs.loading import find_plan, is_run, load
-from mygym.runs.planning.engines import env_arguments
-from mygym.runs.planning.plan import Config, RunPlan
-from mygym.runs.result import versions
-from mygym.runs.stop_request import StopRequest
+from mygym.training import directory, env_factory, files
+from mygym.training.evaluation import Predicts
+from mygym.training.loading import find_plan, is_run, load
+from mygym.training.result import versions
+from mygym.training.stop_request import StopRequest
 
 MINARI, LEROBOT = FORMATS = ("minari", "lerobot")
 """Formats of data sets."""

@@ -10,9 +10,9 @@ import gymnasium
 from mygym.config import RunConfig
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.errors import ConfigError, bad_value
-from mygym.runs import env_factory
-from mygym.runs.planning.plan import Plannable, plan_of
+from mygym.planning.plan import Plannable, plan_of
 from mygym.tasks.lookup import find_task
+from mygym.training import env_factory
 
 MEANING = ("task", "robot", "workspace", "control", "actions", "image_params")
 """Config keys that determine the meaning of observations and actions, even if the spaces are equal."""

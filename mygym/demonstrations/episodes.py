@@ -13,8 +13,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.config import RunConfig
-from mygym.runs.evaluation import DEMONSTRATION
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.planning.resolve import resolve_config
+from mygym.training.evaluation import DEMONSTRATION
 from mygym.types import FloatArray
 
 Observations = dict[str, NDArray[np.float32]] | NDArray[np.float32]

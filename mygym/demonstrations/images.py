@@ -6,7 +6,9 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +17,84 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mygym.config import RunConfig
-from mygym.demonstrations.coco import body_annotations, millimetres
 from mygym.demonstrations.collection import progress_bar
-from mygym.demonstrations.folders import new_folder, writing
+from mygym.demonstrations.storage import new_folder, writing
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.randomizers import ranges
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, bad_value
-from mygym.runs import files
-from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
-from mygym.runs.loading import find_plan
-from mygym.runs.planning.engines import env_arguments
-from mygym.runs.planning.plan import Config
-from mygym.runs.result import versions
-from mygym.runs.stop_request import StopRequest
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.planning.engines import env_arguments
+from mygym.planning.plan import Config
 from mygym.tasks.camera_view import Frame
 from mygym.tasks.observations import MAIN_CAMERA
+from mygym.training import files
+from mygym.training.evaluation import DEMONSTRATION, episode_seeds
+from mygym.training.loading import find_plan
+from mygym.training.result import versions
+from mygym.training.stop_request import StopRequest
 from mygym.types import FloatArray
+from mygym.vision.training import Images
+
+MILLIMETRES = 1000.0
+"""Depth images hold millimetres."""
+
+MAX_DEPTH = 65_535
+"""Largest distance in a depth image, mm; 0 where nothing is."""
+
+
+def run_lengths(mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return COCO's uncompressed run-length encoding of a mask `(H, W)`.
+
+    Column by column, `counts` alternates the numbers of pixels outside and inside the mask; the first is outside.
+    """
+    pixels = np.concatenate([[False], mask.ravel(order="F"), [False]])
+    changes = np.flatnonzero(pixels[1:] != pixels[:-1])
+    counts = np.diff(np.concatenate([[0], changes, [mask.size]]))
+    if len(counts) > 1 and counts[-1] == 0:  # the mask ends with the image
+        counts = counts[:-1]
+    return {"size": list(mask.shape), "counts": counts.tolist()}
+
+
+def body_annotations(
+    frame: Frame, categories: Collection[str], positions: Mapping[int, FloatArray]
+) -> Iterator[dict[str, Any]]:
+    """Yield an annotation for each visible body whose name is in `categories`, without `id` and `image_id`.
+
+    Args:
+        frame: The frame.
+        categories: Names of the bodies to annotate.
+        positions: Index in `frame.labels` → centre of mass of an object, `(3,)` m, world frame.
+    """
+    numbers = {name: number for number, name in enumerate(categories, 1)}
+    for index, name in enumerate(frame.labels):
+        mask = frame.segmentation == index
+        if name not in numbers or not mask.any():
+            continue
+        rows, columns = np.nonzero(mask)
+        left, top = int(columns.min()), int(rows.min())
+        position = {"position": positions[index].tolist()} if index in positions else {}
+        yield {
+            "category_id": numbers[name],
+            "segmentation": run_lengths(mask),
+            "area": int(mask.sum()),
+            "bbox": [left, top, int(columns.max()) - left + 1, int(rows.max()) - top + 1],
+            "iscrowd": 0,
+            **position,
+        }
+
+
+def millimetres(frame: Frame) -> NDArray[np.uint16]:
+    """Return the depth of a frame, `(H, W)` mm; 0 where nothing is."""
+    depth = np.where(np.isfinite(frame.depth), frame.depth, 0.0)
+    return np.minimum(np.rint(MILLIMETRES * depth), MAX_DEPTH).astype(np.uint16)
+
+
+def mask_of(encoded: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return the mask `(H, W)` of a run-length encoding, see `run_lengths`."""
+    counts = np.asarray(encoded["counts"])
+    height, width = encoded["size"]
+    return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape((height, width), order="F")
+
 
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 """Split → share of the images."""
@@ -239,3 +302,106 @@ def _neediest(splits: Mapping[str, float], counts: Mapping[str, int]) -> str:
     """Return the split that lacks most images, given the numbers of images so far."""
     total = sum(counts.values()) + 1
     return max(splits, key=lambda split: splits[split] * total - counts[split])
+
+
+SPLIT_NAMES = ("train", "val", "test")
+"""Splits that a training needs: to train on, to choose by, to measure."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A split of a data set."""
+
+    images: Images
+    categories: tuple[str, ...]
+    """Names of the bodies."""
+    objects: tuple[str, ...]
+    """Categories with positions."""
+    repeated: tuple[str, ...]
+    """Objects of which an image shows several, so that `Images.positions` has the position of any of them."""
+    cameras: tuple[str, ...]
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    marker: bool
+    """Whether a marker shows the goal."""
+    depth_range: tuple[float, float] | None
+    """`image_params.depth_range` of the recording."""
+
+
+def read_images(folder: Path, split: str, divisor: int) -> Recorded:
+    """Read a split of a data set.
+
+    Args:
+        folder: Folder of the data set.
+        split: Name of the split.
+        divisor: Number that divides the width and the height that a network takes.
+
+    Raises:
+        ConfigError: The folder has no such split, or no network takes the size of its images.
+        RunError: A file is damaged.
+    """
+    file = folder / "annotations" / f"instances_{split}.json"
+    if not files.is_file(file):
+        allowed = "a folder of `mygym dataset vision`"
+        raise ConfigError(bad_value("data", str(folder), allowed, f"has no split {split}"))
+    try:
+        content = json.loads(file.read_text())
+        info, entries = content["info"], content["images"]
+        categories = tuple(category["name"] for category in content["categories"])
+        by_image: dict[int, list[dict[str, Any]]] = {}
+        for annotation in content["annotations"]:
+            by_image.setdefault(annotation["image_id"], []).append(annotation)
+        frames = [_frame(folder, split, entry) for entry in entries]
+        labels = [_labels(by_image.get(entry["id"], []), entry, len(categories)) for entry in entries]
+        cameras, depth_ranges = ([entry[key] for entry in entries] for key in ("camera", "depth_range"))
+        marker, depth_range = info["marker"], info["environment"]["image_params"]["depth_range"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{folder}: is damaged, or of an older version: {type(error).__name__}: {error}") from None
+    if not entries:
+        raise ConfigError(bad_value("data", str(folder), f"images in the split {split}", "has too few images"))
+    height, width = frames[0].depth.shape
+    if width % divisor or height % divisor:
+        allowed = f"images whose width and height are multiples of {divisor}"
+        raise ConfigError(bad_value("data", f"{width} x {height} pixels", allowed))
+    images = Images(
+        frames,
+        np.stack([classes for classes, _ in labels]),
+        np.stack([positions for _, positions in labels]),
+        cameras,
+        [(near, far) for near, far in depth_ranges],
+    )
+    counts = Counter(
+        (annotation["image_id"], categories[annotation["category_id"] - 1])
+        for annotation in content["annotations"]
+        if "position" in annotation
+    )
+    objects, repeated = (
+        tuple(name for name in categories if any(counts[pair] > least for pair in counts if pair[1] == name))
+        for least in (0, 1)
+    )
+    of_config = None if depth_range is None else (depth_range[0], depth_range[1])
+    seen_by = tuple(dict.fromkeys(cameras))
+    return Recorded(images, categories, objects, repeated, seen_by, width, height, marker, of_config)
+
+
+def _frame(folder: Path, split: str, entry: dict[str, Any]) -> Frame:
+    """Read an image with its depth."""
+    with Image.open(folder / split / entry["file_name"]) as picture:
+        rgb = np.array(picture.convert("RGB"))
+    with Image.open(folder / entry["depth_file_name"]) as picture:
+        depth = np.array(picture).astype(np.float32) / np.float32(MILLIMETRES)
+    depth[depth == 0] = np.inf
+    nothing = np.full(depth.shape, -1, dtype=np.int32)
+    return Frame(rgb, depth, nothing, (), np.array(entry["camera_pose"]), float(entry["focal"]))
+
+
+def _labels(annotations: Sequence[dict[str, Any]], entry: dict[str, Any], categories: int) -> tuple[Any, Any]:
+    """Return an image's rows of `Images.classes` and `Images.positions`."""
+    classes = np.zeros((entry["height"], entry["width"]), dtype=np.uint8)
+    positions = np.full((categories, 3), np.nan)
+    for annotation in annotations:
+        classes[mask_of(annotation["segmentation"])] = annotation["category_id"]
+        positions[annotation["category_id"] - 1] = annotation.get("position", np.nan)
+    return classes, positions

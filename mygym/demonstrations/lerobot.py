@@ -13,13 +13,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.demonstrations.episodes import Demonstration
-from mygym.demonstrations.folders import new_folder, writing
+from mygym.demonstrations.storage import new_folder, writing
 from mygym.envs.lerobot import ACTION, IMAGES, STATE, check_images, feature_of
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import resolve
-from mygym.runs.files import is_file, write_json
-from mygym.runs.video import encode_raw
+from mygym.training.files import is_file, write_json
+from mygym.training.video import encode_raw
 
 CHUNK = "chunk-000/file-000"
 """Path of the only file of each kind: readers find episodes by their rows in it, and by their times in a video."""

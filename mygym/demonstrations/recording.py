@@ -13,7 +13,7 @@ from mygym.demonstrations.episodes import Demonstration, Observations
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
 from mygym.experts import make_expert
-from mygym.runs.evaluation import (
+from mygym.training.evaluation import (
     DEMONSTRATION,
     EpisodeRestarted,
     EpisodesEnded,
@@ -22,7 +22,7 @@ from mygym.runs.evaluation import (
     round_robin,
     stack_observations,
 )
-from mygym.runs.video import VideoRecorder
+from mygym.training.video import VideoRecorder
 
 ATTEMPTS = 10
 """Maximum number of episodes to play for each requested demonstration."""

@@ -12,8 +12,8 @@ from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.recording import replay as replay_episode
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.runs import env_factory
-from mygym.runs.video import VideoRecorder, check_video
+from mygym.training import env_factory
+from mygym.training.video import VideoRecorder, check_video
 
 
 @dataclass(frozen=True)

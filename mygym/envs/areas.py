@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.engines.bullet.inspection import fixtures_at, lattice, reached
+from mygym.engines.bullet.world import World
 from mygym.envs.compatibility import missing_in_workspace
 from mygym.envs.placement import object_area
 from mygym.errors import ConfigError, bad_value
-from mygym.models.objects import ObjectSpec
-from mygym.models.robot_spec import RobotSpec
-from mygym.models.workspace import Area, WorkspaceSpec
-from mygym.sim.inspection import fixtures_at, lattice, reached
-from mygym.sim.world import World
+from mygym.robotics.objects import ObjectSpec
+from mygym.robotics.robots import RobotSpec
+from mygym.robotics.workspace import Area, WorkspaceSpec
 from mygym.tasks.sampling import Area as Box
 from mygym.tasks.task import Task
 from mygym.types import FloatArray

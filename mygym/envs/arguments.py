@@ -14,8 +14,8 @@ import gymnasium
 import numpy as np
 
 from mygym.config import Layer, RunConfig, resolve
+from mygym.config.parameter_checks import RANGES
 from mygym.config.plain import as_plain
-from mygym.config.ranges import RANGES
 from mygym.config.schema import TaskParams
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.types import FloatArray

@@ -2,23 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
+from mygym.engines.bullet.rendering.camera import Camera
+from mygym.engines.bullet.world import World
 from mygym.envs.detected_objects import open_detector
-from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
-from mygym.envs.image_encoders import open_encoder
-from mygym.models.robot_spec import MountedCameraSpec
-from mygym.sim.world import World
+from mygym.errors import ConfigError, bad_value
+from mygym.robotics.robots import MountedCameraSpec
 from mygym.tasks.camera_view import CameraView, Frame
+from mygym.tasks.observations import Component, camera_of
+from mygym.types import FloatArray
 
 if TYPE_CHECKING:
-    from mygym.perception.detector import Detection, Detector
-    from mygym.perception.encoder import Encoder
+    from mygym.vision.detector import Detection, Detector
+    from mygym.vision.encoder import Encoder
+
+
+class EnvRenderer:
+    """Renderer of images of a world, opened when it is first used.
+
+    Args:
+        world: The world.
+        width: Width of images, pixels.
+        height: Height of images, pixels.
+        camera: Name of a camera of the workspace or the robot.
+    """
+
+    def __init__(self, world: World, width: int, height: int, camera: str) -> None:
+        self._world, self._size, self._name = world, (width, height), camera
+        self._camera: Camera | None = None
+
+    def image(self, goal: FloatArray | None, shadow: bool, samples: int) -> NDArray[np.uint8]:
+        """Return an image `(height, width, 3)`; see `Camera.render` for the arguments."""
+        return self.camera.render(*self._size, self._name, goal, shadow, samples)
+
+    @property
+    def camera(self) -> Camera:
+        """The renderer of the world's cameras."""
+        self._camera = self._camera or Camera(self._world)
+        return self._camera
+
+    def close(self) -> None:
+        """Close the camera; may be called repeatedly."""
+        if self._camera is not None:
+            self._camera.close()
+        self._camera = None
+
+
+KEY = "image_params.encoder"
+
+
+def open_encoder(images: ImageParams) -> Encoder:
+    """Load the encoder of `image_params`, which imports torch.
+
+    Raises:
+        ConfigError: `image_params` name no encoder, or the file contains none.
+    """
+    from mygym.vision.encoder import load_encoder
+
+    if images.encoder is None:
+        why = "is missing: the observation component latent needs it"
+        raise ConfigError(bad_value(KEY, None, "a file of `mygym encoder train`", why))
+    return load_encoder(images.encoder, KEY)
+
+
+def check_encodable(components: Mapping[str, Component], images: ImageParams, encoder: Encoder) -> None:
+    """Refuse latents of images that differ from those of the encoder's data set.
+
+    Raises:
+        ConfigError: A camera is not in the data set, or the goal has another form.
+    """
+    for name, component in components.items():
+        if component.encoded and camera_of(name) not in encoder.cameras:
+            known = [f"{name.partition(':')[0]}:{camera}" for camera in encoder.cameras]
+            raise ConfigError(bad_value("observations", name, known, f"has a camera that {KEY} does not know"))
+    if images.goal != encoder.images.goal:
+        saw = "saw the marker of the goal" if encoder.images.goal == "image" else "saw no marker of the goal"
+        allowed = f"{encoder.images.goal}: {KEY} {saw}"
+        raise ConfigError(bad_value("image_params.goal", images.goal, allowed))
+
 
 DEPTH_ON_ROBOT = (0.0, 0.5)
 """m: default range of depths of cameras on the robot."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mygym.config.schema import ImageParams
+from mygym.engines.bullet.world import World
 from mygym.errors import ConfigError, bad_value
-from mygym.sim.world import World
 from mygym.tasks import goals
-from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.goal_terms import END_EFFECTOR, END_EFFECTOR_FROM_OBJECT, OBJECT
+from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import Component, camera_of
+from mygym.tasks.predicate import END_EFFECTOR, END_EFFECTOR_FROM_OBJECT, OBJECT
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
-    from mygym.perception.detector import Detection, Detector
+    from mygym.vision.detector import Detection, Detector
 
 KEY = "image_params.detector"
 
@@ -81,7 +81,7 @@ def open_detector(images: ImageParams, world: World) -> Detector:
     Raises:
         ConfigError: The file contains no detector, or the world lacks a camera, or has objects that it does not know.
     """
-    from mygym.perception.detector import load_detector
+    from mygym.vision.detector import load_detector
 
     path = str(images.detector)
     detector = load_detector(path, KEY)

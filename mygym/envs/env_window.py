@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mygym.engines.bullet.rendering.viewer import Viewer
 from mygym.envs.episode import Episode
-from mygym.sim.rendering.viewer import Viewer
 
 
 class EnvWindow:

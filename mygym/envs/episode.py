@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.placement import draw_choice, draw_goals, draw_poses
 from mygym.envs.task_world import TaskWorld
-from mygym.tasks.episode import act, advance, is_success, potential
-from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.progress import Progress
+from mygym.tasks.episode import EpisodeContext, act, advance, is_success, potential
 from mygym.tasks.stage import CLOSED
-from mygym.tasks.state import State
+from mygym.tasks.state import Progress, State
 from mygym.types import FloatArray
 
 LIMIT = 0.99

@@ -10,14 +10,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from mygym.engines.fused.arm import fitted_accelerations
+from mygym.engines.fused.arrays import find_arrays, to_numpy
+from mygym.engines.fused.episodes import BatchEpisodes, make_pools
 from mygym.envs.episode import LIMIT
 from mygym.envs.fused_support import batch_task, check_memory, check_supported, randomization_table, world_model
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError
-from mygym.fused.arrays import find_arrays, to_numpy
-from mygym.fused.episodes import BatchEpisodes
-from mygym.fused.motors import fitted_accelerations
-from mygym.fused.starts import make_pools
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode import LARGE_BATCH, potential
@@ -138,7 +137,7 @@ class FusedEnvs:
         """Return `advance`; on a GPU as a CUDA graph, if it can be captured."""
         if on_host(self._saturated) or self.count < LARGE_BATCH:
             return self.advance
-        from mygym.fused.captured_step import captured
+        from mygym.engines.fused.captured_step import captured
 
         return captured(self, self.advance, commands)
 

@@ -3,34 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from mygym.engines.fused.arm import ArmModel, MotorModel, fitted_accelerations
+from mygym.engines.fused.arrays import Arrays, free_memory
+from mygym.engines.fused.box import BoxModel
+from mygym.engines.fused.controller import CONTROLLERS
+from mygym.engines.fused.episodes import FIELDS, BatchTask, PlacementModel, Table
+from mygym.engines.fused.gripper import GripperModel, finger_shapes
+from mygym.engines.fused.world import WorldModel
 from mygym.envs.arguments import checked_task_params
-from mygym.envs.fused_randomization import SLIPPERY, draw_table
+from mygym.envs.episode_seeds import make_generator, named_stream
 from mygym.envs.placement import START_MARGIN, object_area
+from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.task_world import apply_task_params
 from mygym.errors import ConfigError, bad_value
-from mygym.fused.arm import ArmModel
-from mygym.fused.arrays import Arrays, free_memory
-from mygym.fused.box import BoxModel
-from mygym.fused.controller import CONTROLLERS
-from mygym.fused.episodes import BatchTask
-from mygym.fused.gripper import GripperModel, finger_shapes
-from mygym.fused.motors import MotorModel, fitted_accelerations
-from mygym.fused.placement import PlacementModel
-from mygym.fused.randomization import Table
-from mygym.fused.world import WorldModel
-from mygym.models.controllers import EndEffectorDelta, find_controller
-from mygym.models.objects import GRIPPER_WIDTH, ObjectSpec, load_object
-from mygym.models.workspace import load_workspace
 from mygym.registry import registry
+from mygym.robotics.controllers import EndEffectorDelta, find_controller
+from mygym.robotics.episode_randomization import EpisodeRandomization
+from mygym.robotics.objects import GRIPPER_WIDTH, ObjectSpec, load_object
+from mygym.robotics.workspace import load_workspace
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import camera_components
 from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
+
+ROWS = 1024
+"""Draws; their seeds are constant, so that runs can be repeated."""
+
+FIRST_SEED = 1 << 41
+"""Seed of the first draw: no environment of a run has it."""
+
+SLIPPERY = 0.5
+"""Smallest factor of an object's friction at which fingers hold it in Bullet as in the engine."""
+
+
+def draw_table(config: Mapping[str, Any], objects: int, joints: int) -> Table:
+    """Return draws of the fields that the randomizers of a config set.
+
+    Args:
+        config: The config's `randomize`.
+        objects: Number of objects, at most 1.
+        joints: `J`.
+
+    Raises:
+        ConfigError: Unknown randomizer, an invalid range, or a field that the engine does not represent.
+    """
+    table = {}
+    for name, limits in ranges(config).items():
+        function = find_randomizer(name).function
+        drawn = []
+        for row in range(ROWS):
+            rng = named_stream(make_generator(np.random.SeedSequence(FIRST_SEED + row)), name)
+            drawn.append(function(EpisodeRandomization(), Draw(limits, rng, objects, joints)))
+        for field in _changed_fields(drawn):
+            if field not in FIELDS:
+                allowed = "randomizers of " + ", ".join(FIELDS)
+                raise ConfigError(
+                    bad_value("randomize", name, allowed, f"sets {field}, which engine fused does not have")
+                )
+            table[field] = _values(drawn, field)
+    return table
+
+
+def _changed_fields(drawn: list[EpisodeRandomization]) -> list[str]:
+    """Return the fields with values other than the defaults in any draw."""
+    default = EpisodeRandomization()
+    names = [field.name for field in fields(EpisodeRandomization)]
+    return [name for name in names if any(getattr(each, name) != getattr(default, name) for each in drawn)]
+
+
+def _values(drawn: list[EpisodeRandomization], field: str) -> FloatArray:
+    """Return the values `(K,)` of a field, `(J, K)` of `joint_gain`."""
+    values = np.array([getattr(each, field) for each in drawn], dtype=float).T
+    return values if field == "joint_gain" else values.reshape(-1)
+
 
 WHY = "cannot be represented by engine fused"
 STAGES = ("approach", "grasp", "move", "push", "drop", "withdraw")

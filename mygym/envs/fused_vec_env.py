@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
+from mygym.engines.fused.arrays import to_numpy
 from mygym.envs.fused_envs import BatchStep, FusedEnvs, Observations
-from mygym.fused.arrays import to_numpy
 
 METHODS = ("compute_reward", "compute_terminated")
 """Methods of `RobotEnv` that algorithms call with goal vectors."""

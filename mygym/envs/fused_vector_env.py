@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from mygym.engines.fused.arrays import find_arrays, to_numpy
 from mygym.envs.fused_envs import FusedEnvs
-from mygym.fused.arrays import find_arrays, to_numpy
 from mygym.types import Array
 
 

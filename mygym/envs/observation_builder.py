@@ -12,19 +12,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
-from mygym.envs.camera_views import CameraViews
+from mygym.envs.camera_views import CameraViews, check_encodable
 from mygym.envs.detected_objects import DetectedObjects, check_detectable
-from mygym.envs.image_encoders import check_encodable
-from mygym.envs.image_history import ImageHistory
-from mygym.envs.observation_checks import check_cameras, check_frames, check_present, rooms_of
-from mygym.envs.observation_spec import ObservationSpec
+from mygym.envs.observation_spec import ObservationSpec, check_cameras, check_frames, check_present, rooms_of
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
-from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, camera_of, find_component
-from mygym.tasks.shared import shared_goal_space
+from mygym.tasks.camera_view import Image
+from mygym.tasks.episode import EpisodeContext
+from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, camera_of, find_component, shared_goal_space
 from mygym.tasks.state import constant, namespace
 from mygym.types import Array, FloatArray
+
+
+@dataclass(frozen=True)
+class ImageHistory:
+    """Last images of each component at a moment."""
+
+    moment: tuple[int, float] = (-1, 0.0)
+    """Number of the episode, and simulated seconds since its reset."""
+    images: dict[str, tuple[Image, ...]] = field(default_factory=dict)
+    """Component → its last images, the newest last."""
+
+    def with_images(self, moment: tuple[int, float], newest: dict[str, Image], frames: int) -> ImageHistory:
+        """Return the history with new images: instead of those of the same moment, and without earlier episodes.
+
+        Args:
+            moment: Moment of the new images.
+            newest: Component → image `(H, W, C)`.
+            frames: Number of images to keep.
+        """
+        if moment[0] != self.moment[0]:
+            return ImageHistory(moment, {name: (image,) for name, image in newest.items()})
+        end = -1 if moment == self.moment else None
+        images = {name: (*self.images[name][:end], image)[-frames:] for name, image in newest.items()}
+        return ImageHistory(moment, images)
+
+    def stack(self, name: str, frames: int) -> Image:
+        """Return the last `frames` images of a component as channels; before the first image, the first repeats."""
+        images = self.images[name]
+        return np.concatenate([*[images[0]] * (frames - len(images)), *images], axis=-1)
+
 
 Float32Array = NDArray[np.float32]
 Observation = dict[str, NDArray[Any]] | Float32Array
@@ -45,7 +72,7 @@ class ObservationBuilder:
 
     Args:
         spec: Contents and layout; with shared spaces each component has the room that it needs in any task, see
-            `mygym.tasks.shared`.
+            `mygym.tasks.observations`.
         context: Any context of the environment: widths follow from it.
         views: Views of the environment's cameras.
         key: Config key of the components, for messages.

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mygym.engines.bullet.object_bodies import MovingDistractor
+from mygym.engines.bullet.world import World
 from mygym.envs.episode_seeds import named_stream
 from mygym.errors import ConfigError, bad_value
-from mygym.models.objects import ObjectSpec
-from mygym.models.tool_yaw import YAW_RANGE
-from mygym.sim.moving_distractor import MovingDistractor
-from mygym.sim.world import World
+from mygym.robotics.controllers.controller import YAW_RANGE
+from mygym.robotics.objects import ObjectSpec
 from mygym.tasks.sampling import Area, sample_in
-from mygym.tasks.subtask import SubTask
+from mygym.tasks.stage import SubTask
 from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.models.episode_randomization import CameraShift, EpisodeRandomization, Light
 from mygym.registry import decorator, registry
+from mygym.robotics.episode_randomization import CameraShift, EpisodeRandomization, Light
 
 Bounds = tuple[float, float]
 """Lowest and highest value."""

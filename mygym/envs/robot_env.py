@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from mygym.config.schema import ActionParams
 from mygym.envs.arguments import check_options, checked_arguments, checked_command, checked_task_params
-from mygym.envs.camera_views import CameraViews
+from mygym.envs.camera_views import CameraViews, EnvRenderer
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
-from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.env_window import EnvWindow
 from mygym.envs.episode import Episode
 from mygym.envs.episode_observer import EpisodeObserver
@@ -30,13 +29,12 @@ from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import MAIN_CAMERA
-from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward
-from mygym.tasks.state import CONTROL_HZ
+from mygym.tasks.state import CONTROL_HZ, Progress
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
-    from mygym.sim.rendering.viewer import Viewer
+    from mygym.engines.bullet.rendering.viewer import Viewer
     from mygym.tasks.camera_view import Frame
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
@@ -53,7 +51,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     Observation:
         A goal dictionary of float32: `observation` (components by name, `mygym list observation`), `achieved_goal` and
         `desired_goal`; with `goal_env=False` all three in a flat vector. With `spaces="shared"` shapes and meanings
-        are the same for every task of a robot and controller: `mygym.tasks.shared`. Camera components give a
+        are the same for every task of a robot and controller: `mygym.tasks.observations`. Camera components give a
         dictionary with an entry per image (uint8) and no goal vectors, see `image_params`.
     Rewards:
         `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `shaped` the progress of all

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 
+from mygym.engines.bullet.world import SavedWorld
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.episode import Episode
 from mygym.envs.observation_builder import Memory
 from mygym.errors import RunError
-from mygym.sim.saved_world import SavedWorld
 
 EPISODE_STATE = ("goals", "progress", "potential", "stages_done", "failed", "touched", "saturated", "elapsed_steps")
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mygym.config import RunConfig
+from mygym.engines.bullet.primitives import find_robot
 from mygym.errors import AssetError
-from mygym.models.assets import read_asset, read_mapping
-from mygym.models.freedom import DIRECTIONS, freedom
-from mygym.models.inference.completion import lacks_sections
-from mygym.models.robot import robot_names
-from mygym.models.robot_spec import RobotSpec
-from mygym.models.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.registry import registry
-from mygym.sim.robot_lookup import find_robot
+from mygym.robotics.assets import read_asset, read_mapping
+from mygym.robotics.freedom import DIRECTIONS, freedom
+from mygym.robotics.inference.completion import lacks_sections
+from mygym.robotics.robot import robot_names
+from mygym.robotics.robots import RobotSpec
+from mygym.robotics.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.exported_policy import ExportedPolicy
-from mygym.models.controllers import ArmLimits, Controller, find_controller
-from mygym.models.kinematics import Chain, Kinematics
-from mygym.models.workspace import Area
+from mygym.robotics.controllers import ArmLimits, Controller, find_controller
+from mygym.robotics.kinematics import Chain, Kinematics
+from mygym.robotics.workspace import Area
 from mygym.types import FloatArray
 
 GOALS = ("achieved_goal", "desired_goal")

@@ -12,12 +12,12 @@ from mygym.config import config_hash
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.exporting.formats import FLAT, VERSION, inputs_of
-from mygym.models.kinematics import Chain
-from mygym.models.robot_spec import ArmSpec
-from mygym.runs import env_factory
-from mygym.runs.planning.plan import RunPlan
-from mygym.runs.result import Result, package_versions, versions
+from mygym.planning.plan import RunPlan
+from mygym.robotics.kinematics import Chain
+from mygym.robotics.robots import ArmSpec
 from mygym.tasks.observations import camera_of, find_component
+from mygym.training import env_factory
+from mygym.training.result import Result, package_versions, versions
 
 GOALS = ("achieved_goal", "desired_goal")
 

@@ -11,12 +11,12 @@ from mygym.config.layers import flatten
 from mygym.demonstrations import lerobot
 from mygym.demonstrations.loading import recorded_values
 from mygym.errors import ConfigError, bad_value
+from mygym.planning.engines import short_env_arguments
+from mygym.planning.plan import RunPlan, make_plan
 from mygym.registry import registry
-from mygym.runs import directory
-from mygym.runs.files import write
-from mygym.runs.loading import plan_of_run
-from mygym.runs.planning.engines import short_env_arguments
-from mygym.runs.planning.plan import RunPlan, make_plan
+from mygym.training import directory
+from mygym.training.files import write
+from mygym.training.loading import plan_of_run
 
 NAME = "env.py"
 """File that LeRobot looks for in a repository."""

@@ -16,11 +16,11 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.formats import FORMATS
 from mygym.registry import resolve
-from mygym.runs import directory, env_factory
-from mygym.runs.evaluation import BATCH, EXTRA, episode_seeds, evaluate_policy, round_robin
-from mygym.runs.files import write
-from mygym.runs.loading import load, plan_of_run
-from mygym.runs.result import Result
+from mygym.training import directory, env_factory
+from mygym.training.evaluation import BATCH, EXTRA, episode_seeds, evaluate_policy, round_robin
+from mygym.training.files import write
+from mygym.training.loading import load, plan_of_run
+from mygym.training.result import Result
 
 TOLERANCE = 1e-5
 """Largest difference between an action of the file and of the policy."""

@@ -19,8 +19,8 @@ robot_files      names of files in place of a robot's name
 folders again. `implemented_combos` is a view of the algorithms in each framework.
 """
 
-from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.algorithms import (
+    Algorithm,
     add_algorithm,
     algorithm,
     parameters_of,
@@ -32,11 +32,18 @@ from mygym.registry.algorithms import (
 )
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, KINDS
 from mygym.registry.combos import implemented_combos, is_environment, register_dictionary, with_env
-from mygym.registry.components import Registry
-from mygym.registry.decorators import check_hooks, decorator
 from mygym.registry.entries import Entry, resolve
-from mygym.registry.registries import REGISTRIES, isolated, refresh, registry
-from mygym.registry.robot_files import RobotFileName, is_file_name
+from mygym.registry.registries import (
+    REGISTRIES,
+    Registry,
+    RobotFileName,
+    check_hooks,
+    decorator,
+    is_file_name,
+    isolated,
+    refresh,
+    registry,
+)
 
 __all__ = [
     "ASSETS",

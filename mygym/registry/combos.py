@@ -10,10 +10,8 @@ from types import ModuleType
 from typing import Any, Self
 
 from mygym.errors import RegistryError, bad_value
-from mygym.registry.algorithm_entry import Algorithm
-from mygym.registry.algorithms import add_algorithm
+from mygym.registry.algorithms import Algorithm, add_algorithm, complete
 from mygym.registry.entries import Deferred, Entry, caller, unknown_framework
-from mygym.registry.inheritance import complete
 from mygym.registry.registries import registry
 from mygym.registry.signatures import first_line, parameters
 from mygym.registry.user_files import on_import

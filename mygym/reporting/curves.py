@@ -17,8 +17,8 @@ from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import RUNNING, RunRecord
 from mygym.reporting.settings import Setting
 from mygym.reporting.statistics import RESAMPLES, SIGNIFICANCE, iqm, mean, median, success_interval
-from mygym.runs import directory
-from mygym.runs.result import Result
+from mygym.training import directory
+from mygym.training.result import Result
 from mygym.types import FloatArray
 
 AXES = {"steps": "env steps", "seconds": "training time"}

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mygym.errors import ConfigError
-from mygym.reporting.comparison import count
+from mygym.reporting.comparison import Sensitivity, count, profile_bands, spans_decades
 from mygym.reporting.curves import AXES, LABELS, SettingCurves, is_rate, metrics_of, setting_band, stage_curves
-from mygym.reporting.final_scores import Sensitivity, profile_bands, spans_decades
 from mygym.reporting.panels import MAX_LINES, draw_line, finish_row, make_panels, styled, thousands
 from mygym.reporting.settings import names_of
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from mygym.config.schema import NOT_SHAPING
 from mygym.errors import ConfigError, bad_value
+from mygym.planning.derived import changed
+from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
-from mygym.runs import built_config, directory, env_factory, files
-from mygym.runs.evaluation import JUDGE, episode_seeds, evaluate_or_fail, round_robin
-from mygym.runs.loading import find_plan, load
-from mygym.runs.planning.derived import changed
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.runs.result import Result, versions
+from mygym.training import directory, env_factory, files, model_factory
+from mygym.training.evaluation import JUDGE, episode_seeds, evaluate_or_fail, round_robin
+from mygym.training.loading import find_plan, load
+from mygym.training.result import Result, versions
 
 SEED = 0
 """Seed of the judge's episodes, the same for all runs."""
@@ -143,6 +143,6 @@ def _changes(values: dict[str, Any]) -> dict[str, Any]:
     """Return the nested values of a complete config that differ from the defaults, without those that follow."""
     chosen = {key: values[key] for key in CHOICE}
     size = {key: values[key] for key in SIZE}
-    of_same_size = built_config.explained(resolve_config(overrides={**chosen, **size})).values()
+    of_same_size = model_factory.explained(resolve_config(overrides={**chosen, **size})).values()
     different = changed(size, resolve_config(overrides=chosen).values()) | changed(values, of_same_size)
     return {key: value for key, value in different.items() if key not in NOT_SHAPING}

@@ -16,7 +16,7 @@ from filelock import FileLock
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.statistics import Interval, success_interval
-from mygym.runs import files
+from mygym.training import files
 
 SCHEMA = 1
 """Version of the file's form."""

@@ -6,6 +6,9 @@ import contextlib
 import json
 import os
 import re
+import shutil
+import sys
+import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,11 +19,11 @@ from filelock import FileLock, Timeout
 
 from mygym.config.layers import flatten
 from mygym.config.loading import load_file
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import at, has
 from mygym.reporting.statistics import success_interval
-from mygym.runs import directory
-from mygym.runs.result import SCHEMA, Result
+from mygym.training import directory, files
+from mygym.training.result import SCHEMA, Result
 
 THRESHOLD = 0.9
 """Success rate whose first evaluation is reported as the time to learn."""
@@ -226,3 +229,56 @@ def _last_change(run: Path, ended: bool) -> float:
         with contextlib.suppress(OSError):
             times.append((run / name).stat().st_mtime)
     return max(times, default=0.0)
+
+
+def size_of(records: Sequence[RunRecord]) -> int:
+    """Return the bytes of all files of the runs."""
+    paths = (path for record in records for path in Path(record.path).rglob("*"))
+    return sum(path.lstat().st_size for path in paths if not path.is_dir())
+
+
+def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> list[str]:
+    """Remove the directories of runs, and folders above them that are then empty.
+
+    Args:
+        records: The runs; all are locked until the end, so that no process begins to resume them.
+        archive: New `.tar.gz` file that receives the runs first.
+
+    Returns:
+        A message for each run that stays: another process is writing it, or it holds links.
+
+    Raises:
+        RunError: The archive cannot be written or a run cannot be removed; without an archive nothing is removed.
+    """
+    kept: list[str] = []
+    with contextlib.ExitStack() as locks:
+        locked = []
+        for record in records:
+            try:
+                locks.enter_context(directory.lock(Path(record.path)))
+                locked.append(Path(record.path))
+            except (ConfigError, RunError) as error:
+                kept.append(str(error))
+        if archive is not None and locked:
+            files.write(archive, lambda temporary: _pack(locked, temporary))
+        if sys.platform == "win32":  # it removes no open file
+            locks.close()
+        for run in locked:
+            _remove(run)
+    return kept
+
+
+def _pack(runs: Sequence[Path], archive: Path) -> None:
+    with tarfile.open(archive, "w:gz") as packed:
+        for run in runs:
+            packed.add(run, filter=lambda entry: None if entry.name.endswith(f"/{directory.LOCK}") else entry)
+
+
+def _remove(run: Path) -> None:
+    with files.writing(run):
+        shutil.rmtree(run)
+    for folder in list(run.parents)[:4]:  # setting, algorithm, robot, task
+        try:
+            folder.rmdir()
+        except OSError:  # it holds other runs
+            return

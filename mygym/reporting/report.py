@@ -23,8 +23,8 @@ from mygym.reporting.panels import rendered
 from mygym.reporting.records import RunRecord
 from mygym.reporting.selection import Selection
 from mygym.reporting.settings import Setting, different_keys, names_of
-from mygym.runs import directory
-from mygym.runs.result import versions
+from mygym.training import directory
+from mygym.training.result import versions
 
 NOT_HELD = "done, but not held for long enough"
 """Stage of failures after the last stage."""

@@ -16,7 +16,7 @@ from mygym.config.schema import NOT_SHAPING
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import at
 from mygym.reporting.records import RunRecord, find_runs
-from mygym.runs import directory
+from mygym.training import directory
 from mygym.types import FloatArray
 
 ENDED = ("done", "diverged")

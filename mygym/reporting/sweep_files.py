@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mygym.reporting.markup import Cell, Html, Number, details, element, table
-from mygym.runs.files import is_file
+from mygym.training.files import is_file
 
 SWEEP = "sweep.yaml"
 BEST = "best.yaml"

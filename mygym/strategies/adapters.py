@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mygym.strategies.mixture.network_slots import optimized_modules
+from mygym.strategies.mixture.policies import optimized_modules
 
 
 class AdaptedLinear(nn.Linear):

@@ -10,17 +10,15 @@ import torch
 from gymnasium.spaces import Box
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
-from mygym.config.ranges import Range
+from mygym.config.parameter_checks import Range
 from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
-from mygym.runs.imitation_buffer import ImitationBuffer
-from mygym.runs.vec_envs.routed_vec_env import without_route
-from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
-from mygym.strategies.teacher_config import absolute, read_teachers
-from mygym.strategies.teachers import Teachers
+from mygym.strategies.teachers import Teachers, absolute, divergence, family, gaussian, read_teachers
+from mygym.training.buffers import ImitationBuffer
+from mygym.training.vec_wrappers import without_route
 
 WEIGHT = {"schedule": "linear", "from": 10.0, "to": 1.0}
 """Default weight: at first the teacher outweighs the untrained critic."""

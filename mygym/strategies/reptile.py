@@ -12,7 +12,7 @@ from mygym.strategies.multitask import MultiTask
 from mygym.strategies.strategy import Requirement
 
 if TYPE_CHECKING:
-    from mygym.runs.evaluation import Evaluation
+    from mygym.training.evaluation import Evaluation
 
 
 class Reptile(MultiTask):

@@ -8,11 +8,11 @@ from typing import Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.built_config import as_built
-from mygym.runs.planning.plan import Plannable, RunPlan, plan_of
-from mygym.runs.planning.strategies import JOIN, errors_name_section
+from mygym.planning.plan import Plannable, RunPlan, plan_of
+from mygym.planning.strategies import JOIN, errors_name_section
 from mygym.strategies.losses import actor_optimizer
 from mygym.strategies.strategy import Requirement, Strategy
+from mygym.training.model_factory import as_built
 
 REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
     "several_variants": (

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
     from mygym.config import RunConfig
-    from mygym.runs.evaluation import Evaluation
-    from mygym.runs.planning.plan import RunPlan
+    from mygym.planning.plan import RunPlan
+    from mygym.training.evaluation import Evaluation
 
 S = TypeVar("S")
 

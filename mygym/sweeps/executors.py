@@ -12,15 +12,16 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
 
-from mygym.errors import ConfigError, bad_value
-from mygym.runs.stop_request import SEPARATE, request_stop
+from mygym.errors import ConfigError, InterruptedRunError, bad_value
+from mygym.training.stop_request import SEPARATE, StopRequest, request_stop
 
 TRAIN = (sys.executable, "-m", "mygym", "train")
 """Words that start the program of a run."""
@@ -167,3 +168,46 @@ def _parent(process: psutil.Process) -> int | None:
         return process.ppid()
     except psutil.Error:
         return None
+
+
+POLL = 0.05
+"""s between two looks at the runs."""
+
+
+def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], None], again: str) -> None:
+    """Execute runs in their order, as many at the same time as the executor has workers.
+
+    Args:
+        executor: Executes the runs.
+        jobs: The runs.
+        on_end: Called with the index of a run that has ended.
+        again: Command that continues after a signal.
+
+    Raises:
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.
+    """
+    running: dict[int, Any] = {}
+    waiting = dict(enumerate(jobs))
+    with StopRequest("after the checkpoints of the runs") as stop:
+        while not stop.received:
+            for index, handle in list(running.items()):
+                if executor.poll(handle) is not None:
+                    del running[index]
+                    on_end(index)
+            for index, job in list(waiting.items()):
+                if len(running) < executor.workers and not job.busy():
+                    running[index] = executor.submit(waiting.pop(index))
+            if not running and not waiting:
+                return
+            time.sleep(POLL)
+        stop_all(executor, running.values())
+    raise InterruptedRunError(f"interrupted; go on with: {again}")
+
+
+def stop_all(executor: Executor, handles: Iterable[Any]) -> None:
+    """Stop runs, and wait until they have saved their checkpoints."""
+    left = list(handles)
+    for handle in left:
+        executor.stop(handle)
+    while left := [handle for handle in left if executor.poll(handle) is None]:
+        time.sleep(POLL)

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 from mygym.config import config_hash, load_file
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import at, merged
+from mygym.planning.resolve import resolve_config
 from mygym.reporting.records import find_runs
 from mygym.reporting.settings import ENDED
-from mygym.runs import directory
-from mygym.runs.built_config import explained
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.runs.result import Result
 from mygym.sweeps import storage, trial_runs
-from mygym.sweeps.objective import judge
 from mygym.sweeps.samplers import distributions
-from mygym.sweeps.settings import FAST, Sweep
+from mygym.sweeps.settings import FAST, Sweep, judge
 from mygym.sweeps.space import with_values
+from mygym.training import directory
+from mygym.training.model_factory import explained
+from mygym.training.result import Result
 
 if TYPE_CHECKING:
     from optuna.study import Study

@@ -9,9 +9,11 @@ Source: Jaderberg et al., Population Based Training of Neural Networks, 2017.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,16 @@ import numpy as np
 
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
-from mygym.runs import files
-from mygym.runs.branching import branch, changeable
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.sweeps import batch, trial_runs
+from mygym.planning.resolve import resolve_config
+from mygym.reporting import sweep_files
+from mygym.reporting.panels import check_matplotlib, rendered
+from mygym.reporting.tables import as_csv
+from mygym.sweeps import executors, results, trial_runs
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter, with_values
+from mygym.training import files
+from mygym.training.run_state import branch, changeable
 
 STATE = "population.json"
 FACTORS = (0.8, 1.2)
@@ -207,7 +212,7 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
     imports = sweep.base.get("imports", ())
     left = [each for each in members if not trial_runs.has_ended(_run(folder, each), steps)]
     jobs = [trial_runs.job(folder / each.folder, each.seed, imports, memory, steps) for each in left]
-    batch.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {folder}")
+    executors.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {folder}")
     population.generations[-1] = [_judged(folder, sweep, each, steps) for each in members]
 
 
@@ -248,3 +253,84 @@ def _summary(population: Population, best: Member, following: Sequence[Member]) 
     copies = [f"{each.member} from {each.parent}" for each in following if each.member != each.parent]
     tail = f"; copies: {', '.join(copies)}" if copies else ""
     return f"{head}best {name} {best.score:.4g} (member {best.member}){tail}"
+
+
+def write(population: Population) -> list[dict[str, Any]]:
+    """Write the lineage, the best config and, if Matplotlib is installed, the figure; return rows of the last members.
+
+    Raises:
+        RunError: A file cannot be written.
+    """
+    folder, sweep = population.folder, population.sweep
+    files.write_text(folder / sweep_files.LINEAGE, as_csv(_rows(population)))
+    best = ranked(sweep, population.generations[-1])[0]
+    run = trial_runs.find_run(folder / best.folder, best.seed)
+    head = f"# member {best.member}: {sweep.objective.name} {best.score:g}; its policy: {run}\n"
+    values = {each.path: _over_steps(population, best, each.key) for each in sweep.parameters}
+    config = {**with_values(sweep.base, values), "steps": population.steps(population.settings.generations - 1)}
+    files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config))
+    with contextlib.suppress(ConfigError):  # Matplotlib is an extra
+        check_matplotlib()
+        figure = results.draw_population(
+            _lines(population), [each.key for each in sweep.parameters], sweep.objective.name
+        )
+        files.write_bytes(folder / sweep_files.POPULATION, rendered(figure, "svg"))
+    ends = [row for row in _rows(population) if row["generation"] == len(population.generations)]
+    order = {each.member: rank for rank, each in enumerate(ranked(sweep, population.generations[-1]))}
+    return sorted(ends, key=lambda row: order.get(row["member"], len(order)))
+
+
+def ancestors(population: Population, member: Member) -> list[Member]:
+    """Return the members of each generation from which a member of the last descends, and itself."""
+    line = [member]
+    for members in reversed(population.generations[:-1]):
+        line.insert(0, members[line[0].parent])
+    return line
+
+
+def _over_steps(population: Population, member: Member, key: str) -> Any:
+    """Return the value of a parameter along the ancestors: a number, or a schedule with a jump at each change."""
+    line = [each.values[key] for each in ancestors(population, member)]
+    points: list[list[float]] = []
+    begin = 0
+    for value, generations in groupby(enumerate(line), key=lambda pair: pair[1]):
+        *_, (last, _) = generations
+        end = population.steps(last)
+        points += [[begin, value], [end, value]]
+        begin = end + 1
+    return line[0] if len(points) == 2 else {"schedule": "piecewise", "points": points}
+
+
+def _rows(population: Population) -> list[dict[str, Any]]:
+    return [
+        {
+            "generation": number,
+            "steps": population.steps(number - 1),
+            "member": each.member,
+            "parent": each.parent,
+            "score": each.score,
+            **each.values,
+            "status": each.status,
+            "error": each.error,
+        }
+        for number, members in enumerate(population.generations, start=1)
+        for each in members
+    ]
+
+
+def _lines(population: Population) -> Sequence[results.MemberGeneration]:
+    """Return a line for each member and generation, from its parent to itself."""
+    steps = [0, *map(population.steps, range(len(population.generations)))]
+    lines = []
+    for number, members in enumerate(population.generations):
+        for each in members:
+            before = population.generations[number - 1][each.parent] if number else None
+            lines.append(
+                results.MemberGeneration(
+                    (steps[number], steps[number + 1]),
+                    (before.score if before else None, each.score),
+                    {key: (before.values[key] if before else value, value) for key, value in each.values.items()},
+                    copied=each.parent != each.member,
+                )
+            )
+    return lines

@@ -10,16 +10,42 @@ from typing import Any
 
 from mygym.config import Resolved
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.planning.plan import plan_of
 from mygym.reporting import sweep_files
-from mygym.runs import files
-from mygym.sweeps import population, population_results, results, storage
-from mygym.sweeps.checking import check_space
+from mygym.sweeps import population, results, storage
 from mygym.sweeps.executors import Executor, stop_left_over
-from mygym.sweeps.memory import run_memory
 from mygym.sweeps.past import add, find_trials
 from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
 from mygym.sweeps.search import Search
-from mygym.sweeps.settings import Sweep, make_sweep
+from mygym.sweeps.settings import Sweep, check_space, make_sweep
+from mygym.training import files
+from mygym.training.env_factory import make_vec_env
+from mygym.training.model_factory import buffer_bytes, build_model
+
+PROCESS = {"pytorch": 450_000_000, "jax": 900_000_000}
+"""Framework → bytes of a process with the libraries, a small network and its optimiser."""
+
+CLIENT = 30_000_000
+"""Bytes of an environment with a physics client for itself."""
+
+
+def run_memory(resolved: Resolved) -> int:
+    """Return the bytes of memory that a run needs: libraries, environments and the full replay buffer.
+
+    Raises:
+        ConfigError: The model cannot be built, or its buffer does not fit into the free memory.
+    """
+    config = resolved.config
+    clients = config.n_envs + 1 if config.engine == "pybullet" else 1
+    buffer = 0
+    if "buffer_size" in config.algo_params:
+        plan = plan_of(resolved)
+        env = make_vec_env(plan, only_spaces=True)
+        try:
+            buffer, _ = buffer_bytes(build_model(plan, env))
+        finally:
+            env.close()
+    return PROCESS.get(config.framework, PROCESS["pytorch"]) * config.workers + CLIENT * clients + buffer
 
 
 @dataclass(frozen=True)
@@ -140,7 +166,7 @@ def _execute(
     if sweep.settings.population is not None:
         with storage.lock(folder), writing(folder):
             stop_left_over(folder)
-            rows = population_results.write(population.search(folder, sweep, executor, memory, notify))
+            rows = population.write(population.search(folder, sweep, executor, memory, notify))
             return Report(folder, sweep.objective.name, folder / sweep_files.BEST, {}, rows)
     with storage.lock(folder), quiet(), writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))

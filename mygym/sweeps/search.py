@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.errors import InterruptedRunError
 from mygym.nested import merged
-from mygym.runs.stop_request import StopRequest
-from mygym.sweeps import batch, results, storage, trial_runs
+from mygym.sweeps import executors, results, storage, trial_runs
 from mygym.sweeps.executors import Executor, Job
-from mygym.sweeps.objective import judge
 from mygym.sweeps.samplers import ask, suggest
-from mygym.sweeps.settings import FAST, Sweep
+from mygym.sweeps.settings import FAST, Sweep, judge
 from mygym.sweeps.space import with_values
 from mygym.sweeps.trial_runs import Outcome
+from mygym.training.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -89,7 +88,7 @@ class Search:
                 self._fill()
                 if not self.open:
                     return
-                time.sleep(batch.POLL)
+                time.sleep(executors.POLL)
             self._stop_all()
         raise InterruptedRunError(f"interrupted; go on with: mygym sweep --resume {self.folder}")
 
@@ -219,7 +218,7 @@ class Search:
         return self.study.get_trials(deepcopy=False)[opened.trial.number]
 
     def _stop_all(self) -> None:
-        batch.stop_all(self.executor, [handle for opened in self.open for handle in opened.running.values()])
+        executors.stop_all(self.executor, [handle for opened in self.open for handle in opened.running.values()])
 
     def _announce(self, opened: OpenTrial, began: float) -> None:
         """Report the end of a trial, the best trial so far, and the time left."""

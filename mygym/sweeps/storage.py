@@ -13,8 +13,8 @@ from mygym.config.layers import flatten
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting.settings import different_keys
 from mygym.reporting.sweep_files import SWEEP
-from mygym.runs import files
 from mygym.sweeps.settings import Sweep, make_sweep
+from mygym.training import files
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -85,7 +85,7 @@ def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
 
 
 def lock(folder: Path) -> contextlib.AbstractContextManager[None]:
-    """Return a context that holds the lock of a sweep; see `mygym.runs.files.locked`."""
+    """Return a context that holds the lock of a sweep; see `mygym.training.files.locked`."""
     allowed = "a sweep that no other process executes"
     return files.locked(folder / LOCK, "sweep", allowed, "is being searched by another process")
 

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting import sweep_files
 from mygym.reporting.tables import as_csv
-from mygym.runs import files
-from mygym.runs.loading import read_config
-from mygym.runs.result import Result
-from mygym.sweeps import batch, results, storage, trial_runs
-from mygym.sweeps.checking import check_space
+from mygym.sweeps import executors, results, storage, trial_runs
 from mygym.sweeps.executors import Executor, stop_left_over
-from mygym.sweeps.objective import judge
 from mygym.sweeps.run import Report, limited, writing
 from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
-from mygym.sweeps.settings import Sweep
+from mygym.sweeps.settings import Sweep, check_space, judge
+from mygym.training import files
+from mygym.training.loading import read_config
+from mygym.training.result import Result
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -64,7 +62,7 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
             notify(f"trial {trial.number}, seed {seed}: {status} at {steps:,} steps")
 
         again = f"mygym sweep --resume {folder} --train-on {count} --steps {steps}"
-        batch.execute(executor, jobs, note, again)
+        executors.execute(executor, jobs, note, again)
         return _report(folder, sweep, trials, steps)
 
 

@@ -12,12 +12,11 @@ from typing import Any
 from mygym.reporting.curves import read_curve
 from mygym.reporting.records import is_locked, read_run
 from mygym.reporting.settings import ENDED
-from mygym.runs import directory, files
-from mygym.runs.loading import read_config
-from mygym.runs.result import Result
 from mygym.sweeps.executors import Job
-from mygym.sweeps.objective import Objective
-from mygym.sweeps.settings import Sweep
+from mygym.sweeps.settings import Objective, Sweep
+from mygym.training import directory, files
+from mygym.training.loading import read_config
+from mygym.training.result import Result
 
 CONFIG = "trial.yaml"
 """Config of a trial; another name than that of a run's config, because the folder of a trial is no run."""

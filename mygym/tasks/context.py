@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mygym.tasks.progress import Progress
-from mygym.tasks.state import State, namespace
+from mygym.tasks.state import Progress, State, namespace
 from mygym.types import Array, Vector
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
-from mygym.tasks.progress import Progress
-from mygym.tasks.state import State, namespace
+from mygym.tasks.state import Progress, State, namespace
 from mygym.tasks.task import Task
 from mygym.types import Array
 
@@ -170,3 +170,14 @@ def active(stage: Array, count: int) -> Sequence[int]:
     if stage.shape[0] == 1:
         return (int(stage[0]),)
     return range(count + 1) if stage.shape[0] >= LARGE_BATCH else sorted({int(i) for i in stage})
+
+
+@dataclass(slots=True)
+class EpisodeContext:
+    """`N` episodes of a task."""
+
+    task: Task
+    progress: Progress
+    state: State
+    goals: Array
+    """`(N, G, 3)`: every goal point of the task, m in the world frame."""

@@ -15,11 +15,9 @@ from functools import cached_property
 from array_api_compat import device
 
 from mygym.tasks.context import StageBinding, StageContext
-from mygym.tasks.goal_terms import FLAG_METRES, GoalTerm
-from mygym.tasks.predicate import Predicate
+from mygym.tasks.predicate import FLAG_METRES, GoalTerm, Predicate
 from mygym.tasks.predicates import length
-from mygym.tasks.progress import Progress
-from mygym.tasks.state import State, namespace
+from mygym.tasks.state import Progress, State, namespace
 from mygym.tasks.task import Task
 from mygym.types import Array
 

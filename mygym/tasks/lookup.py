@@ -6,23 +6,97 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.grammar import is_letters, parse
-from mygym.tasks.sentences import is_sentence, read_sentence
-from mygym.tasks.stage import Stage
-from mygym.tasks.subgoal_conflicts import check_subgoals
-from mygym.tasks.subtask import SubTask, read_subtask
+from mygym.tasks.language import is_sentence, read_sentence
+from mygym.tasks.predicate import Predicate
+from mygym.tasks.stage import Stage, SubTask, read_subtask
 from mygym.tasks.task import Task
-from mygym.tasks.task_objects import check_objects
 from mygym.tasks.task_params import change_task
+
+
+def check_subgoals(
+    subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stage]], predicates: Mapping[str, Predicate]
+) -> None:
+    """Check that an object which was put onto another stays on it, and that each base carries one object.
+
+    An object that was put down in an area may be moved again, and so may parts.
+
+    Args:
+        subtasks: In their order.
+        composed: The stages of each.
+        predicates: Name → predicate.
+
+    Raises:
+        ConfigError: A sub-task moves an object that an earlier sub-task put onto another object, or the base of such an
+            object; or it puts a second object onto a base.
+    """
+    bases: dict[str, tuple[str, int]] = {}  # object → its base, and the sub-task that put it there
+    for number, (subtask, stages) in enumerate(zip(subtasks, composed, strict=True)):
+        given = [predicates[name] for stage in stages for name in stage.gives]
+        if subtask.part or not any(predicate.moves_object for predicate in given):
+            continue
+        tops = {base: (top, by) for top, (base, by) in bases.items()}
+        if subtask.object in bases:
+            base, by = bases[subtask.object]
+            why = f"is put onto {base} by sub-task {by}, which this sub-task would undo"
+            allowed = "another object, or a single sub-task that puts it to its final position"
+            raise ConfigError(bad_value(f"task.{number}.object", subtask.object, allowed, why))
+        if subtask.object in tops:
+            top, by = tops[subtask.object]
+            why = f"has {top} on it by sub-task {by}, which this sub-task would undo"
+            allowed = f"this sub-task before sub-task {by}"
+            raise ConfigError(bad_value(f"task.{number}.object", subtask.object, allowed, why))
+        if subtask.onto in tops:
+            top, by = tops[subtask.onto]
+            why = f"has {top} on it by sub-task {by}, and room for one object"
+            allowed = f"another object, such as {top} for a tower, or an area"
+            raise ConfigError(bad_value(f"task.{number}.onto", subtask.onto, allowed, why))
+        if subtask.onto and any(predicate.places_object for predicate in given):
+            bases[subtask.object] = subtask.onto, number
+
+
+def check_objects(task: Task) -> None:
+    """Check that the objects of a registered task exist; at look-up, as objects may be registered after tasks.
+
+    Raises:
+        ConfigError: An object is not registered.
+    """
+    for role in task.roles:
+        try:
+            for name in task.assets(role):
+                registry("object").get(name, f"task {task.name}: object")
+        except RegistryError as error:
+            raise ConfigError(str(error)) from None
+
+
+def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return `(config key, objects to draw from)` for each slot in `State`: roles, then distractors.
+
+    Args:
+        task: The task, changed by `params`.
+        params: The config's `task_params`.
+    """
+    objects = []
+    for role in task.roles:
+        number = next(n for n, subtask in enumerate(task.subtasks) if role in (subtask.object, subtask.onto))
+        key = f"task.{number}.{'object' if role == task.subtasks[number].object else 'onto'}"
+        if role == task.subtasks[0].object and "object" in params:
+            key = "task_params.object"
+        if role in params.get("objects", {}):
+            key = f"task_params.objects.{role}"
+        objects.append((key, task.assets(role)))
+    for number, distractor in enumerate(task.distractors):
+        objects += [(f"task_params.distractors.{number}", distractor.objects)] * distractor.counts[1]
+    return objects
 
 
 def find_task(composition: str | Sequence[Any]) -> Task:
     """Return the checked task for a name, letters, plain words, a list of stage names, or a list of sub-tasks.
 
     Args:
-        composition: Sub-tasks are mappings with the fields of `SubTask`; for plain words see `mygym.tasks.sentences`.
+        composition: Sub-tasks are mappings with the fields of `SubTask`; for plain words see `mygym.tasks.language`.
 
     Raises:
         ConfigError: Not a task, an invalid composition, or sub-goals that collide.

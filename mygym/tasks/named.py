@@ -1,6 +1,6 @@
 """The built-in named tasks. Any valid string of letters or list of stages is a task as well."""
 
-from mygym.tasks.subtask import SubTask
+from mygym.tasks.stage import SubTask
 from mygym.tasks.task import register_task
 
 register_task(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from mygym.tasks.context import StageContext, wrapped
-from mygym.tasks.goal_terms import (
+from mygym.tasks.predicate import (
     HIT,
     YAW,
+    always,
     has_hit,
     hit_position,
     near_term,
     placed_position,
     placed_term,
+    register_predicate,
     struck_term,
 )
-from mygym.tasks.predicate import always, register_predicate
 from mygym.tasks.state import namespace
 from mygym.types import Array
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.tasks.episode import potential, weighted_potential
-from mygym.tasks.episode_context import EpisodeContext
+from mygym.tasks.episode import EpisodeContext, potential, weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
 from mygym.types import Array

@@ -22,9 +22,9 @@ import mygym
 from mygym.config import load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm
-from mygym.runs.checkpoints.checkpoints import Checkpoints
-from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
-from mygym.runs.result import Result
+from mygym.training.checkpoints.checkpoints import Checkpoints
+from mygym.training.evaluation import FINAL, episode_seeds, evaluate_policy
+from mygym.training.result import Result
 from tests.components import COMBOS, slow_except, small
 
 SHORT: dict[str, Any] = {

@@ -19,19 +19,18 @@ from stable_baselines3.sac.policies import MultiInputPolicy
 
 import mygym
 from mygym.algos import stable_baselines
-from mygym.algos.device.ppo_update import PPOUpdate
-from mygym.algos.device.rollouts import DictDeviceRollouts
+from mygym.algos.device.on_policy import DictDeviceRollouts, PPOUpdate
 from mygym.algos.stable_baselines import PPO, SAC
+from mygym.engines.fused.arrays import to_numpy
 from mygym.envs.fused_vec_env import FusedVecEnv
-from mygym.fused.arrays import to_numpy
+from mygym.planning.plan import make_plan
 from mygym.registry import register_algorithm
-from mygym.runs import env_factory
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import make_plan
-from mygym.runs.vec_envs.episode_monitor import EpisodeMonitor
-from mygym.runs.weights import weights
-from tests.fused import needs_gpu
+from mygym.training import env_factory
+from mygym.training.env_factory import make_vec_env
+from mygym.training.model_factory import build_model
+from mygym.training.policy import weights
+from mygym.training.vec_wrappers import EpisodeMonitor
+from tests.engines.fused import needs_gpu
 
 TASKS: dict[str, dict[str, Any]] = {
     "reach": {"task": "reach", "task_params": {"horizon": 12}},

@@ -28,22 +28,22 @@ from stable_baselines3.sac.policies import MultiInputPolicy as SACPolicy
 import mygym
 from mygym.algos import ddqn
 from mygym.algos.ddqn import DDQN
-from mygym.algos.device.gradients import CapturedGradient, clip_gradients
-from mygym.algos.device.replay_collection import ReplayCollection
+from mygym.algos.device.off_policy import ReplayCollection
+from mygym.algos.device.steps import CapturedGradient, clip_gradients
 from mygym.algos.stable_baselines import SAC
+from mygym.engines.fused.captured_step import without_validation
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.errors import ConfigError
-from mygym.fused.captured_step import without_validation
+from mygym.planning.plan import make_plan
 from mygym.registry import algorithm, register_algorithm
-from mygym.runs import device_replay, env_factory
-from mygym.runs.device_replay import DeviceHerReplayBuffer, DeviceReplayBuffer, DictDeviceReplayBuffer
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import make_plan
-from mygym.runs.variance_floor import FlooredNormalize
-from mygym.runs.weights import weights
+from mygym.training import device_replay, env_factory
+from mygym.training.device_replay import DeviceHerReplayBuffer, DeviceReplayBuffer, DictDeviceReplayBuffer
+from mygym.training.env_factory import make_vec_env
+from mygym.training.model_factory import build_model
+from mygym.training.policy import weights
+from mygym.training.variance_floor import FlooredNormalize
 from tests.components import COMBOS
-from tests.fused import WaitingOperations, needs_gpu, pretend_gpu
+from tests.engines.fused import WaitingOperations, needs_gpu, pretend_gpu
 
 SPACE = spaces.Dict(
     {

@@ -7,10 +7,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from mygym.algos.image_networks import ImageExtractor
+from mygym.algos.images import ImageExtractor
 from mygym.algos.networks import IMAGE_EXTRACTORS
-from mygym.perception.keypoints import Keypoints
 from mygym.registry import registry
+from mygym.vision.networks import Keypoints
 
 
 @pytest.mark.parametrize("name", sorted(IMAGE_EXTRACTORS.keys() - {"frozen"}))  # tests/perception has frozen

@@ -14,12 +14,11 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
-from mygym.algos.image_networks import KeypointExtractor
-from mygym.algos.imitation import BC, DAgger
-from mygym.algos.imitation_policies import ImitationPolicy
+from mygym.algos.images import KeypointExtractor
+from mygym.algos.imitation import BC, DAgger, ImitationPolicy
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.perception.standardizer import CLIP, MIN_STD, Standardizer
+from mygym.vision.networks import CLIP, MIN_STD, Standardizer
 from tests.components import slow_except
 
 N_ENVS, ROLLOUT = 2, 6

@@ -22,9 +22,9 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry.signatures import parameters
-from mygym.runs.runner import Loop
+from mygym.training.runner import Loop
 from tests.components import slow_except
-from tests.runs.test_resuming import stopped
+from tests.training.test_resuming import stopped
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_a_partial_minibatch_warns() -> None:
     env.close()
 
 
-@pytest.mark.slow  # see tests/test_kills.py, and for a runner that SIGTERM stops tests/runs/test_runner.py
+@pytest.mark.slow  # see tests/test_kills.py, and for a runner that SIGTERM stops tests/training/test_runner.py
 @pytest.mark.parametrize(
     ("algo", "params"),
     [

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import make_plan
-from mygym.runs.workers.joint_training import Rollout
+from mygym.planning.plan import make_plan
+from mygym.training.env_factory import make_vec_env
+from mygym.training.learners.joint_training import Rollout
+from mygym.training.model_factory import build_model
 
 pytest.importorskip("sbx")
 

@@ -18,8 +18,8 @@ from mygym.algos.ddqn import double_q_targets
 from mygym.config import load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, implemented_combos, with_env
-from mygym.runs.checkpoints.checkpoints import Checkpoints
-from tests.runs.test_resuming import config, stopped
+from mygym.training.checkpoints.checkpoints import Checkpoints
+from tests.training.test_resuming import config, stopped
 
 TwoPlayers: Any = algorithm("two_players").combo()[0]
 example: Any = sys.modules[TwoPlayers.__module__]

@@ -27,9 +27,9 @@ from mygym.envs import supported
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
-from mygym.runs.evaluation import EXTRA, episode_seeds, evaluate_policy
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import register_task
+from mygym.training.evaluation import EXTRA, episode_seeds, evaluate_policy
 from tests.components import TASKS, quickly
 
 EPISODES = 3

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mygym.checks import CHECKED_KINDS, SUITES, Outcome, check
-from mygym.models.controllers import register_controller
 from mygym.registry import REGISTRIES, registry
+from mygym.robotics.controllers import register_controller
 from mygym.tasks.observations import register_observation
 from mygym.tasks.predicate import register_predicate
 from mygym.tasks.rewards import register_reward

@@ -17,9 +17,9 @@ from mygym.checks.cards import make_card
 from mygym.checks.robots import does_task, grasps
 from mygym.checks.stages import setting
 from mygym.checks.suite import CheckFailed, CheckLeftOut
-from mygym.models.workspace import load_workspace
 from mygym.nested import merged
 from mygym.registry import ASSETS, register_policy, registry
+from mygym.robotics.workspace import load_workspace
 from mygym.tasks.context import ArmCommand, StageContext
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicates import distance

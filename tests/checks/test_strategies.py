@@ -9,8 +9,8 @@ import pytest
 from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.checks import check
+from mygym.planning.callbacks import register_callback
 from mygym.registry import registry
-from mygym.runs.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
 from tests.components import slow_except
 

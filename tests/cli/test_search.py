@@ -11,7 +11,7 @@ import pytest
 import mygym
 from mygym.errors import ConfigError
 from tests.cli.conftest import Command
-from tests.runs.test_resuming import config
+from tests.training.test_resuming import config
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from mygym.cli.arguments import CONFIG_FLAGS
 from mygym.config import load_file
 from mygym.envs.robot_env import RobotEnv
+from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
-from mygym.runs.planning.resolve_config import resolve_config
 from tests.cli.conftest import SHORT_RUN, Command
 from tests.components import ALGORITHMS, COMBOS, slow_except
 from tests.conftest import ROOT
@@ -199,4 +199,4 @@ def test_a_policy_of_the_fused_engine_is_trained_on_in_pybullet(mygym_command: C
     assert (second["steps"], second["seed"], second["reward"]) == (1024, 3, first["reward"])
     assert second["algo_params"]["policy_kwargs"]["net_arch"] == [24]
     assert second["algo_params"]["n_steps"] != first["algo_params"]["n_steps"]
-    assert tmp_path / second["pretrained"]["path"] == fused  # tests/runs/test_pretrained.py: its weights are loaded
+    assert tmp_path / second["pretrained"]["path"] == fused  # tests/training/test_pretrained.py: its weights are loaded

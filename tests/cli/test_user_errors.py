@@ -11,8 +11,8 @@ import pytest
 
 from mygym.cli.main import main
 from mygym.registry import user_files
-from mygym.runs.result import Result
-from mygym.runs.vec_envs.worker_main import picklable_error
+from mygym.training.env_processes.worker_main import picklable_error
+from mygym.training.result import Result
 from tests.cli.conftest import SHORT_RUN, Command, Outcome
 
 HEAD = """\
@@ -23,8 +23,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from mygym.registry import *
-from mygym.runs.callbacks import register_callback
-from mygym.runs.runner import Runner
+from mygym.planning.callbacks import register_callback
+from mygym.training.runner import Runner
 from mygym.strategies.strategy import Strategy, register_strategy
 from mygym.tasks.rewards import register_reward
 """

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 import mygym
-from mygym.cli.camera_sheet import BOX_COLOR
+from mygym.cli.pictures import BOX_COLOR
+from mygym.engines.bullet.rendering.thumbnails import GREY
 from mygym.registry import registry
-from mygym.sim.rendering.thumbnails import GREY
 from tests.cli.conftest import Command
 
 BOX = '<geometry><box size="0.04 0.06 0.02"/></geometry>'

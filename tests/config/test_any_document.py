@@ -30,11 +30,11 @@ from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES
 from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import ConfigError, MygymError
+from mygym.planning.resolve import from_python, resolve_config
 from mygym.registry import algorithm, registry
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.files import to_yaml
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.resolve_config import from_python, resolve_config
+from mygym.training.env_factory import make_vec_env
+from mygym.training.files import to_yaml
+from mygym.training.model_factory import build_model
 from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS, known
 from tests.conftest import ROOT
 

@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 
 from mygym.config import merged
 from mygym.config.hyperparameters import Schema
-from mygym.config.named_components import INNER
-from mygym.config.parameter_checks import training_parameters
-from mygym.config.ranges import RANGES, range_of
+from mygym.config.parameter_checks import INNER, RANGES, range_of, training_parameters
 from mygym.errors import ConfigError
 from mygym.registry import algorithm
-from mygym.runs.runner import Runner
+from mygym.training.runner import Runner
 from tests.components import ALGORITHMS
 
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from mygym.config.json_schema import json_schema
+from mygym.planning.resolve import resolve_config
 from mygym.registry import registry
 from mygym.registry.signatures import parameters
-from mygym.runs.planning.resolve_config import resolve_config
 from mygym.strategies.strategy import Strategy, register_strategy
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))  # not those of sweeps, which have ranges

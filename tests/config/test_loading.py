@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mygym.config import load_file, merged, parse_overrides
 from mygym.errors import ConfigError
-from mygym.runs.files import to_yaml
+from mygym.training.files import to_yaml
 
 PLAIN = st.one_of(
     st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(-1e6, 1e6), st.text(st.characters(codec="ascii"))

@@ -15,14 +15,13 @@ import mygym
 from mygym.algos.imitation import DAgger
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError
+from mygym.planning.parameter_tables import hyperparameters
+from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, implemented_combos, register_algorithm
 from mygym.registry.signatures import parameters
-from mygym.runs.planning.parameter_tables import hyperparameters
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.runs.runner import Curves, Loop, Runner
 from mygym.strategies import Strategy, register_strategy
-from mygym.sweeps.checking import check_space
-from mygym.sweeps.settings import make_sweep
+from mygym.sweeps.settings import check_space, make_sweep
+from mygym.training.runner import Curves, Loop, Runner
 
 QUICK = {
     "steps": 32,

@@ -21,14 +21,14 @@ from stable_baselines3.common.type_aliases import Schedule as SB3Schedule
 from mygym.algos.stable_baselines import A2C, PPO, SAC
 from mygym.config import load_file, merged, parse_overrides
 from mygym.config.loading import Dumper
-from mygym.config.ranges import RANGES
+from mygym.config.parameter_checks import RANGES
 from mygym.config.schedulable import LIBRARIES, READS, may_be_scheduled, schedules
 from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
 from mygym.errors import ConfigError, RegistryError
+from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, register_algorithm, registry
 from mygym.registry.signatures import fits
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.runs.runner import Runner
+from mygym.training.runner import Runner
 from tests.components import ALGORITHMS, check, known
 
 KEY = "algo_params.learning_rate"

@@ -12,7 +12,7 @@ from mygym.config import load_file
 from mygym.config.conversion import Conversion
 from mygym.config.zoo import convert, recognises
 from mygym.errors import ConfigError
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.planning.resolve import resolve_config
 from tests.conftest import ROOT
 
 FILE = """

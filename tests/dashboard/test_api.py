@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mygym.dashboard.service import Service, command_line, stored_token
-from mygym.runs.planning import mistakes
+from mygym.planning import plan
 from tests.reporting.runs import make_run
 
 
@@ -132,10 +132,10 @@ def test_a_path_outside_is_refused_before_anything_reads_it(
     client: Any, monkeypatch: pytest.MonkeyPatch, operation: str, body: dict[str, Any]
 ) -> None:
     seen: list[str] = []
-    make_plan = mistakes.make_plan
-    monkeypatch.setattr(mistakes, "make_plan", lambda **values: seen.append(str(values)) or make_plan(**values))
-    check_names = mistakes.check_names
-    monkeypatch.setattr(mistakes, "check_names", lambda config: seen.append(str(config)) or check_names(config))
+    make_plan = plan.make_plan
+    monkeypatch.setattr(plan, "make_plan", lambda **values: seen.append(str(values)) or make_plan(**values))
+    check_names = plan.check_names
+    monkeypatch.setattr(plan, "check_names", lambda config: seen.append(str(config)) or check_names(config))
     answer = client.post(f"/api/{operation}", json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mygym.dashboard.jobs import Jobs, cores_of, holder
-from mygym.dashboard.queue import CANCELLED, ENDED, QUEUED, STARTED
+from mygym.dashboard.jobs import CANCELLED, ENDED, QUEUED, STARTED, Jobs, cores_of, holder
 from mygym.dashboard.service import Service
 from mygym.errors import ConfigError
 from mygym.reporting.records import find_runs

@@ -15,8 +15,8 @@ from nicegui.testing import User, UserInteraction, user_simulation
 from mygym.dashboard.pages import world
 from mygym.dashboard.pages.all_pages import add_pages
 from mygym.dashboard.service import Service
-from tests.models.test_inference import arm, write
 from tests.reporting.runs import make_run
+from tests.robotics.test_inference import arm, write
 
 Scenario = Callable[[User], Awaitable[None]]
 

@@ -12,7 +12,7 @@ import mygym
 from mygym.config import RunConfig
 from mygym.demonstrations import Demonstrations, check_compatible
 from mygym.errors import ConfigError
-from mygym.runs.planning.resolve_config import from_python
+from mygym.planning.resolve import from_python
 
 PUSH = {"task": "push", "robot": "panda", "reward": "sparse"}
 

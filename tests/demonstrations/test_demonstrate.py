@@ -19,9 +19,9 @@ from mygym.cli.main import main
 from mygym.errors import ConfigError, RegistryError, RunError
 from mygym.experts import ZeroPolicy
 from mygym.registry import registry
-from mygym.runs import env_factory
-from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
-from mygym.runs.video import PAUSE_FRAMES
+from mygym.training import env_factory
+from mygym.training.evaluation import DEMONSTRATION, episode_seeds
+from mygym.training.video import PAUSE_FRAMES
 from tests.components import small
 
 HARD: dict[str, Any] = {"task": "push", "task_params": {"horizon": 25}, "control": "ee_delta"}

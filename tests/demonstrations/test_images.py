@@ -20,7 +20,7 @@ from pycocotools.coco import COCO
 
 import mygym
 from mygym.demonstrations import images
-from mygym.demonstrations.coco import run_lengths
+from mygym.demonstrations.images import run_lengths
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.api import demonstrate, evaluate, load_demonstrations, replay
-from mygym.demonstrations import keyboard
+from mygym.demonstrations import teleoperation
+from mygym.engines.bullet.rendering import viewer
 from mygym.errors import ConfigError, RunError
-from mygym.runs import env_factory
-from mygym.runs.planning.resolve_config import from_python
-from mygym.sim.rendering import viewer
+from mygym.planning.resolve import from_python
+from mygym.training import env_factory
 
 CODES = {name: code for code, name in viewer.KEYS.items()}
 
@@ -31,7 +31,7 @@ def start_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator], None
     monkeypatch.setattr(viewer, "has_display", lambda: True)
     monkeypatch.setattr(bullet, "GUI", bullet.DIRECT)
     monkeypatch.setattr(bullet, "readUserDebugParameter", lambda number, physicsClientId: 0.0)  # noqa: N803  (Bullet's)
-    monkeypatch.setattr(keyboard, "STEP_DURATION", 0.0)
+    monkeypatch.setattr(teleoperation, "STEP_DURATION", 0.0)
     monkeypatch.setattr(viewer.Viewer, "update", lambda *arguments: None)  # it also reads the keys
     envs: list[Any] = []
     make_env = env_factory.make_env
@@ -48,14 +48,14 @@ def start_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator], None
     return start
 
 
-@given(st.sets(st.sampled_from([*keyboard.MOVES, "x"])), st.floats(-180, 180))
+@given(st.sets(st.sampled_from([*teleoperation.MOVES, "x"])), st.floats(-180, 180))
 def test_keys_move_along_the_view(keys: set[str], yaw: float) -> None:
     right = np.array([math.cos(math.radians(yaw)), math.sin(math.radians(yaw))])
     away = np.array([-right[1], right[0]])
-    move = keyboard.displacement(keys, yaw)
+    move = teleoperation.displacement(keys, yaw)
     pairs = {("right", "left"): move[:2] @ right, ("up", "down"): move[:2] @ away, ("w", "s"): move[2]}
     for (plus, minus), distance in pairs.items():
-        assert distance == pytest.approx(keyboard.SPEED * ((plus in keys) - (minus in keys)), abs=1e-12)
+        assert distance == pytest.approx(teleoperation.SPEED * ((plus in keys) - (minus in keys)), abs=1e-12)
 
 
 def towards_goal(env: Any) -> list[str]:
@@ -146,7 +146,7 @@ def test_keys_control_gripper_and_tool_yaw(start_operator: Callable[[Operator], 
     start_operator(lambda env: pressed.pop(0))
     env = env_factory.make_env(from_python({"task": "AGR"}).config, render_mode="human")
     env.reset(seed=0)
-    policy = keyboard.Keyboard(env)
+    policy = teleoperation.Keyboard(env)
 
     def press(*keys: str, first: bool = False) -> Any:
         pressed.append(list(keys))

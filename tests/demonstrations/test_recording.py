@@ -13,9 +13,9 @@ import pytest
 from mygym.demonstrations.recording import play, replay
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import OraclePolicy, ZeroPolicy
-from mygym.runs import env_factory
-from mygym.runs.planning.resolve_config import from_python
-from mygym.runs.video import VideoRecorder
+from mygym.planning.resolve import from_python
+from mygym.training import env_factory
+from mygym.training.video import VideoRecorder
 from tests.components import CONTROLS, TASKS_QUICKLY
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from mygym import api
+from mygym.engines.bullet.rendering.viewer import SliderRange
 from mygym.envs.env_window import EnvWindow
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
-from mygym.runs import env_factory
-from mygym.runs.evaluation import Evaluation
-from mygym.sim.rendering.viewer import SliderRange
+from mygym.training import env_factory
+from mygym.training.evaluation import Evaluation
 
 
 class Window:

@@ -23,7 +23,7 @@ from mygym.cli import dry_run
 from mygym.cli.main import MODULES, run
 from mygym.exporting import export
 from mygym.registry import registry
-from mygym.sweeps import batch, executors, population, ray_executor, slurm_executor
+from mygym.sweeps import cluster, executors, population
 from tests.short_checks import shorten
 from tests.sweeps.executor import InstantExecutor
 
@@ -107,7 +107,7 @@ class Block:
         return f"{self.document}:{self.line}"
 
 
-SWEEP_EXECUTORS = {executors: "LocalExecutor", ray_executor: "RayExecutor", slurm_executor: "SlurmExecutor"}
+SWEEP_EXECUTORS = {executors: "LocalExecutor", cluster: "RayExecutor", cluster: "SlurmExecutor"}
 """Module → class whose place an executor takes that trains nothing."""
 
 
@@ -202,7 +202,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
         warnings.simplefilter("default")
         shorten(patch)
         patch.setattr(dry_run, "STEPS", 2)
-        patch.setattr(batch, "POLL", 0.0)
+        patch.setattr(executors, "POLL", 0.0)
         patch.setattr(export, "TOGETHER", 2)
         for module, name in SWEEP_EXECUTORS.items():  # tests/cli/test_sweep.py and tests/sweeps train
             patch.setattr(module, name, lambda *arguments: InstantExecutor())

@@ -24,7 +24,7 @@ from tests.docs.documents import (
     shell,
     trains,
 )
-from tests.fused import needs_gpu
+from tests.engines.fused import needs_gpu
 
 FENCED = [block for document in DOCUMENTS for block in fenced(document)]
 COPY = [block for block in FENCED if "copied_ppo" in block.text]

@@ -17,11 +17,11 @@ from mygym.checks import check
 from mygym.cli.describe import complete_config
 from mygym.config import load_file, merged
 from mygym.config.json_schema import json_schema
+from mygym.planning.plan import make_plan
+from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, implemented_combos, registry
-from mygym.runs import env_factory, model_factory
-from mygym.runs.planning.plan import make_plan
-from mygym.runs.planning.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
+from mygym.training import env_factory, model_factory
 from tests.components import slow_except
 from tests.docs.documents import ROOT
 from tests.short_checks import shorten

@@ -21,7 +21,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from docs.notebooks import as_shown, joined, without_folders
-from mygym.checks import stages, teaching
+from mygym.checks import stages
 from tests.docs.documents import BIN, ROOT, STEPS, STRATEGY_STEPS, in_process
 from tests.docs.documents import shell as run_in_shell
 
@@ -225,7 +225,7 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
 
 
 def test_learning(execute: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teaching, "EPISODES", 1)
+    monkeypatch.setattr(stages, "EPISODES", 1)
     monkeypatch.setattr(stages, "EPISODES", 2)
     outputs = execute("05_learning.ipynb")
     text = printed(outputs)

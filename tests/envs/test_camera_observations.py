@@ -12,11 +12,11 @@ from gymnasium import spaces
 from stable_baselines3.common.env_checker import check_env
 
 from mygym.checks import check
+from mygym.engines.bullet.rendering.camera import Camera
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError
-from mygym.sim.rendering.camera import Camera
 from mygym.tasks.observations import find_component
 from tests.components import SEEING
 

@@ -15,16 +15,16 @@ import numpy as np
 import pybullet
 import pytest
 
+from mygym.engines.bullet.client import connect
+from mygym.engines.bullet.rendering.scene import Scene
+from mygym.engines.bullet.world import World
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, MygymError, RegistryError
-from mygym.models.objects import load_object
-from mygym.models.robot import load_robot
-from mygym.models.workspace import load_workspace
-from mygym.sim.bullet import connect
-from mygym.sim.rendering.scene import Scene
-from mygym.sim.world import World
-from mygym.tasks.episode_context import EpisodeContext
+from mygym.robotics.objects import load_object
+from mygym.robotics.robot import load_robot
+from mygym.robotics.workspace import load_workspace
+from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import register_observation
 
 FAR = {"low": [2.0, 2.0, 2.0], "high": [2.1, 2.1, 2.1]}

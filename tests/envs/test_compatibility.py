@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from mygym.config.loading import parse_overrides
-from mygym.envs.graspability import check_objects
+from mygym.engines.bullet.primitives import find_robot
+from mygym.envs.compatibility import check_objects
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import combinations, robots_for
 from mygym.errors import ConfigError
-from mygym.models.objects import load_object, objects_for_hand
 from mygym.registry import ASSETS, registry
-from mygym.sim.robot_lookup import find_robot
+from mygym.robotics.objects import load_object, objects_for_hand
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicate import register_predicate
 from mygym.tasks.predicates import free

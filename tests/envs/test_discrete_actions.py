@@ -22,13 +22,13 @@ from mygym.demonstrations.recording import replay
 from mygym.envs.discrete_actions import MAX_ACTIONS, DiscreteActions
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from mygym.planning.plan import plan_of
+from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, registry
-from mygym.runs import env_factory, model_factory
-from mygym.runs.planning.plan import plan_of
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.training import env_factory, model_factory
 from tests.components import ALGORITHMS, CONTROLS, small
 from tests.conftest import ROOT
-from tests.runs.test_resuming import config, stopped
+from tests.training.test_resuming import config, stopped
 
 COMBINED = {"discrete": 3, "combined": True}
 FORMS = pytest.mark.parametrize("combined", [False, True])

@@ -12,7 +12,7 @@ from mygym.config import Layer, resolve
 from mygym.envs.placement import HAND_RADIUS
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.planning.resolve import resolve_config
 
 MOVING = {"object": "ball", "axis": [1, 1, 0], "speed": 0.1, "range": 0.06}
 MIXED = {"distractors": ["can", MOVING]}

@@ -10,7 +10,7 @@ import pytest
 from mygym.config import config_hash
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.planning.resolve import resolve_config
 
 SIDE = [0.3, 0.3, 0.0, -2.0, 0.0, 2.3, 0.785]
 """The tool 18 cm beside the middle of the table."""

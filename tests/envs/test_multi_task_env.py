@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
-from mygym.runs.evaluation import round_robin
+from mygym.training.evaluation import round_robin
 
 TASKS = ("reach", "push", "AGM")
 

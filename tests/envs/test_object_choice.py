@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mygym.config import config_hash
+from mygym.engines.bullet.client import bullet, connect
+from mygym.engines.bullet.rendering.scene import Scene
 from mygym.envs.placement import draw_choice
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import MygymError
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.sim.bullet import bullet, connect
-from mygym.sim.rendering.scene import Scene
+from mygym.planning.resolve import resolve_config
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task_params import change_task
 

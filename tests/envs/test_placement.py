@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from mygym.envs.placement import GAP, PART_SHARE, draw_goals, draw_poses, object_area
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.models.objects import ObjectSpec, load_object
-from mygym.models.workspace import load_workspace
 from mygym.registry import registry
+from mygym.robotics.objects import ObjectSpec, load_object
+from mygym.robotics.workspace import load_workspace
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import CLOSED, Stage, register_stage

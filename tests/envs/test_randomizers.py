@@ -14,10 +14,10 @@ from mygym.config import config_hash
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.models.episode_randomization import EpisodeRandomization
+from mygym.planning.resolve import resolve_config
 from mygym.registry import registry
-from mygym.runs.env_factory import make_env
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.robotics.episode_randomization import EpisodeRandomization
+from mygym.training.env_factory import make_env
 
 RANDOMIZERS = registry("randomizer").names()
 CHANGES: Mapping[str, set[str]] = {

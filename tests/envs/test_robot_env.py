@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError, MygymError
-from mygym.models.objects import load_object
 from mygym.registry import registry
+from mygym.robotics.objects import load_object
 from mygym.tasks.lookup import find_task
 from tests.components import (
     COMPOSITIONS,

@@ -12,8 +12,8 @@ import pytest
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.runs.evaluation import evaluate_policy
 from mygym.tasks import goals
+from mygym.training.evaluation import evaluate_policy
 from tests.components import CONTROLS
 from tests.tasks.states import SAME_AGAIN, STACK
 

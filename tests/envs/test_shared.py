@@ -17,7 +17,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
 from mygym.tasks import goals
-from mygym.tasks.shared import SLOTS
+from mygym.tasks.observations import SLOTS
 from tests.components import CONTROLS, ROBOTS, TASKS_QUICKLY, several, slow_except
 
 WORKSPACES = {(robot, task): workspace for task, robot, workspace in reversed(list(combinations()))}

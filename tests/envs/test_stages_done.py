@@ -11,9 +11,9 @@ import pytest
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs import env_factory
-from mygym.runs.planning.resolve_config import from_python
+from mygym.planning.resolve import from_python
 from mygym.tasks.lookup import find_task
+from mygym.training import env_factory
 from tests.components import TASKS
 
 SEVERAL = [task for task in (*TASKS, "AGMDW", "AGR") if len(find_task(task).stage_names) > 1]

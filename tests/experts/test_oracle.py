@@ -15,7 +15,7 @@ from mygym.envs.ids import ANY_TASK
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import make_expert
 from mygym.registry import registry
-from mygym.runs.evaluation import Evaluation, evaluate_policy
+from mygym.training.evaluation import Evaluation, evaluate_policy
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, HOSTED_QUICKLY, REWARDS, slow_except
 
 

@@ -19,7 +19,7 @@ import mygym
 from mygym.cli.main import main
 from mygym.errors import ConfigError
 from mygym.exporting.envhub import write_env
-from mygym.runs.planning.plan import make_plan
+from mygym.planning.plan import make_plan
 from tests.conftest import ROOT
 
 CONFIG: dict[str, Any] = {

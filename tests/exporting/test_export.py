@@ -22,11 +22,11 @@ from mygym.exporting import export
 from mygym.exporting.export import TOLERANCE, Export
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.playing import play
+from mygym.planning.resolve import from_python
 from mygym.registry import register_algorithm, register_features_extractor, registry
-from mygym.runs import directory, env_factory, model_factory
-from mygym.runs.files import write_yaml
-from mygym.runs.planning.resolve_config import from_python
-from mygym.runs.policy import normalizer_of, save_policy
+from mygym.training import directory, env_factory, model_factory
+from mygym.training.files import write_yaml
+from mygym.training.policy import normalizer_of, save_policy
 from tests.components import small
 
 

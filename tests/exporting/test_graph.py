@@ -17,11 +17,11 @@ from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.files import to_onnx
 from mygym.exporting.formats import FLAT, METADATA, ROWS, VERSION
 from mygym.exporting.graph import acting_graph
+from mygym.planning.resolve import from_python
 from mygym.registry import resolve
-from mygym.runs import env_factory, model_factory
-from mygym.runs.planning.resolve_config import from_python
-from mygym.runs.policy import Policy, normalizer_of
 from mygym.strategies.mixture.protocols import PROTOCOLS
+from mygym.training import env_factory, model_factory
+from mygym.training.policy import Policy, normalizer_of
 from tests.components import COMBOS, small
 
 ROUNDING = 5e-5

@@ -14,13 +14,12 @@ import pytest
 import mygym
 from mygym.cli.main import main
 from mygym.errors import ConfigError, RegistryError
-from mygym.exporting.closed_loop import measure
 from mygym.exporting.export import Export
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.formats import METADATA
-from mygym.exporting.playing import play
+from mygym.exporting.playing import measure, play
 from mygym.registry import resolve
-from mygym.runs.evaluation import Evaluation
+from mygym.training.evaluation import Evaluation
 from tests.conftest import ROOT
 
 EPISODES = 30

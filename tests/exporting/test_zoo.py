@@ -16,10 +16,10 @@ from mygym.config import load_file
 from mygym.config.zoo import ALGORITHMS, convert, recognises
 from mygym.errors import ConfigError
 from mygym.exporting.zoo import write_entry, zoo_entry, zoo_name
-from mygym.runs import directory
-from mygym.runs.files import write_yaml
-from mygym.runs.planning.plan import make_plan
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.planning.plan import make_plan
+from mygym.planning.resolve import resolve_config
+from mygym.training import directory
+from mygym.training.files import write_yaml
 
 RUNS: dict[str, dict[str, Any]] = {
     "hindsight": {"algo": "tqc", "task": "push", "n_envs": 2, "algo_params": {"gamma": 0.9, "train_freq": [2, "step"]}},

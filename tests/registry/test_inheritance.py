@@ -11,8 +11,8 @@ from stable_baselines3.common.policies import ActorCriticPolicy, MultiInputActor
 
 import mygym
 from mygym.config.hyperparameters import Schema
+from mygym.planning.resolve import resolve_config
 from mygym.registry import Algorithm, algorithm, implemented_combos, register_algorithm
-from mygym.runs.planning.resolve_config import resolve_config
 from tests.components import COMBOS, slow_except, small
 
 FORMS: dict[str, Callable[[type, str], object]] = {

@@ -28,6 +28,7 @@ from mygym.config.schedules import register_schedule
 from mygym.envs.ids import env_id
 from mygym.envs.randomizers import register_randomizer
 from mygym.errors import ConfigError, RegistryError, UnknownNameError
+from mygym.planning.callbacks import register_callback
 from mygym.registry import (
     BUILTIN_MODULES,
     REGISTRIES,
@@ -45,12 +46,11 @@ from mygym.registry import (
     registry,
     with_env,
 )
-from mygym.runs.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
 from mygym.tasks.observations import register_observation
 from mygym.tasks.rewards import register_reward
 from mygym.tasks.stage import register_stage
-from mygym.tasks.stages.launching import SETTLE
+from mygym.tasks.stages.pushing import SETTLE
 from mygym.tasks.task import register_task
 from tests.components import ALGORITHMS, COMBOS, slow_except
 

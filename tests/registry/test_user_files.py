@@ -17,6 +17,7 @@ from mygym.algos.stable_baselines import PPO
 from mygym.cli.main import main, run
 from mygym.config import load_file
 from mygym.errors import ConfigError, RegistryError
+from mygym.planning.resolve import resolve_config
 from mygym.registry import (
     ASSETS,
     BUILTIN_FOLDERS,
@@ -27,7 +28,6 @@ from mygym.registry import (
     registry,
     user_files,
 )
-from mygym.runs.planning.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
 
 ALGORITHM = '''\

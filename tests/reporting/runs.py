@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mygym.reporting.curves import LOGGED
-from mygym.runs import directory, files
-from mygym.runs.result import Result
+from mygym.training import directory, files
+from mygym.training.result import Result
 
 EPISODES = 100
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mygym.errors import ConfigError
+from mygym.reporting.comparison import profile_bands, sensitivities, spans_decades
 from mygym.reporting.curves import (
     MAX_POINTS,
     Curve,
@@ -24,12 +25,11 @@ from mygym.reporting.curves import (
     stage_curves,
     stage_order,
 )
-from mygym.reporting.final_scores import profile_bands, sensitivities, spans_decades
 from mygym.reporting.records import read_run
 from mygym.reporting.selection import select_runs
 from mygym.reporting.settings import Setting, names_of, settings_of
-from mygym.runs import directory
-from mygym.runs.result import Result
+from mygym.training import directory
+from mygym.training.result import Result
 from tests.reporting.runs import make_run
 
 

@@ -21,10 +21,9 @@ from mygym.cli.main import main
 from mygym.config.loading import parse_overrides
 from mygym.errors import ConfigError
 from mygym.nested import merged
-from mygym.reporting.doctor.diagnosis import RULES, diagnose
-from mygym.reporting.doctor.learning_table import LEARNED, SEVERAL_STAGES, steps_to_learn
-from mygym.reporting.doctor.logs import SUCCESS, RunLogs, read_logs
-from mygym.runs.planning.resolve_config import resolve_config
+from mygym.planning.resolve import resolve_config
+from mygym.reporting.doctor import LEARNED, RULES, SEVERAL_STAGES, diagnose, steps_to_learn
+from mygym.reporting.run_logs import SUCCESS, RunLogs, read_logs
 from tests.conftest import ROOT
 
 LOGS = Path(__file__).parent / "logs"

@@ -17,8 +17,8 @@ from mygym.errors import ConfigError
 from mygym.reporting import judgement
 from mygym.reporting.judgement import Repetition, judge
 from mygym.reporting.leaderboard import Row, merge, ranked, read
-from mygym.runs import evaluation
-from mygym.runs.evaluation import JUDGE
+from mygym.training import evaluation
+from mygym.training.evaluation import JUDGE
 from tests.conftest import ROOT
 from tests.reporting.runs import make_run
 

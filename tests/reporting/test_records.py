@@ -16,7 +16,7 @@ import mygym
 from mygym.cli.main import main
 from mygym.errors import ConfigError
 from mygym.reporting.records import COLUMNS, read_run
-from mygym.runs import directory
+from mygym.training import directory
 from tests.reporting.runs import make_run
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from mygym.cli.main import main
 from mygym.cli.train import main as train
-from mygym.runs import directory, files
+from mygym.training import directory, files
 from tests.reporting.runs import make_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}

@@ -15,13 +15,13 @@ from stable_baselines3.common.logger import Logger
 import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs import env_factory, model_factory
-from mygym.runs.planning.engines import env_arguments
-from mygym.runs.planning.plan import plan_of
-from mygym.runs.planning.resolve_config import from_python, resolve_config
+from mygym.planning.engines import env_arguments
+from mygym.planning.plan import plan_of
+from mygym.planning.resolve import from_python, resolve_config
 from mygym.strategies.curriculum import Curriculum
 from mygym.strategies.requirements import prepared
 from mygym.tasks.lookup import find_task
+from mygym.training import env_factory, model_factory
 from tests.components import TASKS, quickly, slow_except
 
 

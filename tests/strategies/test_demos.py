@@ -19,15 +19,14 @@ from benchmarks.kills import differences
 from mygym.cli.main import run as command
 from mygym.demonstrations import variant_indices
 from mygym.errors import ConfigError
+from mygym.planning.resolve import from_python
 from mygym.registry import algorithm, implemented_combos, registry
-from mygym.runs import env_factory, model_factory
-from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy
-from mygym.runs.planning.resolve_config import from_python
-from mygym.runs.policy import Policy, normalizer_of
-from mygym.strategies.demonstration_replay import spread
-from mygym.strategies.demos import Demos
+from mygym.strategies.demos import Demos, spread
 from mygym.strategies.requirements import prepared
-from tests.runs.test_resuming import config, stopped
+from mygym.training import env_factory, model_factory
+from mygym.training.evaluation import EVALUATION, episode_seeds, evaluate_policy
+from mygym.training.policy import Policy, normalizer_of
+from tests.training.test_resuming import config, stopped
 
 EPISODES = 3
 

@@ -19,15 +19,14 @@ import mygym
 from benchmarks.kills import differences
 from mygym.config import merged
 from mygym.errors import ConfigError
-from mygym.runs import env_factory, model_factory
-from mygym.runs.planning.resolve_config import from_python
-from mygym.runs.strategy_callback import StrategyCallback
+from mygym.planning.resolve import from_python
 from mygym.strategies.distill import Distill
-from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.requirements import prepared
-from mygym.strategies.teacher_config import ORACLE, read_teachers
+from mygym.strategies.teachers import ORACLE, divergence, family, gaussian, read_teachers
+from mygym.training import env_factory, model_factory
+from mygym.training.strategy_callback import StrategyCallback
 from tests.components import slow_except
-from tests.runs.test_resuming import config, stopped
+from tests.training.test_resuming import config, stopped
 
 Train = Callable[..., Path]
 FEW = ["ee_position", "gripper_width", "object_position"]

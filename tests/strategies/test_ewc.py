@@ -13,9 +13,9 @@ from torch import nn
 
 import mygym
 from mygym.errors import ConfigError
-from mygym.runs.planning.plan import plan_from_python
+from mygym.planning.plan import plan_from_python
 from mygym.strategies.ewc import EWC
-from tests.runs.test_resuming import config
+from tests.training.test_resuming import config
 
 
 class Linear(nn.Linear):

@@ -14,14 +14,14 @@ from safetensors.torch import load_file
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.planning.plan import plan_from_python
 from mygym.registry import registry
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import plan_from_python
-from mygym.runs.result import Result
+from mygym.training.env_factory import make_vec_env
+from mygym.training.model_factory import build_model
+from mygym.training.result import Result
 from tests.components import slow_except
-from tests.runs.runners import config as small
-from tests.runs.test_resuming import stopped
+from tests.training.runners import config as small
+from tests.training.test_resuming import stopped
 
 EVERY = ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "crossq", "ppo_runner", "dagger"]
 

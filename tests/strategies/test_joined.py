@@ -13,10 +13,10 @@ from benchmarks.kills import differences
 from mygym.cli.main import main
 from mygym.config import load_file
 from mygym.errors import ConfigError
-from mygym.runs.planning.resolve_config import from_python
-from mygym.runs.result import Result
+from mygym.planning.resolve import from_python
 from mygym.strategies import Strategy, register_strategy
-from tests.runs.test_resuming import config, stopped
+from mygym.training.result import Result
+from tests.training.test_resuming import config, stopped
 
 CALLS: list[str] = []
 

@@ -12,14 +12,14 @@ import pytest
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.planning.plan import plan_of
+from mygym.planning.resolve import from_python
+from mygym.planning.variants import VARIANT_KEYS
 from mygym.registry import registry
-from mygym.runs import env_factory
-from mygym.runs.planning.plan import plan_of
-from mygym.runs.planning.resolve_config import from_python
-from mygym.runs.planning.variants import VARIANT_KEYS
 from mygym.strategies.gradient_bandit import MIN_SHARE
 from mygym.strategies.multitask import MultiTask
 from mygym.tasks.components import STAGE_COLUMNS
+from mygym.training import env_factory
 from tests.components import slow_except
 
 SAMPLERS = ("fair", "uniform", "adaptive", "differentiable")

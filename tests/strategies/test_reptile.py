@@ -12,7 +12,7 @@ import mygym
 from mygym.errors import ConfigError
 from mygym.strategies import register_strategy
 from mygym.strategies.reptile import Reptile
-from tests.runs.test_resuming import config
+from tests.training.test_resuming import config
 
 TASKS = [{"task_params": {"tolerance": tolerance}} for tolerance in (0.05, 0.1, 0.2)]
 

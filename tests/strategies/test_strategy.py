@@ -13,13 +13,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 import mygym
 from benchmarks.kills import differences
 from mygym.errors import ConfigError, RegistryError, RunError
+from mygym.planning.plan import plan_from_python
 from mygym.registry import registry
-from mygym.runs.checkpoints.serialization import can_be_saved
-from mygym.runs.planning.plan import plan_from_python
-from mygym.runs.result import Result
 from mygym.strategies import Requirement, Strategy, register_strategy
+from mygym.training.checkpoints.serialization import can_be_saved
+from mygym.training.result import Result
 from tests.components import slow_except
-from tests.runs.test_resuming import config, stopped
+from tests.training.test_resuming import config, stopped
 
 CALLS: list[str] = []
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from mygym.reporting import sweep_files
-from mygym.sweeps import batch, checking, search
+from mygym.sweeps import executors, search
+from mygym.sweeps import settings as checking
 from mygym.sweeps.run import Report, new_sweep, resume_sweep
 from tests.sweeps.executor import InstantExecutor
 
@@ -31,7 +32,7 @@ SPACE: dict[str, Any] = {
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search waits for nothing, looks at each evaluation, and has no figures, as without Matplotlib."""
-    monkeypatch.setattr(batch, "POLL", 0.0)
+    monkeypatch.setattr(executors, "POLL", 0.0)
     monkeypatch.setattr(search, "WATCH", 0.0)
     monkeypatch.setattr(checking, "MAX_COMBINATIONS", 6)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from mygym.cli import train
-from mygym.runs import directory, files
-from mygym.runs.result import Result
 from mygym.sweeps.executors import Job
+from mygym.training import directory, files
+from mygym.training.result import Result
 
 EVALUATIONS = 6
 SETTING = ("reach", "panda", "ppo", "12345678")

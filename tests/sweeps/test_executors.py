@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from mygym.errors import ConfigError
-from mygym.sweeps import batch
+from mygym.sweeps import executors
 from mygym.sweeps.executors import Job, LocalExecutor, cores, stop_left_over
 
 SCRIPT = """
@@ -92,6 +92,6 @@ def test_a_run_that_the_user_continues_is_awaited(executor: LocalExecutor, tmp_p
     looks = iter([True, True, False])
     ended: list[int] = []
     job = Job(lambda: ("pass",), tmp_path / "log", busy=lambda: next(looks))
-    batch.execute(executor, [job], ended.append, "again")
+    executors.execute(executor, [job], ended.append, "again")
     assert ended == [0]
     assert next(looks, None) is None

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mygym.runs.result import Result
-from mygym.sweeps.objective import judge, parse_objective
+from mygym.sweeps.settings import judge, parse_objective
+from mygym.training.result import Result
 
 NAMES = {"algo": "ppo", "framework": "pytorch", "robot": "panda", "task": "reach", "workspace": "table"}
 

@@ -12,9 +12,9 @@ import yaml
 
 from mygym.config import load_file
 from mygym.errors import ConfigError
+from mygym.planning.resolve import resolve_config
 from mygym.reporting import sweep_files
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.sweeps import batch
+from mygym.sweeps import executors as batch
 from mygym.sweeps.population import Member, _changed, _following
 from mygym.sweeps.run import Report, new_sweep, resume_sweep
 from mygym.sweeps.settings import PopulationSettings, make_sweep

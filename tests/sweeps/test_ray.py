@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from mygym.errors import ConfigError
+from mygym.sweeps.cluster import Execution, RayExecutor
 from mygym.sweeps.executors import Job
-from mygym.sweeps.ray_executor import RayExecutor
-from mygym.sweeps.remote import Execution
 
 
 def test_ray_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from optuna.storages.journal import JournalFileBackend
 
 from mygym.config import load_file
 from mygym.errors import ConfigError, InterruptedRunError, RunError
+from mygym.planning.resolve import resolve_config
 from mygym.reporting import sweep_files
-from mygym.runs.planning.resolve_config import resolve_config
 from mygym.sweeps import storage
 from mygym.sweeps.run import Report
 from tests.sweeps.conftest import SPACE, resume, trials

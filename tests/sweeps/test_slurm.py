@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from mygym.errors import ConfigError
+from mygym.sweeps.cluster import SlurmExecutor
 from mygym.sweeps.executors import Job, LocalExecutor
 from mygym.sweeps.run import new_sweep
-from mygym.sweeps.slurm_executor import SlurmExecutor
 from tests.conftest import ROOT
 from tests.sweeps import slurm
 

@@ -13,8 +13,7 @@ from mygym.registry import registry
 from mygym.tasks.context import ArmCommand, StageBinding, StageContext
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicate import Predicate
-from mygym.tasks.progress import Progress
-from mygym.tasks.state import State
+from mygym.tasks.state import Progress, State
 from mygym.tasks.task import Task
 from tests.components import tower
 

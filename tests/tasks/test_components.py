@@ -12,9 +12,8 @@ import pytest
 import mygym
 from mygym.registry import registry
 from mygym.tasks.components import STAGE_COLUMNS
-from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import find_component
-from mygym.tasks.shared import SLOTS
+from mygym.tasks.episode import EpisodeContext
+from mygym.tasks.observations import SLOTS, find_component
 from tests.components import OBSERVATIONS
 from tests.tasks.states import LISTED, random_state, worlds
 

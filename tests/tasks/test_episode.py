@@ -15,8 +15,7 @@ from mygym.tasks.context import StageContext
 from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicates import near_radius
-from mygym.tasks.progress import Progress
-from mygym.tasks.state import State
+from mygym.tasks.state import Progress, State
 from mygym.tasks.task import Task
 from tests.components import TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, arrays_of, as_torch, each, single, whole, worlds

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.registry import registry
-from mygym.tasks.episode_context import EpisodeContext
+from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import default_components, find_component
 from tests.components import CONTROLS, OBSERVATIONS, TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, as_torch, random_state, single, the_task, worlds

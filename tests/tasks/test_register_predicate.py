@@ -11,12 +11,11 @@ import pytest
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, StageContext
-from mygym.tasks.goal_terms import GoalTerm
 from mygym.tasks.goals import achieved_goal, desired_goal, goal_reached, goal_space
 from mygym.tasks.lookup import find_task
-from mygym.tasks.predicate import find_predicate, register_predicate
+from mygym.tasks.observations import GOAL_SIZES, shared_goal_space
+from mygym.tasks.predicate import GoalTerm, find_predicate, register_predicate
 from mygym.tasks.predicates import at_goal, held
-from mygym.tasks.shared import GOAL_SIZES, shared_goal_space
 from mygym.tasks.stage import register_stage
 from tests.tasks.states import PREDICATES, worlds
 

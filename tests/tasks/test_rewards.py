@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mygym.tasks import goal_terms, goals, rewards
+from mygym.tasks import goals, rewards
+from mygym.tasks import predicate as goal_terms
 from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalSection, GoalSpace, achieved_goal, desired_goal, goal_space
 from mygym.tasks.rewards import find_reward

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from mygym.planning.resolve import resolve_config
 from mygym.registry import registry
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.tasks.descriptions import readable
+from mygym.tasks.language import read_sentence
 from mygym.tasks.lookup import find_task
-from mygym.tasks.sentences import read_sentence
+from mygym.tasks.stage import readable
 from mygym.tasks.task import register_task
 from tests.components import TASKS, compositions
 

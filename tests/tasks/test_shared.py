@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mygym.errors import ConfigError
-from mygym.tasks.shared import shared_goal_space
+from mygym.tasks.observations import shared_goal_space
 from mygym.tasks.task import Task
 from tests.components import TASKS, compositions, several
 from tests.tasks.states import LISTED, PREDICATES, the_task

@@ -15,11 +15,9 @@ from mygym.errors import ConfigError
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.episode import act, advance
 from mygym.tasks.lookup import find_task
-from mygym.tasks.progress import Progress
-from mygym.tasks.stage import CLOSED, Stage, register_stage
+from mygym.tasks.stage import CLOSED, Stage, SubTask, register_stage
 from mygym.tasks.stages.handling import aligned
-from mygym.tasks.state import State
-from mygym.tasks.subtask import SubTask
+from mygym.tasks.state import Progress, State
 from mygym.tasks.task import register_task
 from mygym.tasks.task_params import change_task
 from tests.components import compositions, is_grammatical, tower

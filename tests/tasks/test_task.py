@@ -8,7 +8,7 @@ import pytest
 
 from mygym.errors import ConfigError, RegistryError
 from mygym.tasks.lookup import find_task
-from mygym.tasks.subtask import SubTask
+from mygym.tasks.stage import SubTask
 from mygym.tasks.task import register_task
 from mygym.tasks.task_params import change_task
 from tests.components import TASKS

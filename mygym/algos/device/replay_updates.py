@@ -15,7 +15,7 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.utils import polyak_update
 from torch.nn import functional
 
-from mygym.algos.device.gradients import CapturedGradient, clip_gradients, memory_of, set_gradients, trainable
+from mygym.algos.device.steps import CapturedGradient, clip_gradients, memory_of, set_gradients, trainable
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples
 

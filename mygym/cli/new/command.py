@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mygym.cli.arguments import command_kind
@@ -60,10 +63,8 @@ TRAIN_FLAGS = {kind: kind for kind in ("algo", "task", "robot", "workspace", "re
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
-    from mygym.cli.new.request import Request
+    from mygym.cli.new.request import Request, train_command
     from mygym.cli.new.scaffolds import KINDS_TO_CHECK, PACKAGES, SCAFFOLDS, new_files
-    from mygym.cli.new.templating import train_command
-    from mygym.cli.new.writing import write_new
 
     kind = command_kind(options.kind)
     if kind not in {**SCAFFOLDS, **PACKAGES}:
@@ -117,8 +118,8 @@ def _print_inferred(urdf: Path, path: Path) -> None:
     """Print a table of the inferred properties of a robot, with the line of its YAML file that corrects each."""
     from mygym.cli.new.robot_yaml import line_of, top_key
     from mygym.cli.output import print_table
-    from mygym.models.inference.robots import infer_robot
-    from mygym.sim.primitives import mesh_points
+    from mygym.engines.bullet.primitives import mesh_points
+    from mygym.robotics.inference.robots import infer_robot
 
     text = path.read_text(encoding="utf-8")
     rows = []
@@ -128,3 +129,76 @@ def _print_inferred(urdf: Path, path: Path) -> None:
         rows.append({"to correct": where, "sure": finding.certainty, "inferred": finding.text, "why": finding.reason})
     print()
     print_table(rows, f"inferred from {urdf.name}; compare it with {path.stem}.png, and correct it in {path.name}")
+
+
+def write_new(files: Mapping[Path, str | bytes]) -> None:
+    """Write files that do not exist yet.
+
+    Each file is written under a temporary name and then linked to its path: the file is complete, and it replaces
+    nothing. If a file cannot be written, the new files and folders are removed.
+
+    Args:
+        files: Path → content.
+
+    Raises:
+        ConfigError: A file exists or cannot be written; no file is left.
+    """
+    for path in files:
+        if os.path.lexists(path):
+            raise _exists(path)
+    folders: list[Path] = []
+    written: list[Path] = []
+    try:
+        for path, content in files.items():
+            folders += _make_folders(path.parent)
+            _write(path, content)
+            written.append(path)
+    except BaseException as error:
+        for file in written:
+            file.unlink(missing_ok=True)
+        for folder in reversed(folders):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            raise _exists(path) from None
+        if isinstance(error, OSError):
+            why = f"cannot be written ({error.strerror or error})"
+            raise ConfigError(bad_value("file", str(path), "a file in a writable folder", why)) from None
+        raise
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        temporary.chmod(0o666 & ~_umask())
+        try:
+            os.link(temporary, path)  # unlike a rename, this fails if the path exists
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            path.touch(exist_ok=False)
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Make a folder and its parents; return the new folders, the topmost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
+    for path in missing:
+        path.mkdir()
+    return missing
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _exists(path: Path) -> ConfigError:
+    why = "exists already, and nothing is overwritten"
+    return ConfigError(bad_value("file", str(path), "another NAME, or remove the file", why))

@@ -11,8 +11,8 @@ import yaml
 from mygym.config.loading import Dumper
 
 if TYPE_CHECKING:
-    from mygym.models.inference.findings import Finding
-    from mygym.models.robot_spec import RobotSpec
+    from mygym.robotics.inference.findings import Finding
+    from mygym.robotics.robots import RobotSpec
 
 HELP: Mapping[str, str] = {
     "urdf": "path relative to this file, or absolute",

@@ -2,33 +2,390 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from string import Template
 
-from mygym.cli.new import asset_files, learning_files, robot_files, task_files
-from mygym.cli.new.naming import check_folder, check_identifier
-from mygym.cli.new.request import Request
+from mygym.checks.suite import LEARNS
+from mygym.cli.new.request import (
+    Request,
+    check_folder,
+    check_free,
+    check_identifier,
+    checks_test,
+    checks_test_file,
+    config_file,
+    env_test_file,
+    fill,
+    fill_class,
+    template,
+)
+from mygym.config.hyperparameters import Schema
+from mygym.envs.ids import env_id
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import Algorithm, algorithm
+
+
+def robot_files(request: Request) -> dict[str, str | bytes]:
+    """Return the files of a robot: the robot of a URDF with its picture, or the arm of the template."""
+    check_free("robot", request.name)
+    folder = "envs/robots"
+    descriptions: dict[str, str | bytes]
+    if request.urdf is None:
+        descriptions = {
+            f"{folder}/{request.name}.urdf": fill("robot.urdf", request),
+            f"{folder}/{request.name}.yaml": fill("robot.yaml", request),
+        }
+    else:
+        text, picture = _inferred_robot(request.urdf, request.folder / "envs" / "robots")
+        descriptions = {f"{folder}/{request.name}.yaml": text, f"{folder}/{request.name}.png": picture}
+    config = {"robot": request.name, "task": "reach"}
+    return {
+        **descriptions,
+        **config_file(request, config, "Trains the default algorithm with this robot."),
+        **checks_test_file(request, checks_test("robot", request)),
+    }
+
+
+def workspace_files(request: Request) -> dict[str, str]:
+    """Return the files of a workspace."""
+    check_free("workspace", request.name)
+    config = {"workspace": request.name, "task": "reach"}
+    return {
+        f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
+        **config_file(request, config, "Trains the default algorithm in this workspace."),
+        **checks_test_file(request, checks_test("workspace", request)),
+    }
+
+
+def object_files(request: Request) -> dict[str, str]:
+    """Return the files of an object: the object of a URDF, or the stool of the template."""
+    check_free("object", request.name)
+    text = template("compound.yaml") if request.urdf is None else _urdf_object(request, request.urdf)
+    config = {"task": "push", "task_params": f"{{object: {request.name}}}"}
+    return {
+        f"envs/objects/{request.name}.yaml": text,
+        **config_file(request, config, "Trains the default algorithm to push this object."),
+        **checks_test_file(request, checks_test("object", request)),
+    }
+
+
+def _urdf_object(request: Request, urdf: Path) -> str:
+    from mygym.robotics.objects import load_object
+
+    spec = load_object(urdf)
+    path = _path_from(request.folder / "envs" / "objects", urdf)
+    values = {"file": urdf.name, "urdf": path, "mass": f"{spec.mass:g} kg", "friction": f"{spec.friction:g}"}
+    return fill("urdf_object.yaml", request, **values)
+
+
+def _path_from(folder: Path, urdf: Path) -> str:
+    """Return the path of a URDF for a description: relative inside the project folder, so that the folder can move."""
+    project = folder.parents[1].resolve()
+    inside = urdf.resolve().is_relative_to(project)
+    return os.path.relpath(urdf.resolve(), folder.resolve()) if inside else str(urdf.resolve())
+
+
+def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
+    """Return the description of the robot that is inferred from a URDF, for a file in `folder`, and its picture."""
+    from mygym.cli.new.robot_yaml import robot_yaml
+    from mygym.engines.bullet.primitives import mesh_points
+    from mygym.engines.bullet.rendering.robot_sheet import robot_sheet
+    from mygym.engines.bullet.rendering.thumbnails import as_png
+    from mygym.robotics.freedom import count_joints
+    from mygym.robotics.inference.robots import infer_robot
+
+    robot = infer_robot(urdf, mesh_points)
+    title = f"The arm of {urdf.name}: {count_joints(len(robot.spec.joints))}. SI units. Limits: the URDF's."
+    text = robot_yaml(robot.spec, _path_from(folder, urdf), robot.findings, title)
+    return text, as_png(robot_sheet(robot.spec))
+
+
+RUNNER = "runner"
+"""Value of `--base` for algorithms with a custom training loop, in place of an algorithm's name."""
+
+RUNNERS: Mapping[str, tuple[str, str]] = {
+    "pytorch": ("runner.py", "noise: 0.05"),
+    "jax": ("jax_runner.py", "gamma: 0.95"),
+}
+"""Framework → template of a runner, and a hyperparameter of it in the config."""
+
+HOOKS: Mapping[str, tuple[str, str, str]] = {
+    "hook_train.py": ("pytorch", "train", "torch"),
+    "hook_ars.py": ("pytorch", "_do_one_update", "torch"),
+    "hook_jax.py": ("jax", "train", "jax"),
+}
+"""Template of a method → framework, overridden method of the base class, imported package."""
+
+
+def algorithm_files(request: Request) -> dict[str, str]:
+    """Return the files of an algorithm: a subclass of the base's class, or of `Runner`."""
+    check_free("algorithm", request.name)
+    base = request.base or "ppo"
+    if base == RUNNER:
+        if request.framework not in RUNNERS:
+            raise ConfigError(bad_value("--framework", request.framework, RUNNERS))
+        file, hyperparameter = RUNNERS[request.framework]
+        code = fill_class(file, request)
+    else:
+        code = fill_class("algorithm.py", request, **_subclass_values(base, request.framework))
+        hyperparameter = "weight_decay: 0.0001"
+    config = {"algo": request.name, "task": "reach", "algo_params": f"{{{hyperparameter}}}"}
+    if request.framework != "pytorch":
+        config["framework"] = request.framework
+    framework = "" if request.framework == "pytorch" else f', framework="{request.framework}"'
+    skip = "" if base == RUNNER else f', skip=["{LEARNS}"]'  # which takes minutes
+    return {
+        f"algos/{request.name}.py": code,
+        **config_file(request, config, "Trains this algorithm on the task reach."),
+        **checks_test_file(
+            request, checks_test("algorithm", request, f'{framework}, steps=300, config={{"n_envs": 2}}{skip}')
+        ),
+    }
+
+
+def _subclass_values(base: str, framework: str) -> dict[str, str]:
+    """Return the placeholders that depend on the base algorithm."""
+    entry = algorithm(base, framework)
+    parent, _, _ = entry.combo()
+    module, name = _import_of(entry, parent)
+    hook, library = _hook(parent, framework, base)
+    imports = sorted([f"from {module} import {name}", "from mygym.registry import register_algorithm"])
+    return {
+        "base": base,
+        "framework": "" if framework == "pytorch" else f', framework="{framework}"',
+        "parent": name,
+        "imports": "\n".join(imports),
+        "library": library,
+        "hook": hook,
+    }
+
+
+def _hook(parent: type, framework: str, base: str) -> tuple[str, str]:
+    """Return a method that applies weight decay, and the package that it imports."""
+    for file, (hook_framework, method, library) in HOOKS.items():
+        if hook_framework == framework and hasattr(parent, method):
+            return Template(template(file)).substitute(base=base).rstrip(), library
+    why = "has no update method that a subclass can extend"
+    raise ConfigError(bad_value("--base", base, f"an algorithm with train(), or {RUNNER}", why))
+
+
+def _import_of(entry: Algorithm, parent: type) -> tuple[str, str]:
+    """Return module and name that import the class of an algorithm.
+
+    Raises:
+        ConfigError: The class is local to a function or to the running program.
+    """
+    module, name = (
+        entry.target.split(":") if isinstance(entry.target, str) else (parent.__module__, parent.__qualname__)
+    )
+    if module == "__main__" or not name.isidentifier():
+        why = f"is a class that cannot be imported ({entry.origin})"
+        raise ConfigError(bad_value("--base", entry.name, "an algorithm of a module", why))
+    return module, name
+
+
+def policy_files(request: Request) -> dict[str, str]:
+    """Return the files of a policy: a subclass of the base's policy class."""
+    check_free("policy", request.name)
+    base = request.base or "ppo"
+    entry = algorithm(base, request.framework)
+    if request.framework != "pytorch":
+        why = "does not support custom policies yet"
+        raise ConfigError(bad_value("--framework", request.framework, ["pytorch"], why))
+    schema = Schema(entry, {})
+    parent = schema.component(("policy",)) if schema.policy is not None else None
+    if parent is None or "activation_fn" not in inspect.signature(parent).parameters:
+        why = "has no networks with an activation function, which the template sets"
+        raise ConfigError(bad_value("--base", base, "an algorithm with networks, such as ppo or sac", why))
+    values = {"base": base, "module": parent.__module__, "parent": parent.__name__}
+    config = {"algo": base, "task": "reach", "algo_params": f"{{policy: {request.name}}}"}
+    test = checks_test("policy", request, f', steps=300, config={{"algo": "{base}", "n_envs": 2}}')
+    return {
+        f"algos/{request.name}.py": fill_class("policy.py", request, **values),
+        **config_file(request, config, f"Trains {base} with this policy."),
+        **checks_test_file(request, test),
+    }
+
+
+def sampler_files(request: Request) -> dict[str, str]:
+    """Return the files of a sampler."""
+    check_free("sampler", request.name)
+    config = {"algo": "ppo", "strategy": "mixture", "strategy_params": f"{{sampler: {request.name}, candidates: 3}}"}
+    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
+    return {
+        f"algos/{request.name}.py": fill_class("sampler.py", request),
+        **config_file(request, config, "Trains the candidates of a super-network with this sampler."),
+        **checks_test_file(request, checks_test("sampler", request, arguments)),
+    }
+
+
+def callback_files(request: Request) -> dict[str, str]:
+    """Return the files of a callback."""
+    check_free("callback", request.name)
+    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
+    return {
+        f"algos/{request.name}.py": fill_class("callback.py", request),
+        **config_file(request, {"algo": "ppo", "callbacks": f"[{request.name}]"}, "Trains PPO with this callback."),
+        **checks_test_file(request, checks_test("callback", request, arguments)),
+    }
+
+
+def strategy_files(request: Request) -> dict[str, str]:
+    """Return the files of a strategy."""
+    check_free("strategy", request.name)
+    config = {"strategy": request.name, "strategy_params": "{share: 0.8}", "algo": "ppo"}
+    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
+    return {
+        f"algos/{request.name}.py": fill_class("strategy.py", request),
+        **config_file(request, config, "Trains PPO with this strategy on the default task."),
+        **checks_test_file(request, checks_test("strategy", request, arguments)),
+    }
+
+
+def task_files(request: Request) -> dict[str, str]:
+    """Return the files of a task."""
+    check_free("task", request.name)
+    return {
+        f"envs/{request.name}.py": _task(request, "push an object to a point and withdraw", "table", "cube"),
+        **_task_config(request, "Trains the default algorithm on this task."),
+        **checks_test_file(request, checks_test("task", request)),
+    }
+
+
+def env_files(request: Request) -> dict[str, str]:
+    """Return the files of an environment: a task, its workspace and its object."""
+    for kind in ("task", "workspace", "object"):
+        check_free(kind, request.name)
+    help = "push a block over a small desk to a point and withdraw"
+    return {
+        f"envs/{request.name}.py": _task(request, help, request.name, request.name),
+        f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
+        f"envs/objects/{request.name}.yaml": template("object.yaml"),
+        **_task_config(request, "Trains the default algorithm in this environment."),
+        **checks_test_file(request, *(checks_test(kind, request) for kind in ("task", "workspace"))),
+    }
+
+
+def _task(request: Request, help: str, workspace: str, asset: str) -> str:
+    values = {"env_id": env_id(request.name), "help": help, "workspace": workspace, "object": asset}
+    return fill("task.py", request, **values)
+
+
+def _task_config(request: Request, help: str) -> dict[str, str]:
+    return config_file(request, {"task": request.name, "reward": "sparse"}, help)
+
+
+def stage_files(request: Request) -> dict[str, str]:
+    """Return the files of a stage."""
+    check_free("stage", request.name)
+    config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
+    return {
+        f"envs/{request.name}.py": fill("stage.py", request),
+        **config_file(request, config, "Trains the default algorithm on a task that ends with this stage."),
+        **checks_test_file(request, checks_test("stage", request)),
+    }
+
+
+def predicate_files(request: Request) -> dict[str, str]:
+    """Return the files of a predicate, and of a stage with the same name that produces it."""
+    for kind in ("predicate", "stage"):
+        check_free(kind, request.name)
+    config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
+    return {
+        f"envs/{request.name}.py": fill("predicate.py", request),
+        **config_file(request, config, "Trains the default algorithm on a task that ends with this predicate."),
+        **checks_test_file(request, checks_test("stage", request)),
+    }
+
+
+def reward_files(request: Request) -> dict[str, str]:
+    """Return the files of a reward."""
+    check_free("reward", request.name)
+    config = {"task": "reach", "reward": request.name}
+    return {
+        f"envs/{request.name}.py": fill("reward.py", request),
+        **config_file(request, config, "Trains the default algorithm on the task reach with this reward."),
+        **env_test_file(request),
+    }
+
+
+def observation_files(request: Request) -> dict[str, str]:
+    """Return the files of an observation component."""
+    check_free("observation", request.name)
+    config = {"task": "reach", "observations": f"[ee_position, ee_velocity, command_offset, {request.name}]"}
+    return {
+        f"envs/{request.name}.py": fill("observation.py", request),
+        **config_file(request, config, "Trains the default algorithm on the task reach with this observation."),
+        **env_test_file(request),
+    }
+
+
+def controller_files(request: Request) -> dict[str, str]:
+    """Return the files of a controller."""
+    check_free("controller", request.name)
+    config = {"task": "reach", "control": request.name}
+    return {
+        f"envs/{request.name}.py": fill_class("controller.py", request),
+        **config_file(request, config, "Trains the default algorithm on the task reach with this controller."),
+        **env_test_file(request),
+    }
+
+
+COMMANDS = {
+    "position": "joint_trajectory    trajectory_msgs/JointTrajectory: a point for the end of the period",
+    "velocity": "velocity_commands   std_msgs/Float64MultiArray, rad/s",
+}
+"""Mode of a controller → line of the node's documentation."""
+
+
+def ros2_files(request: Request) -> dict[str, str]:
+    """Return the files of a ROS 2 package.
+
+    Raises:
+        ConfigError: The request has no policy, or a node cannot run it.
+        RegistryError: onnxruntime is not installed.
+    """
+    from mygym.exporting.deployment import DeployedPolicy
+
+    if request.policy is None:
+        raise ConfigError(bad_value("--policy", None, "an .onnx file of `mygym export`", "is missing"))
+    policy = DeployedPolicy(request.policy)
+    needed = "\n".join(f"        {name}: {size} numbers" for name, size in policy.needs.items()) or "        none"
+    values = {"policy": str(request.policy.resolve()), "needed": needed, "commands": COMMANDS[policy.mode]}
+    folder = f"ros2/{request.name}"
+    return {
+        f"{folder}/{request.name}/node.py": fill("ros2_node.py", request, **values),
+        f"{folder}/{request.name}/__init__.py": "",
+        f"{folder}/package.xml": fill("ros2_package.xml", request),
+        f"{folder}/resource/{request.name}": "",
+        f"{folder}/setup.cfg": fill("ros2_setup.cfg", request),
+        f"{folder}/setup.py": fill("ros2_setup.py", request),
+    }
+
 
 SCAFFOLDS: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {
-    "algo": learning_files.algorithm_files,
-    "policy": learning_files.policy_files,
-    "strategy": learning_files.strategy_files,
-    "sampler": learning_files.sampler_files,
-    "callback": learning_files.callback_files,
-    "task": task_files.task_files,
-    "stage": task_files.stage_files,
-    "predicate": task_files.predicate_files,
-    "reward": task_files.reward_files,
-    "observation": task_files.observation_files,
-    "controller": task_files.controller_files,
-    "robot": asset_files.robot_files,
-    "workspace": asset_files.workspace_files,
-    "object": asset_files.object_files,
-    "env": task_files.env_files,
+    "algo": algorithm_files,
+    "policy": policy_files,
+    "strategy": strategy_files,
+    "sampler": sampler_files,
+    "callback": callback_files,
+    "task": task_files,
+    "stage": stage_files,
+    "predicate": predicate_files,
+    "reward": reward_files,
+    "observation": observation_files,
+    "controller": controller_files,
+    "robot": robot_files,
+    "workspace": workspace_files,
+    "object": object_files,
+    "env": env_files,
 }
 """Kind on the command line → function that returns path and content of the files."""
 
-PACKAGES: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {"ros2-node": robot_files.ros2_files}
+PACKAGES: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {"ros2-node": ros2_files}
 """Further kinds, which are not components: packages for a robot."""
 
 KINDS_TO_CHECK: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "stage"), "env": ("task", "workspace")}

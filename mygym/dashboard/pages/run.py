@@ -16,12 +16,12 @@ from mygym.dashboard.run_index import Entry, stages_of
 from mygym.dashboard.service import Service, displayed
 from mygym.errors import MygymError
 from mygym.reporting.curves import LABELS, LOGGED, Curve, SettingCurves, metrics_of, read_curve, stage_curves
-from mygym.reporting.doctor.diagnosis import diagnose, has_learned
-from mygym.reporting.doctor.logs import read_logs
+from mygym.reporting.doctor import diagnose, has_learned
 from mygym.reporting.records import RUNNING
+from mygym.reporting.run_logs import read_logs
 from mygym.reporting.settings import settings_of
 from mygym.reporting.tables import duration
-from mygym.runs import directory
+from mygym.training import directory
 
 SOURCES = {"": "evaluation", "train_": "training", "test_": "test"}
 """Prefix of the metrics of a source of episodes → its name in the charts of success and return."""

@@ -15,8 +15,7 @@ from mygym.dashboard.pages.frame import COLORS, attempt, frame, heading
 from mygym.dashboard.service import Service, command_line, displayed
 from mygym.errors import ConfigError, MygymError
 from mygym.reporting.comparison import count
-from mygym.reporting.records import RUNNING, RunRecord
-from mygym.reporting.removal import remove_runs, size_of
+from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of
 from mygym.reporting.tables import duration
 
 PERIOD = 2.0

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from stable_baselines3.common.policies import BasePolicy
     from stable_baselines3.common.vec_env import VecEnv
 
-    from mygym.runs.evaluation import Evaluation
-    from mygym.runs.vec_envs.routed_vec_env import RoutedVecEnv
-    from mygym.strategies.mixture.forward_state import ForwardState
     from mygym.strategies.mixture.routing import ByObservation
+    from mygym.strategies.mixture.supernet import ForwardState
+    from mygym.training.evaluation import Evaluation
+    from mygym.training.vec_wrappers import RoutedVecEnv
 
 CANDIDATES = 4
 """Default number of candidates if stages or tasks do not determine it."""
@@ -152,7 +152,7 @@ class Mixture(Strategy):
         from stable_baselines3.common.policies import ActorCriticPolicy
 
         from mygym.config.hyperparameters import Schema
-        from mygym.runs.vec_envs.routed_vec_env import RoutedVecEnv
+        from mygym.training.vec_wrappers import RoutedVecEnv
 
         params = self.config.algo_params
         cls = Schema(algorithm(self.config.algo, self.config.framework), params).component(("policy",))
@@ -198,8 +198,8 @@ class Mixture(Strategy):
             ConfigError: No path is within the budget.
         """
         from mygym.strategies.losses import add_loss
-        from mygym.strategies.mixture.network_slots import optimized_modules, supernets
         from mygym.strategies.mixture.path_search import check_budget
+        from mygym.strategies.mixture.policies import optimized_modules, supernets
 
         state = self.forward_state
         state.set_forward_state(self.protocol, weights=self.weights, tau=self.tau)
@@ -291,7 +291,7 @@ class Mixture(Strategy):
 
     @property
     def _routed_env(self) -> RoutedVecEnv:
-        from mygym.runs.vec_envs.routed_vec_env import RoutedVecEnv
+        from mygym.training.vec_wrappers import RoutedVecEnv
 
         env: Any = self.training_env
         while not isinstance(env, RoutedVecEnv):
@@ -302,7 +302,7 @@ class Mixture(Strategy):
         """Return the share of each candidate, `(layers, candidates)`: in all draws, or in the last training batch."""
         if self.is_sampled and self.sampler is not None:
             return self.sampler.usage()
-        from mygym.strategies.mixture.network_slots import acting_supernet
+        from mygym.strategies.mixture.policies import acting_supernet
 
         usage = acting_supernet(self.model.policy).usage()
         return self.used if usage is None else usage.cpu().numpy()

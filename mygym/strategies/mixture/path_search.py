@@ -13,8 +13,8 @@ import torch
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.evaluation import Evaluation
-from mygym.runs.vec_envs.routed_vec_env import without_route
+from mygym.training.evaluation import Evaluation
+from mygym.training.vec_wrappers import without_route
 
 Method = Literal["random", "evolutionary"]
 Path = tuple[int, ...]

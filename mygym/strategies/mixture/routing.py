@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.planning.plan import RunPlan
+from mygym.planning.plan import RunPlan
 from mygym.strategies.mixture.protocols import Units
 from mygym.tasks.components import STAGE_COLUMNS, stage_column
 from mygym.tasks.lookup import find_task

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from mygym.config.schema import PretrainedParams
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import POLICY, find_policy
-from mygym.runs.env_factory import make_eval_envs
-from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, round_robin
-from mygym.runs.files import check_new
-from mygym.runs.loading import load, plan_of_run, read_config
-from mygym.runs.planning.strategies import JOIN, join_params, sections
-from mygym.runs.result import Result
+from mygym.planning.strategies import JOIN, join_params, sections
 from mygym.strategies.mixture.mixture import Mixture
 from mygym.strategies.mixture.protocols import PROTOCOLS
+from mygym.training.directory import POLICY, find_policy
+from mygym.training.env_factory import make_eval_envs
+from mygym.training.evaluation import EVALUATION, episode_seeds, evaluate_policy, round_robin
+from mygym.training.files import check_new
+from mygym.training.loading import load, plan_of_run, read_config
+from mygym.training.result import Result
 
 if TYPE_CHECKING:
     from mygym.strategies.mixture.path_search import Method, Tried
@@ -53,8 +53,8 @@ def search(
         ConfigError: The run has a single path, no path is within the budget, or `out` is not a new file.
         RunError: The policy cannot be loaded, or writing failed.
     """
-    from mygym.runs.policy import save_policy
     from mygym.strategies.mixture.path_search import check_budget, search_paths
+    from mygym.training.policy import save_policy
 
     episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
     folder, _ = find_policy(run)
@@ -127,7 +127,7 @@ def network_of(run: str | Path) -> dict[str, Any]:
 
 def _selected_path(folder: Path, file: Path) -> list[int]:
     """Return the path that the search has selected: at the end of a run, or in a file; empty without a search."""
-    from mygym.runs.policy import read_policy
+    from mygym.training.policy import read_policy
 
     if file == folder / POLICY:
         result = Result.read(folder)

@@ -23,7 +23,7 @@ from mygym.types import FloatArray
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
-    from mygym.strategies.mixture.forward_state import ForwardState
+    from mygym.strategies.mixture.supernet import ForwardState
 
 S = TypeVar("S")
 

@@ -4,6 +4,6 @@ Each stage declares its required and given predicates, its potential, its start 
 when its given predicates hold.
 """
 
-from mygym.tasks.stages import carrying, giving, guiding, handling, launching, moving_parts, pushing
+from mygym.tasks.stages import carrying, guiding, handling, pushing
 
 __all__ = ["carrying", "giving", "guiding", "handling", "launching", "moving_parts", "pushing"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mygym.cli.new.command import write_new
 from mygym.cli.new.request import Request
 from mygym.cli.new.scaffolds import new_files
-from mygym.cli.new.writing import write_new
 
 
 @pytest.fixture(autouse=True)

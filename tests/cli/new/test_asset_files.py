@@ -12,17 +12,16 @@ from mygym.checks import check
 from mygym.cli.new.request import Request
 from mygym.cli.new.robot_yaml import line_of, robot_yaml
 from mygym.cli.new.scaffolds import new_files
+from mygym.engines.bullet.primitives import find_robot, mesh_points
 from mygym.errors import AssetError
-from mygym.models.assets import as_asset
-from mygym.models.inference.findings import Finding
-from mygym.models.inference.robots import Inferred, infer_robot
-from mygym.models.robot_spec import RobotSpec
 from mygym.registry import ASSETS
-from mygym.sim.primitives import mesh_points
-from mygym.sim.robot_lookup import find_robot
+from mygym.robotics.assets import as_asset
+from mygym.robotics.inference.findings import Finding
+from mygym.robotics.inference.robots import Inferred, infer_robot
+from mygym.robotics.robots import RobotSpec
 from tests.cli.new.conftest import new
-from tests.models.test_grippers import MIRRORED, robot
-from tests.models.test_inference import arm, write
+from tests.robotics.test_grippers import MIRRORED, robot
+from tests.robotics.test_inference import arm, write
 from tests.short_checks import shorten
 
 

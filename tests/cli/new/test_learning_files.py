@@ -39,7 +39,7 @@ QUICK_BASES = [
 RUNNERS = [
     ("runner", "pytorch"),
     pytest.param("runner", "jax", marks=pytest.mark.slow),
-]  # tests/runs/test_jax_runner.py
+]  # tests/training/test_jax_runner.py
 
 
 @pytest.mark.parametrize(("base", "framework"), [*QUICK_BASES, *RUNNERS])

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.cli.new.naming import check_identifier, class_name
-from mygym.cli.new.request import Request
+from mygym.cli.new.command import write_new
+from mygym.cli.new.request import Request, check_identifier, class_name
 from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
-from mygym.cli.new.writing import write_new
 from mygym.errors import ConfigError
 
 

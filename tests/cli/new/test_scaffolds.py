@@ -13,9 +13,9 @@ import pytest
 
 import mygym
 from mygym.checks import check
+from mygym.cli.new.command import write_new
 from mygym.cli.new.request import Request
 from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
-from mygym.cli.new.writing import write_new
 from tests.cli.new.conftest import new
 from tests.conftest import ROOT
 from tests.short_checks import shorten

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mygym.cli.new.command import write_new
 from mygym.cli.new.request import Request
 from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
-from mygym.cli.new.writing import write_new
 from mygym.errors import ConfigError
 
 

@@ -14,22 +14,21 @@ import torch
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.planning.resolve import resolve_config
 from mygym.registry import registry
-from mygym.runs import env_factory, model_factory
-from mygym.runs.planning.resolve_config import resolve_config
-from mygym.runs.policy import Policy, load_policy, save_policy
-from mygym.runs.strategy_callback import StrategyCallback
-from mygym.runs.vec_envs.routed_vec_env import ROUTE
-from mygym.strategies.mixture.network_slots import acting_supernet, supernets
-from mygym.strategies.mixture.policies import MixturePolicy
+from mygym.strategies.mixture.policies import MixturePolicy, acting_supernet, supernets
 from mygym.strategies.requirements import prepared
+from mygym.training import env_factory, model_factory
+from mygym.training.policy import Policy, load_policy, save_policy
+from mygym.training.strategy_callback import StrategyCallback
+from mygym.training.vec_wrappers import ROUTE
 from tests.components import ALGORITHMS, COMBOS, slow_except
-from tests.runs.test_resuming import config
+from tests.training.test_resuming import config
 
 REFUSED = ("ars", "cem", "recurrent_ppo", "dqn", "qrdqn", "ddqn", "two_players")
 POSSIBLE = [algo for algo in ALGORITHMS if algo not in REFUSED]
 FAMILIES = ("ppo", "sac", "tqc", "td3", "crossq", "dagger")
-"""One algorithm for each kind of policy, see `mygym.strategies.mixture.network_slots`."""
+"""One algorithm for each kind of policy, see `mygym.strategies.mixture.policies`."""
 
 
 @contextmanager
@@ -246,7 +245,7 @@ def test_a_run_logs_the_usage_entropy(tmp_path: Path) -> None:
 
 def test_a_sampled_run_saves_the_best_path_of_its_search(tmp_path: Path, monkeypatch: Any) -> None:
     """The saved files use the candidate with the highest success rate."""
-    from mygym.runs.session import Session
+    from mygym.training.session import Session
 
     judged: list[list[int]] = []
     evaluate = Session.evaluate

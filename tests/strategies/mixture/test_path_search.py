@@ -13,13 +13,13 @@ import mygym
 from benchmarks.kills import differences
 from mygym.cli.train import main
 from mygym.errors import ConfigError
-from mygym.runs.evaluation import Episode, Evaluation
-from mygym.runs.planning.plan import plan_from_python
-from mygym.runs.policy import save_policy
+from mygym.planning.plan import plan_from_python
 from mygym.strategies.mixture.path_search import forward_microseconds, search_paths
-from tests.runs.test_resuming import stopped
+from mygym.training.evaluation import Episode, Evaluation
+from mygym.training.policy import save_policy
 from tests.strategies.mixture.test_mixture import built
 from tests.strategies.mixture.test_samplers import config
+from tests.training.test_resuming import stopped
 
 TARGET = (2, 0, 1)
 

@@ -14,16 +14,16 @@ import torch
 import mygym
 from benchmarks.kills import differences
 from mygym.errors import ConfigError, MygymError, RegistryError
+from mygym.planning.plan import plan_from_python
 from mygym.registry import registry
-from mygym.runs.env_factory import make_vec_env
-from mygym.runs.model_factory import build_model
-from mygym.runs.planning.plan import plan_from_python
 from mygym.strategies.gradient_bandit import MIN_SHARE, probabilities
-from mygym.strategies.mixture.network_slots import acting_supernet
+from mygym.strategies.mixture.policies import acting_supernet
 from mygym.strategies.mixture.samplers import Sampler, register_sampler
 from mygym.strategies.requirements import prepare_run
+from mygym.training.env_factory import make_vec_env
+from mygym.training.model_factory import build_model
 from tests.components import slow_except
-from tests.runs.test_resuming import stopped
+from tests.training.test_resuming import stopped
 
 
 def sampler(name: str, layers: int, candidates: int, rows: int = 1, **params: Any) -> Any:

@@ -8,9 +8,8 @@ import numpy as np
 
 from mygym.registry import registry
 from mygym.tasks.context import StageContext
-from mygym.tasks.progress import Progress
 from mygym.tasks.stage import Stage
-from mygym.tasks.state import State
+from mygym.tasks.state import Progress, State
 from tests.tasks.states import stage_binding
 
 

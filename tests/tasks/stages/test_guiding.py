@@ -11,10 +11,9 @@ import torch
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.context import StageBinding, StageContext
-from mygym.tasks.progress import Progress
 from mygym.tasks.stages.guiding import BEHIND, CONTACT, GUIDE, HALF_SEGMENT, HOVER, PASSED, _push_direction
 from mygym.tasks.stages.motions import STAND_SHARE, progress
-from mygym.tasks.state import State
+from mygym.tasks.state import Progress, State
 
 START = (0.0, 0.0, 0.0)
 LYING = ((0.2, 0.0, 0.0), (0.2, 0.1, 0.0), (0.0, 0.1, 0.0))

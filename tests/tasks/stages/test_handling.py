@@ -7,7 +7,7 @@ import pytest
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.context import StageContext
-from mygym.tasks.progress import Progress
+from mygym.tasks.state import Progress
 
 
 def test_a_command_to_open_pays_before_the_fingers_leave_the_object() -> None:

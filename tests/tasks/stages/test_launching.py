@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mygym.engines.bullet.object_bodies import position_at_hit
 from mygym.envs.robot_env import RobotEnv
-from mygym.sim.object_bodies import position_at_hit
 from mygym.tasks.context import StageContext
 from mygym.tasks.lookup import find_task
-from mygym.tasks.progress import Progress
-from mygym.tasks.stages.launching import THROW, TOSS, _miss
-from mygym.tasks.state import State
+from mygym.tasks.stages.pushing import THROW, TOSS, _miss
+from mygym.tasks.state import Progress, State
 from tests.tasks.states import PREDICATES
 
 TASKS = ("throw", "hit_board", "score_goal", "slide")

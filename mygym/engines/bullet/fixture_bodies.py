@@ -1,0 +1,187 @@
+"""Fixtures of a workspace in a physics client: rebuilt at every reset, their parts driven and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
+from mygym.engines.bullet.object_bodies import MAX_PIECES, create_collision
+from mygym.errors import ConfigError, bad_value
+from mygym.robotics.fixtures import (
+    ArticulatedPart,
+    FixtureSpec,
+    articulated_parts,
+    base_geoms,
+    fixture_pose,
+    fixture_urdf,
+)
+from mygym.robotics.shapes import Piece, pieces
+from mygym.robotics.workspace import WorkspaceSpec
+from mygym.tasks.state import State
+from mygym.types import FloatArray
+
+_FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+
+
+class FixtureBodies:
+    """The fixtures of a workspace in a physics client.
+
+    Args:
+        workspace: The workspace.
+        client: Bullet client.
+        dt: s, duration of a control step.
+        substeps: Physics steps per control step.
+        gravity: m/s², of the parts that are lifted.
+    """
+
+    def __init__(self, workspace: WorkspaceSpec, client: int, dt: float, substeps: int, gravity: float) -> None:
+        self._client, self._dt, self._substeps, self._gravity = client, dt, substeps, gravity
+        self._fixtures = {name: spec for name, spec in workspace.fixtures.items() if spec.collides}
+        self._movables = {name: articulated_parts(spec) for name, spec in self._fixtures.items()}
+        self._files = {
+            name: urdf_file(name, fixture_urdf(spec, "collision"))
+            for name, spec in self._fixtures.items()
+            if self._movables[name] or spec.urdf
+        }
+        self.part_names = workspace.part_names
+        self.parts: tuple[ArticulatedPart, ...] = tuple(part for parts in self._movables.values() for part in parts)
+        self.rest = np.array([part.rest for part in self.parts])
+        """`(P,)` m or rad: positions of the parts after a reset."""
+        self.bodies: dict[str, tuple[int, ...]] = {}
+        """Fixture that collides → Bullet ids of its bodies."""
+        self._links: list[tuple[int, int]] = []
+        self._groups: list[tuple[int, list[int], int]] = []
+        self._sprung = [p for p, part in enumerate(self.parts) if part.spring]
+        self.has_forces = any(part.spring or part.lifts for part in self.parts)
+        """Whether springs or weights act on parts, see `apply_forces`."""
+        self._weights: list[tuple[int, int, tuple[float, float, float]]] = []
+
+    def load(self, part_position: FloatArray | None = None) -> None:
+        """Create all fixtures in an empty client, without velocity.
+
+        Args:
+            part_position: `(P,)` m or rad; `rest` by default.
+
+        Raises:
+            ConfigError: A position is out of the range of its part, or their number is wrong.
+        """
+        positions = self._check_positions(part_position)
+        self.bodies, self._links, self._groups, self._weights = {}, [], [], []
+        for name, spec in self._fixtures.items():
+            if name not in self._files:
+                self.bodies[name] = self._add_rigid(spec)
+                continue
+            parts = self._movables[name]
+            body = self._load_urdf(self._files[name], spec, rigid=not parts)
+            self.bodies[name] = (body,)
+            if parts:
+                first = len(self._links)
+                self._set_joints(body, parts, positions[first : first + len(parts)])
+
+    def _check_positions(self, part_position: FloatArray | None) -> list[float]:
+        if part_position is None:
+            return [part.rest for part in self.parts]
+        positions: list[float] = np.asarray(part_position, dtype=float).ravel().tolist()
+        if len(positions) != len(self.parts):
+            raise ConfigError(bad_value("part_position", positions, f"{len(self.parts)} numbers: {self.part_names}"))
+        for name, part, position in zip(self.part_names, self.parts, positions, strict=True):
+            if not part.lower <= position <= part.upper:
+                raise ConfigError(bad_value(f"part_position of {name}", position, f"{part.lower:g} to {part.upper:g}"))
+        return positions
+
+    def _add_rigid(self, spec: FixtureSpec) -> tuple[int, ...]:
+        """Add static shapes as few bodies: a reset takes 0.1 ms per body, 0.01 ms per shape of a body."""
+        shapes = pieces(base_geoms(spec))
+        groups = [shapes[first : first + MAX_PIECES] for first in range(0, len(shapes), MAX_PIECES)]
+        return tuple(self._add_group(group, spec) for group in groups)
+
+    def _add_group(self, group: tuple[Piece, ...], spec: FixtureSpec) -> int:
+        client = self._client
+        shape = create_collision(client, group)
+        visual = bullet.createVisualShape(bullet.GEOM_BOX, halfExtents=TINY_BOX, physicsClientId=client)
+        body = int(
+            bullet.createMultiBody(
+                0.0, shape, visual, *fixture_pose(spec), useMaximalCoordinates=True, physicsClientId=client
+            )
+        )
+        bullet.changeDynamics(body, -1, lateralFriction=spec.friction, physicsClientId=client)
+        return body
+
+    def _load_urdf(self, path: str, spec: FixtureSpec, rigid: bool) -> int:
+        return int(
+            bullet.loadURDF(
+                path,
+                *fixture_pose(spec),
+                useFixedBase=True,
+                useMaximalCoordinates=rigid,
+                flags=_FLAGS,
+                physicsClientId=self._client,
+            )
+        )
+
+    def _set_joints(self, body: int, parts: Sequence[ArticulatedPart], positions: Sequence[float]) -> None:
+        """Place the parts of a body, and set their dry friction and weight."""
+        client = self._client
+        count = bullet.getNumJoints(body, physicsClientId=client)
+        infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
+        number = {info[1].decode(): int(info[0]) for info in infos}
+        links = [number[part.name] for part in parts]
+        for link, part, position in zip(links, parts, positions, strict=True):
+            bullet.resetJointState(body, link, position, physicsClientId=client)
+            # Dry friction is a motor with target velocity 0 and limited force, per substep (see `RobotBody`).
+            bullet.setJointMotorControl2(
+                body,
+                link,
+                bullet.VELOCITY_CONTROL,
+                targetVelocity=0.0,
+                force=part.friction / self._substeps,
+                physicsClientId=client,
+            )
+            if part.lifts:
+                mass = bullet.getDynamicsInfo(body, link, physicsClientId=client)[0]
+                self._weights.append((body, link, (0.0, 0.0, -self._gravity * mass)))
+        self._groups.append((body, links, len(self._links)))
+        self._links += [(body, link) for link in links]
+
+    def apply_forces(self, state: State) -> None:
+        """Apply springs and weights for the next control step."""
+        client = self._client
+        for body, link, weight in self._weights:
+            centre = bullet.getLinkState(body, link, physicsClientId=client)[0]
+            bullet.applyExternalForce(body, link, weight, centre, bullet.WORLD_FRAME, physicsClientId=client)
+        for p in self._sprung:
+            spring = self.parts[p].spring
+            assert spring is not None
+            # Position halfway through the step: a constant force from the current position would add energy.
+            middle = float(state.part_position[0, p]) + 0.5 * self._dt * float(state.part_velocity[0, p])
+            self.push(p, spring.stiffness * (spring.rest - middle))
+
+    def push(self, part: int, force: float) -> None:
+        """Push a part along (or about) its axis with a force in N (or N m) for the next control step."""
+        body, link = self._links[part]
+        bullet.setJointMotorControl2(body, link, bullet.TORQUE_CONTROL, force=force, physicsClientId=self._client)
+
+    def read(self, state: State) -> None:
+        """Fill the parts of a state."""
+        client = self._client
+        for body, links, first in self._groups:
+            joints = bullet.getJointStates(body, links, physicsClientId=client)
+            frames = bullet.getLinkStates(body, links, 0, 1, physicsClientId=client)
+            for p, (joint, frame) in enumerate(zip(joints, frames, strict=True), start=first):
+                state.part_position[0, p], state.part_velocity[0, p] = joint[0], joint[1]
+                # Plain floats, because numpy costs 1 µs for each operation.
+                (px, py, pz), part = frame[4], self.parts[p]
+                ox, oy, oz = _rotate(frame[5], part.handle)
+                state.part_handle_position[0, p] = px + ox, py + oy, pz + oz
+                ax, ay, az = _rotate(frame[5], part.axis)
+                tangent = (ay * oz - az * oy, az * ox - ax * oz, ax * oy - ay * ox)
+                state.part_handle_motion[0, p] = (ax, ay, az) if part.slides else tangent
+
+
+def _rotate(quaternion: Sequence[float], vector: Sequence[float]) -> tuple[float, float, float]:
+    """Rotate a vector by a quaternion."""
+    (x, y, z, w), (ox, oy, oz) = quaternion, vector
+    tx, ty, tz = 2 * (y * oz - z * oy), 2 * (z * ox - x * oz), 2 * (x * oy - y * ox)
+    return ox + w * tx + y * tz - z * ty, oy + w * ty + z * tx - x * tz, oz + w * tz + x * ty - y * tx

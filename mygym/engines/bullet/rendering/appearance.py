@@ -1,0 +1,142 @@
+"""Appearance of an episode: light, colours, textures and camera pose."""
+
+from __future__ import annotations
+
+import colorsys
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mygym.engines.bullet.client import bullet
+from mygym.robotics.episode_randomization import EpisodeRandomization
+from mygym.robotics.textures import TEXTURE_COUNT, texture_file
+from mygym.robotics.workspace import CameraSpec
+
+LIGHT: dict[str, Any] = {
+    "lightDirection": (1.0, -0.35, 1.7),
+    "lightColor": (1.0, 0.99, 0.97),
+    "lightDistance": 3.0,
+    "lightAmbientCoeff": 0.6,
+    "lightDiffuseCoeff": 0.5,
+    "lightSpecularCoeff": 0.05,
+}
+"""Bullet's arguments for an image without randomization."""
+
+SATURATION, VALUE = (0.1, 0.75), (0.3, 0.95)
+"""Ranges of drawn colours, as painted, plastic and wooden objects have."""
+
+BACKGROUND_SATURATION, BACKGROUND_VALUE = (0.0, 0.3), (0.5, 1.0)
+"""Ranges of drawn background colours."""
+
+Color = tuple[float, ...]
+
+
+def light_of(randomization: EpisodeRandomization) -> dict[str, Any]:
+    """Return Bullet's arguments for an image in this episode."""
+    light = randomization.light
+    if light is None:
+        return LIGHT
+    return LIGHT | {
+        "lightDirection": light.direction,
+        "lightColor": light.color,
+        "lightAmbientCoeff": light.ambient,
+        "lightDiffuseCoeff": light.diffuse,
+    }
+
+
+def view_of(camera: CameraSpec, randomization: EpisodeRandomization) -> Any:
+    """Return the view matrix of a workspace's camera in this episode."""
+    shift = randomization.camera
+    target = [coordinate + offset for coordinate, offset in zip(camera.target, shift.target, strict=True)]
+    yaw = camera.yaw + math.degrees(shift.sideways / camera.distance)
+    pitch = camera.pitch - math.degrees(shift.upwards / camera.distance)
+    distance = max(0.1, camera.distance + shift.backwards)
+    return bullet.computeViewMatrixFromYawPitchRoll(target, distance, yaw, pitch, 0.0, 2)
+
+
+def background_of(color: Color, randomization: EpisodeRandomization) -> Color:
+    """Return red, green and blue of the background in this episode."""
+    rng = _generator(randomization.colors, 0)
+    return (
+        color
+        if rng is None
+        else _mixed(color, _drawn(rng, BACKGROUND_SATURATION, BACKGROUND_VALUE), randomization.color_change)
+    )
+
+
+class Appearance:
+    """Colours and textures of the visual bodies in a client.
+
+    Args:
+        client: Bullet client.
+    """
+
+    def __init__(self, client: int) -> None:
+        self._client = client
+        self._original: dict[int, list[tuple[int, int, Color]]] = {}
+        self._textures: dict[str, int] = {}
+
+    def apply(self, groups: Sequence[Sequence[int]], randomization: EpisodeRandomization) -> None:
+        """Set the colours and textures of an episode, or restore the original appearance.
+
+        Args:
+            groups: Bodies; shapes of a group that have the same original colour get the same new colour and texture.
+                The first group, the robot, gets no textures.
+            randomization: Randomization of the episode.
+        """
+        for number, group in enumerate(groups):
+            color_rng = _generator(randomization.colors, number + 1)
+            texture_rng = _generator(randomization.textures, number) if number > 0 else None
+            chosen: dict[Color, tuple[Color, int]] = {}
+            for body in group:
+                for link, shape, original in self._shapes(body):
+                    if original not in chosen:
+                        drawn = original if color_rng is None else _drawn(color_rng, SATURATION, VALUE)
+                        texture = (
+                            -1 if texture_rng is None else self._texture(texture_rng, randomization.texture_contrast)
+                        )
+                        mixed = _mixed(original[:3], drawn, randomization.color_change)
+                        chosen[original] = (*mixed, original[3]), texture
+                    color, texture = chosen[original]
+                    bullet.changeVisualShape(
+                        body, link, shape, rgbaColor=color, textureUniqueId=texture, physicsClientId=self._client
+                    )
+
+    def forget(self, body: int) -> None:
+        """Forget the shapes of a body that was removed."""
+        self._original.pop(body, None)
+
+    def _shapes(self, body: int) -> list[tuple[int, int, Color]]:
+        """Return link, index in the link and original colour of each shape without a texture."""
+        if body not in self._original:
+            flags = bullet.VISUAL_SHAPE_DATA_TEXTURE_UNIQUE_IDS
+            shapes, counts = [], dict[int, int]()
+            for data in bullet.getVisualShapeData(body, flags, physicsClientId=self._client):
+                link = data[1]
+                counts[link] = counts.get(link, -1) + 1
+                if data[8] < 0:
+                    shapes.append((link, counts[link], tuple(data[7])))
+            self._original[body] = shapes
+        return self._original[body]
+
+    def _texture(self, rng: np.random.Generator, contrast: float) -> int:
+        """Draw a texture and return its Bullet id."""
+        path = texture_file(int(rng.integers(TEXTURE_COUNT)), contrast)
+        if path not in self._textures:
+            self._textures[path] = bullet.loadTexture(path, physicsClientId=self._client)
+        return self._textures[path]
+
+
+def _generator(seed: int | None, number: int) -> np.random.Generator | None:
+    """Return the generator of a group of bodies, or None if nothing is drawn."""
+    return None if seed is None else np.random.default_rng([seed, number])
+
+
+def _drawn(rng: np.random.Generator, saturation: tuple[float, float], value: tuple[float, float]) -> Color:
+    return colorsys.hsv_to_rgb(rng.random(), rng.uniform(*saturation), rng.uniform(*value))
+
+
+def _mixed(original: Color, drawn: Color, change: float) -> Color:
+    return tuple((1.0 - change) * a + change * b for a, b in zip(original, drawn[:3], strict=True))

@@ -1,0 +1,161 @@
+"""Images of a world: colours, depth and segmentation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mygym.engines.bullet.client import bullet, connect
+from mygym.engines.bullet.rendering.appearance import background_of, light_of, view_of
+from mygym.engines.bullet.rendering.scene import Scene
+from mygym.engines.bullet.world import World
+from mygym.errors import ConfigError, bad_value
+from mygym.robotics.robots import MountedCameraSpec
+from mygym.tasks.camera_view import Frame, Image
+from mygym.types import FloatArray
+
+NEAR, NEAR_ON_ROBOT, FAR = 0.05, 0.01, 10.0
+"""m: nearest distance that a camera of the workspace and of the robot sees, and farthest distance of both."""
+
+OPENGL_AXES = np.diag([1.0, -1.0, -1.0, 1.0])
+"""Axes of OpenGL's cameras (y upwards, z backwards) in those of `Frame.pose`."""
+
+
+class Camera:
+    """Software renderer of a world, with the cameras of its workspace and of its robot.
+
+    Args:
+        world: The world.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world, self._scene = world, Scene(world, connect())
+
+    def render(
+        self,
+        width: int,
+        height: int,
+        camera: str = "main",
+        goal: ArrayLike | None = None,
+        shadow: bool = False,
+        samples: int = 1,
+    ) -> Image:
+        """Return an image of the world in its current state.
+
+        Args:
+            width: Pixels.
+            height: Pixels.
+            camera: Name of a camera of the workspace or the robot.
+            goal: `(3,)` m, position of the goal marker; None hides it.
+            shadow: Cast shadows, at about twice the cost.
+            samples: Anti-aliasing: render at this multiple of the size, and average.
+
+        Returns:
+            `(height, width, 3)` uint8, RGB, a new array.
+
+        Raises:
+            ConfigError: Unknown camera, or a size that is not positive.
+        """
+        _check_size(width, height, samples)
+        self._scene.mirror(goal)
+        image, *_ = self._capture(width * samples, height * samples, camera, shadow)
+        if samples > 1:
+            image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+        return np.ascontiguousarray(image)
+
+    def capture(
+        self, width: int, height: int, camera: str = "main", goal: ArrayLike | None = None, shadow: bool = False
+    ) -> Frame:
+        """Return colours, depth and segmentation of the world in its current state, from one rendering.
+
+        Args:
+            width: Pixels.
+            height: Pixels.
+            camera: Name of a camera of the workspace or the robot.
+            goal: `(3,)` m, position of the goal marker; None hides it.
+            shadow: Cast shadows, at about twice the cost.
+
+        Raises:
+            ConfigError: Unknown camera, or a size that is not positive.
+        """
+        _check_size(width, height)
+        self._scene.mirror(goal)
+        image, segments, buffer, view = self._capture(width, height, camera, shadow)
+        near = self._near(camera)
+        depth = (FAR * near / (FAR - (FAR - near) * buffer)).astype(np.float32)
+        depth[segments < 0] = np.inf
+        marker = [("goal", self._scene.goal)] if goal is not None else []
+        labels, bodies = zip(*self._scene.bodies(), *marker, strict=True)
+        index = np.full(max(bodies) + 2, -1, dtype=np.int32)  # the last is for the background, which is body -1
+        index[list(bodies)] = range(len(bodies))
+        pose = np.linalg.inv(np.asarray(view, dtype=np.float64).reshape(4, 4).T) @ OPENGL_AXES
+        focal = 0.5 * height / math.tan(0.5 * math.radians(self._world.cameras[camera].fov))
+        return Frame(np.ascontiguousarray(image), depth, index[segments], labels, pose.astype(np.float64), focal)
+
+    def robot_share(self, width: int, height: int, camera: str = "main") -> float:
+        """Return the share of an image that shows the robot, in [0, 1]."""
+        return float(self.robot_mask(width, height, camera).mean())
+
+    def robot_mask(self, width: int, height: int, camera: str = "main") -> NDArray[np.bool_]:
+        """Return `(height, width)`: whether each pixel shows the robot."""
+        self._scene.mirror()
+        _, segments, *_ = self._capture(width, height, camera, shadow=False)
+        mask: NDArray[np.bool_] = segments == self._scene.robot
+        return mask
+
+    def link_pose(self, link: str) -> FloatArray:
+        """Return the pose `(4, 4)` of a link of the robot's URDF in the world's current state."""
+        self._scene.mirror()
+        return self._scene.link_pose(link)
+
+    def _capture(
+        self, width: int, height: int, camera: str, shadow: bool
+    ) -> tuple[Image, NDArray[np.int_], FloatArray, FloatArray]:
+        """Return colours `(height, width, 3)`, body (-1: background) and depth in [0, 1] of pixels, and view matrix.
+
+        Raises:
+            ConfigError: Unknown camera.
+        """
+        cameras, randomization = self._world.cameras, self._world.randomization
+        if camera not in cameras:
+            raise ConfigError(bad_value("camera", camera, cameras, "is not a camera of this workspace or robot"))
+        spec = cameras[camera]
+        view = self._view_on_robot(spec) if isinstance(spec, MountedCameraSpec) else view_of(spec, randomization)
+        projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, self._near(camera), FAR)
+        _, _, pixels, depth, segments = bullet.getCameraImage(
+            width,
+            height,
+            view,
+            projection,
+            shadow=int(shadow),
+            renderer=bullet.ER_TINY_RENDERER,
+            physicsClientId=self._scene.client,
+            **light_of(randomization),
+        )
+        image = np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[..., :3]
+        segments = np.asarray(segments).reshape(height, width)
+        background = background_of(self._world.workspace.background, randomization)
+        image[segments < 0] = (255 * np.array(background)).astype(np.uint8)
+        return image, segments, np.asarray(depth, dtype=float).reshape(height, width), np.asarray(view)
+
+    def _view_on_robot(self, camera: MountedCameraSpec) -> Any:
+        """Return the view matrix of a camera on the robot."""
+        pose = self._scene.link_pose(camera.link)
+        eye, target = (pose[:3, :3] @ point + pose[:3, 3] for point in (camera.position, camera.target))
+        return bullet.computeViewMatrix(eye.tolist(), target.tolist(), (pose[:3, :3] @ camera.up).tolist())
+
+    def _near(self, camera: str) -> float:
+        return NEAR_ON_ROBOT if camera in self._world.robot.cameras else NEAR
+
+    def close(self) -> None:
+        """Close the visual client; may be called repeatedly."""
+        self._scene.close()
+
+
+def _check_size(width: int, height: int, samples: int = 1) -> None:
+    for key, value in (("render_width", width), ("render_height", height), ("samples", samples)):
+        if value < 1:
+            raise ConfigError(bad_value(key, value, "at least 1"))

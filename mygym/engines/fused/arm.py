@@ -1,0 +1,215 @@
+"""A batch of arms: actions in, a batched `State` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from mygym.engines.fused.arrays import Arrays, to_numpy
+from mygym.engines.fused.controller import BatchController, BatchKinematics, Frames, quaternions
+from mygym.robotics.controllers import EndEffectorDelta
+from mygym.tasks.state import State
+from mygym.types import Array, FloatArray
+
+FILE = Path(__file__).with_name("motors.yaml")
+
+
+@cache
+def fitted_accelerations() -> dict[str, tuple[float, ...]]:
+    """Return robot → largest acceleration of each joint of the arm, rad/s²."""
+    content = yaml.safe_load(FILE.read_text(encoding="utf-8")) or {}
+    return {robot: tuple(map(float, values)) for robot, values in content.items()}
+
+
+@dataclass(frozen=True)
+class MotorModel:
+    """Numbers of the motors of an arm."""
+
+    velocity: FloatArray
+    """`(J,)` rad/s: largest speeds."""
+    acceleration: FloatArray
+    """`(J,)` rad/s²: largest accelerations, fitted to Bullet; `(J, N)` for values of each arm."""
+    deceleration: float
+    """rad/s²: `MotorSpec.acceleration`, by which a target velocity leaves room to brake."""
+    substeps: int
+    """Physics steps in a control step."""
+
+
+class BatchMotors:
+    """Motors of a batch of arms.
+
+    Args:
+        model: Numbers of the motors.
+        dt: s, duration of a control step.
+        arrays: Array library.
+    """
+
+    def __init__(self, model: MotorModel, dt: float, arrays: Arrays) -> None:
+        self._xp, self._dt, self._substeps = arrays.xp, dt, model.substeps
+        self._substep = dt / model.substeps
+        self._velocity = arrays.floats(model.velocity)[:, None]
+        gain = arrays.floats(model.acceleration * self._substep)
+        self._gain = gain if gain.ndim == 2 else gain[:, None]
+        self._deceleration = model.deceleration
+
+    def target_velocity(self, missing: Array) -> Array:
+        """Return target velocities `(J, N)` rad/s, as `RobotBody` sets them in Bullet.
+
+        Args:
+            missing: `(J, N)` rad from the joints to their targets.
+        """
+        xp, gain = self._xp, self._deceleration * self._dt
+        size = xp.abs(missing)
+        slowest = xp.max(size / self._velocity, axis=0)
+        farthest = xp.clip(xp.max(size, axis=0), 1e-6, None)
+        brake = xp.sqrt(gain * gain + 2.0 * self._deceleration * farthest) - gain
+        return xp.minimum(1.0 / xp.clip(slowest, 1e-6, None), brake / farthest) * missing
+
+    def drive(self, q: Array, velocity: Array, target: Array) -> tuple[Array, Array]:
+        """Return joint positions and velocities `(J, N)` after a control step at target velocities `(J, N)` rad/s.
+
+        In each physics step `v += clip(target − v, ±gain)` and `q += v h`; here as the sum over the physics steps.
+        """
+        xp, steps = self._xp, self._substeps
+        change = target - velocity
+        size = xp.abs(change)
+        limited = xp.clip(xp.floor(size / self._gain), None, float(steps))  # steps at the limit
+        travelled = 0.5 * self._gain * limited * (limited + 1.0) + (steps - limited) * size
+        q = q + self._substep * (steps * velocity + xp.copysign(travelled, change))
+        return q, velocity + xp.copysign(xp.minimum(size, steps * self._gain), change)
+
+
+@dataclass(frozen=True)
+class ArmModel:
+    """An arm with its controller and motors."""
+
+    controller: EndEffectorDelta
+    motors: MotorModel
+    home: FloatArray
+    """`(J,)` rad: joint positions at the start of an episode."""
+
+
+class BatchArm:
+    """`N` arms, each at its home at first.
+
+    Args:
+        model: The arm.
+        count: `N`.
+        arrays: Array library.
+    """
+
+    STATE = ("q", "velocity", "joint_command", "ee_command", "time", "ee_position", "ee_velocity", "rotation")
+    """Attributes on which the next steps depend; the last axis is `N`."""
+
+    def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
+        self.count, self._arrays, self.dt = count, arrays, model.controller.dt
+        self._kinematics = BatchKinematics(model.controller.chain, arrays)
+        self.controller = BatchController(model.controller, self._kinematics, arrays)
+        self._motors = BatchMotors(model.motors, self.dt, arrays)
+        self._held = model.controller.chain.rotation
+        self._home = arrays.floats(model.home)[:, None]
+        home = self._kinematics.forward(self._home)
+        self.home_position: FloatArray = to_numpy(home.position)[:, 0].astype(float)
+        """`(3,)` m: the tool point at home."""
+        spread = arrays.zeros(1, count)
+        self.q = self._home + spread
+        """`(J, N)` rad: joint positions."""
+        self.velocity = arrays.zeros(len(model.home), count)
+        """`(J, N)` rad/s: joint velocities."""
+        self.joint_command = self.q
+        """`(J, N)` rad: joint targets."""
+        self.ee_command = home.position + spread
+        """`(3, N)` m: commanded positions."""
+        self.time = spread[0]
+        """`(N,)` s since the reset."""
+        self.gain: Array | None = None
+        """`(J, N)`: factors of the target velocities, see `EpisodeRandomization.joint_gain`; None: 1."""
+        self._home_tool = home
+        self.ee_position: Array = home.position + spread
+        """`(3, N)` m: the tool points."""
+        self.ee_velocity: Array = arrays.zeros(3, count)
+        """`(3, N)` m/s."""
+        self.rotation: Array = home.rotation + spread
+        """`(3, 3, N)`: axes of the tools, see `Frames.rotation`."""
+
+    def reset(self, mask: Array) -> None:
+        """Put the arms of `mask` `(N,)` bool home, at rest."""
+        xp, home = self._arrays.xp, self._home_tool
+        self.q = xp.where(mask, self._home, self.q)
+        self.velocity = self.velocity * ~mask
+        self.joint_command = xp.where(mask, self._home, self.joint_command)
+        self.ee_command = xp.where(mask, home.position, self.ee_command)
+        self.time = self.time * ~mask
+        self.ee_position = xp.where(mask, home.position, self.ee_position)
+        self.ee_velocity = self.ee_velocity * ~mask
+        self.rotation = xp.where(mask, home.rotation, self.rotation)
+
+    def step(self, action: Array, floor: Array | None = None) -> None:
+        """Advance all arms by a control step.
+
+        Args:
+            action: `(3, N)`, clipped to [-1, 1].
+            floor: `(N,)` m: height below which the tool point does not follow its command, as something is in its way.
+        """
+        action = self._arrays.xp.clip(action, -1.0, 1.0)
+        self.ee_command = self.controller.moved(self.ee_command, action, self.ee_position)
+        target = self.ee_command
+        if floor is not None:
+            target = self._arrays.xp.stack([target[0], target[1], self._arrays.xp.maximum(target[2], floor)])
+        self.joint_command = self.controller.inverse(self.joint_command, target)
+        wanted = self._motors.target_velocity(self.joint_command - self.q)
+        if self.gain is not None:
+            wanted = wanted * self.gain
+        self.q, self.velocity = self._motors.drive(self.q, self.velocity, wanted)
+        self.time = self.time + self.dt
+        self._measure(self._kinematics.forward(self.q))
+
+    def _measure(self, frames: Frames) -> None:
+        """Set pose and velocity of the tool points."""
+        self.ee_position, self.rotation = frames.position, frames.rotation
+        linear = frames.jacobian()[:3]
+        self.ee_velocity = self._arrays.xp.stack([(row * self.velocity).sum(0) for row in linear])
+
+    def state(self) -> State:
+        """Return the state, whose arrays are views; arrays of objects, parts, fingers and other arms are empty."""
+        arrays, count = self._arrays, self.count
+        empty, flags = arrays.zeros(count, 0), arrays.zeros(count, 0, dtype=arrays.xp.bool)
+        points, fingers = arrays.zeros(count, 0, 3), arrays.zeros(count, 0, 0, dtype=arrays.xp.bool)
+        zeros, turns = arrays.zeros(count), arrays.zeros(count, 0, 4)
+        return State(
+            time=self.time,
+            ee_position=self.ee_position.T,
+            ee_orientation=quaternions(self.rotation, self._held).T,
+            ee_velocity=self.ee_velocity.T,
+            tool_yaw=zeros,
+            joint_position=self.q.T,
+            joint_velocity=self.velocity.T,
+            gripper_width=zeros,
+            gripper_command=zeros,
+            command_offset=(self.ee_command - self.ee_position).T,
+            tool_yaw_offset=zeros,
+            finger_contact=fingers,
+            touch=flags,
+            object_depth=empty,
+            hit=flags,
+            hit_position=points,
+            object_position=points,
+            object_orientation=turns,
+            object_velocity=points,
+            object_angular_velocity=points,
+            part_position=empty,
+            part_velocity=empty,
+            part_handle_position=points,
+            part_handle_motion=points,
+            second_ee_position=points,
+            second_ee_orientation=turns,
+            second_ee_velocity=points,
+            second_gripper_width=empty,
+            second_finger_contact=fingers,
+            object_present=flags,
+            object_size=points,
+            object_middle=points,
+        )

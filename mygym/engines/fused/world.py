@@ -1,0 +1,214 @@
+"""A batch of worlds: an arm, and, for tasks with an object, two fingers and a box on a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mygym.engines.fused.arm import ArmModel, BatchArm
+from mygym.engines.fused.arrays import Arrays, Rows, to_numpy
+from mygym.engines.fused.box import GRAZE, BatchBox, BoxModel
+from mygym.engines.fused.grasp import BatchGrasp
+from mygym.engines.fused.gripper import BatchGripper, GripperModel
+from mygym.tasks.state import State
+from mygym.types import Array
+
+LIFT = 0.0005
+"""m above the top of a box at which fingers stop that come down on it."""
+
+
+@dataclass(frozen=True)
+class WorldModel:
+    """Models of an arm and, with a box, of its gripper and the box."""
+
+    arm: ArmModel
+    gripper: GripperModel | None = None
+    """None without a box."""
+    box: BoxModel | None = None
+
+
+class BatchWorld:
+    """`N` worlds, each at the start of an episode at first; boxes are at the origin until `reset` places them.
+
+    Args:
+        model: The world.
+        count: `N`.
+        arrays: Array library.
+    """
+
+    def __init__(self, model: WorldModel, count: int, arrays: Arrays) -> None:
+        self.count, self._arrays = count, arrays
+        self.arm = BatchArm(model.arm, count, arrays)
+        self.box: BatchBox | None = None
+        if model.box is not None and model.gripper is not None:
+            dt = model.arm.controller.dt
+            self.gripper = BatchGripper(model.gripper, count, dt, arrays)
+            self.box = BatchBox(model.box, count, dt, arrays)
+            self.grasp = BatchGrasp(self.gripper, self.box, count, arrays)
+            self.pressed: Array = arrays.zeros(count, dtype=arrays.xp.bool)
+            """`(N,)` bool: the fingers are on top of the box."""
+            size = arrays.floats(model.box.size)
+            self._size = arrays.zeros(count, 1, 3) + size
+        self.action_size = 3 + (self.box is not None and self.gripper.model.moves)
+        """`A`: 3, or 4 with fingers that move."""
+
+    def reset(self, mask: Array, position: Array | None = None, yaw: Array | None = None) -> None:
+        """Put the worlds of `mask` `(N,)` bool at the start of an episode.
+
+        Args:
+            mask: The worlds.
+            position: `(3, N)` m: centres of the boxes.
+            yaw: `(N,)` rad: yaws of the boxes.
+        """
+        self.arm.reset(mask)
+        if self.box is not None and position is not None and yaw is not None:
+            self.gripper.reset(mask)
+            self.grasp.reset(mask)
+            self.box.reset(mask, position, yaw)
+            self.pressed = self.pressed & ~mask
+
+    def randomize(self, values: Mapping[str, Array]) -> None:
+        """Set the physical parameters of the episodes, see `BatchRandomization.values`."""
+        self.arm.gain = values.get("joint_gain")
+        if self.box is not None:
+            self.box.friction, self.box.damping = values.get("object_friction"), values.get("object_damping")
+
+    def step(self, action: Array) -> None:
+        """Advance all worlds by a control step, with actions `(A, N)` that are clipped to [-1, 1]."""
+        arm, box = self.arm, self.box
+        if box is None:
+            arm.step(action)
+            return
+        gripper, grasp = self.gripper, self.grasp
+        shape = gripper.model.shape
+        before, bottom_before = self._tips(arm.ee_position, gripper.width), arm.ee_position[2] - shape.tip
+        width_before = gripper.width
+        if gripper.model.moves:
+            gripper.drive(action[3])
+        floor = self._floor(bottom_before, width_before)
+        arm.step(action[:3], floor)
+        if gripper.model.moves:
+            grasp.release(arm.ee_velocity)
+            grasp.limit_width(arm.ee_position, arm.rotation)
+        bottom = arm.ee_position[2] - shape.tip
+        ends = self._tips(arm.ee_position, gripper.width)
+        box.advance(~grasp.held, ends, before, self._arrays.xp.stack([bottom_before, bottom]), shape)
+        if gripper.model.moves:
+            grasp.carry(arm.ee_position, arm.rotation, arm.ee_velocity)
+            grasp.catch(arm.ee_position, arm.rotation, arm.ee_velocity)
+        self.pressed = arm.ee_position[2] < floor + 2 * LIFT
+
+    def _tips(self, position: Array, width: Array) -> tuple[Array, Array]:
+        """Return x, y of the tips of both fingers, m, each `(2, N)`, for tool points `(3, N)` m and widths `(N,)` m."""
+        shape, xp = self.gripper.model.shape, self._arrays.xp
+        axis = self.arm.rotation[shape.axis]
+        away = 0.5 * width + shape.centre
+        x, y = away * axis[0], away * axis[1]
+        return xp.stack([position[0] + x, position[0] - x]), xp.stack([position[1] + y, position[1] - y])
+
+    def _floor(self, bottom: Array, width: Array) -> Array:
+        """Return the least height `(N,)` m of the tool point where fingers come down on the box, else −1.
+
+        Fingers that close while they come down meet the box if the width between them is too small at its top or at
+        its sides. Fingers that are on top stay there until they are beside the box.
+
+        Args:
+            bottom: `(N,)` m: lowest point of the fingers.
+            width: `(N,)` m: width of the fingers before they move in this step.
+        """
+        xp, box, shape = self._arrays.xp, self.box, self.gripper.model.shape
+        assert box is not None
+        top = box.position[2] + box.rest_height
+        velocity, dt = self.arm.ee_velocity, self.arm.dt
+        way = xp.clip(-velocity[2] * dt, 1e-3, None)  # m down in this step, if the tool moves on as before
+        # Shares of the step until the fingers are as low as the top of the box, and until they are beside the box.
+        begin, end = (xp.clip((bottom - top + depth) / way, 0.0, 1.0) for depth in (0.0, GRAZE))
+        change = self.gripper.width - width
+        x, y = self._tips(
+            self.arm.ee_position + velocity * (begin * dt), width + xp.minimum(begin * change, end * change)
+        )
+        cosine, sine = xp.cos(box.yaw), xp.sin(box.yaw)
+        dx, dy = x - box.position[0], y - box.position[1]
+        beyond_x = xp.abs(cosine * dx + sine * dy) - box.half[0]
+        beyond_y = xp.abs(cosine * dy - sine * dx) - box.half[1]
+        beyond = xp.maximum(beyond_x, beyond_y)  # m of each finger beyond the edge
+        # A single ball slips off an edge; two on opposite edges do not. (Two on the same edge would: this is stricter.)
+        over = (xp.min(beyond, axis=0) < 0.7 * shape.radius) | (xp.max(beyond, axis=0) < shape.radius)
+        on_top = over & ((bottom > top - LIFT) | self.pressed) & ~self.grasp.held
+        return xp.where(on_top, top + shape.tip + LIFT, -1.0)
+
+    def state(self) -> State:
+        """Return the state, whose arrays are views; arrays of parts and other arms are empty.
+
+        A finger on top of the box touches it but does not count as a `finger_contact`, which is a contact between the
+        fingers or from the side. `hit` is always false, and `object_depth` 0.
+        """
+        state, arrays, box = self.arm.state(), self._arrays, self.box
+        if box is None:
+            return state
+        xp, count, zeros = arrays.xp, self.count, arrays.zeros(self.count)
+        position = box.position.T[:, None]
+        half = 0.5 * box.yaw
+        touch = (box.contact[0] | box.contact[1] | self.pressed)[:, None]
+        none = arrays.zeros(count, 1, dtype=xp.bool)
+        moves = self.gripper.model.moves
+        return replace(
+            state,
+            gripper_width=self.gripper.width,
+            gripper_command=self.gripper.command,
+            finger_contact=box.contact.T[:, None] if moves else arrays.zeros(count, 1, 0, dtype=xp.bool),
+            touch=touch,
+            object_depth=arrays.zeros(count, 1),
+            hit=none,
+            hit_position=position,
+            object_position=position,
+            object_orientation=xp.stack([zeros, zeros, xp.sin(half), xp.cos(half)]).T[:, None],
+            object_velocity=box.velocity.T[:, None],
+            object_angular_velocity=xp.stack([zeros, zeros, box.spin]).T[:, None],
+            second_finger_contact=arrays.zeros(count, 1, 0, dtype=xp.bool),
+            object_present=~none,
+            object_size=self._size,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the next steps depend on, as numpy arrays whose last axis is `N`."""
+        parts = self._parts()
+        return {
+            name: {key: to_numpy(getattr(part, key)).copy() for key in keys} for name, (part, keys) in parts.items()
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a `state_dict`, to the bit."""
+        arrays = self._arrays
+        for name, (part, keys) in self._parts().items():
+            for key in keys:
+                values = state[name][key]
+                setattr(part, key, arrays.flags(values) if values.dtype == bool else arrays.floats(values))
+
+    def variables(self) -> list[Array]:
+        """Return the arrays on which the next steps depend, in the order of `set_variables`."""
+        return [getattr(part, key) for part, keys in self._parts().values() for key in keys]
+
+    def set_variables(self, arrays: Iterator[Array]) -> None:
+        """Replace the arrays of `variables` by the next of `arrays`."""
+        for part, keys in self._parts().values():
+            for key in keys:
+                setattr(part, key, next(arrays))
+
+    def copy_from(self, other: BatchWorld, source: Array, rows: Rows) -> None:
+        """Put the worlds `rows` into the states of the worlds `source` `(n,)` of another batch."""
+        parts = other._parts()
+        for name, (part, keys) in self._parts().items():
+            for key in keys:
+                setattr(part, key, rows.replaced(getattr(part, key), getattr(parts[name][0], key)[..., source]))
+
+    def _parts(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
+        """Return name → component, and its arrays on which the next steps depend."""
+        parts: dict[str, tuple[Any, tuple[str, ...]]] = {"arm": (self.arm, self.arm.STATE)}
+        if self.box is not None:
+            parts["gripper"] = self.gripper, ("width", "command")
+            parts["box"] = self.box, ("position", "yaw", "velocity", "spin", "contact")
+            parts["grasp"] = self.grasp, ("held", "grip", "turn", "thickness")
+            parts["world"] = self, ("pressed",)
+        return parts

@@ -1,0 +1,153 @@
+"""`register_callback`, and the callbacks that a config names: subclasses of SB3's `BaseCallback`.
+
+A callback is constructed with the parameters in the config, and gets SB3's events and `locals`. If its `_on_step`
+returns False, the training ends. State in `state_dict` and `load_state_dict` is part of checkpoints.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mygym.config.parameter_checks import check_parameters
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import decorator, registry
+from mygym.registry.signatures import parameters
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.type_aliases import MaybeCallback
+
+C = TypeVar("C")
+
+
+def register_callback(name: str, *, help: str = "", override: bool = False) -> Callable[[type[C]], type[C]]:
+    """Class decorator that registers a callback for the key `callbacks` of configs.
+
+    Args:
+        name: Name in configs.
+        help: One line for listings; by default the first line of the docstring.
+        override: Replace a callback of the same name.
+
+    Raises:
+        RegistryError: The class is not a subclass of SB3's `BaseCallback`, or the name is taken.
+    """
+    allowed = "a subclass of stable_baselines3's BaseCallback"
+    return decorator("callback", name, check=is_callback, allowed=allowed, help=help, override=override)
+
+
+def is_callback(cls: Any) -> bool:
+    """Return whether an object is a subclass of SB3's `BaseCallback`; SB3 need not be imported."""
+    return inspect.isclass(cls) and any(base.__name__ == "BaseCallback" for base in cls.__mro__)
+
+
+def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
+    """Return the callbacks of a config.
+
+    Args:
+        values: Value of the key `callbacks`: names, or mappings with `name` and `params`.
+
+    Raises:
+        ConfigError: A callback is unknown, or refuses its parameters.
+    """
+    constructed = []
+    for cls, section, params in _checked(values):
+        try:
+            constructed.append(cls(**params))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{section}: {cls.__name__} refuses its arguments: {error}") from error
+    return constructed
+
+
+def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[BaseCallback]:
+    """Return the callbacks of a call of `mygym.train`, in each form that SB3's `learn` takes.
+
+    Args:
+        callbacks: A callback, a function of `locals` and `globals`, a list of both, or None.
+
+    Raises:
+        ConfigError: Something else.
+    """
+    if callbacks is None:
+        return []
+    from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
+
+    values = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    result: list[BaseCallback] = []
+    for value in values:
+        if isinstance(value, BaseCallback):
+            result.append(value)
+        elif callable(value) and not inspect.isclass(value):
+            result.append(ConvertCallback(value))
+        else:
+            allowed = "instances of SB3's BaseCallback, and functions of locals and globals"
+            raise ConfigError(bad_value("callbacks", value, allowed, "is not a callback"))
+    return result
+
+
+def check_callbacks(values: Sequence[Any]) -> None:
+    """Check names and parameters of a config's callbacks; nothing is constructed.
+
+    Raises:
+        ConfigError: A callback is unknown, or does not take its parameters.
+    """
+    _checked(values)
+
+
+def _checked(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str, Mapping[str, Any]]]:
+    """Return class, config key and parameters of each callback."""
+    result = []
+    for index, value in enumerate(values):
+        key = f"callbacks.{index}"
+        given = {"name": value} if isinstance(value, str) else value
+        if unknown := sorted(given.keys() - {"name", "params"}):
+            raise ConfigError(bad_value(key, unknown[0], ["name", "params"], "is not a key of a callback"))
+        name, params = given.get("name"), given.get("params", {})
+        if not isinstance(name, str) or not isinstance(params, Mapping):
+            allowed = "a name, or {name: NAME, params: {…}}"
+            raise ConfigError(bad_value(key, value, allowed, "is not a callback"))
+        cls = _find(name, f"{key}.name")
+        check_parameters(f"{key}.params", name, parameters(cls), params)
+        result.append((cls, f"{key}.params", params))
+    return result
+
+
+def _find(name: str, key: str) -> type[BaseCallback]:
+    """Return the callback class with a registered name, or with a dotted name in an imported module.
+
+    Raises:
+        ConfigError: The name is unknown, or its module was not imported with the user's consent.
+    """
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        cls: type[BaseCallback] = registry("callback").get(name, key).load()
+        return cls
+    if module not in sys.modules:
+        why = "would run code of a module that has not been imported"
+        raise ConfigError(bad_value(key, name, f"also the flag --import {module}", why))
+    component: Any = getattr(sys.modules[module], attribute, None)
+    if not is_callback(component):
+        names = [key for key, value in vars(sys.modules[module]).items() if is_callback(value)]
+        raise ConfigError(bad_value(key, name, names, "is not a subclass of BaseCallback"))
+    return component  # type: ignore[no-any-return]
+
+
+for _name, _help in {
+    "layer_statistics": "logs root mean squares of weights and gradients of each layer",
+    "section_times": "logs the time of environment, rollout, update and evaluation per env step",
+}.items():
+    _class = "".join(word.title() for word in _name.split("_"))
+    registry("callback").register(_name, f"mygym.training.{_name}:{_class}Callback", _help, "mygym.training")
+for _name, _help in {
+    "wandb": "logs figures to Weights & Biases; offline by default",
+    "mlflow": "logs figures to MLflow; into a local file by default",
+}.items():
+    registry("callback").register(
+        _name,
+        f"mygym.training.monitors:{_name.title()}Callback",
+        _help,
+        "mygym.training",
+        requires=(f"mygym[{_name}]",),
+    )

@@ -1,0 +1,299 @@
+"""Checks of the hyperparameters and training parameters of a config."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gymnasium import spaces
+
+from mygym.config import Layer, RunConfig, merged
+from mygym.config.hyperparameters import Schema
+from mygym.config.parameter_checks import RUN_PARAMETERS, check_training, in_other_section, name_of, training_defaults
+from mygym.config.schedulable import schedules
+from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.planning.frozen_encoders import check_frozen, is_frozen
+from mygym.planning.strategies import JOIN
+from mygym.registry import Algorithm, registry
+from mygym.registry.signatures import parameters
+from mygym.tasks.observations import CRITIC_KEY, camera_components
+
+
+@contextlib.contextmanager
+def errors_name_file() -> Iterator[None]:
+    """Add to a message that the value is in the config file: a flag may hide it.
+
+    Raises:
+        ConfigError: Raised by a check of the file's values.
+    """
+    try:
+        yield
+    except (ConfigError, RegistryError) as error:
+        raise ConfigError(f"{error} (in the config file)") from error
+
+
+def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
+    """Check the hyperparameters of the file alone, because overrides may hide an invalid value; then check all.
+
+    Raises:
+        ConfigError: An unknown hyperparameter, a wrong type, or a value out of range.
+    """
+    *below, overrides = (layer.values.get("algo_params", {}) for layer in layers)
+    if in_file := below[-1] if overrides else {}:
+        params: dict[str, Any] = {}
+        for values in below:
+            params = merged(params, values)
+        with errors_name_file():
+            schema.check({key: params[key] for key in in_file})
+    schema.check({key: chosen.algo_params[key] for key in asked.algo_params})
+    schedules(schema.cls, chosen.algo_params, chosen.steps)
+    _check_train_freq(chosen)
+
+
+def registered_training_params(
+    cls: type, entry: Algorithm, asked: RunConfig, file: Layer
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return `training_params` of a `Runner`'s class and of its registration; empty for other algorithms.
+
+    Raises:
+        ConfigError: An algorithm that is not a `Runner` gets values, or its `training` does not accept the values.
+    """
+    from mygym.training.runner import Runner
+
+    values = {**entry.training_defaults, **asked.training_params}
+    if not issubclass(cls, Runner):
+        if values:
+            name = next(iter(values))
+            allowed = "an algo that is a Runner; for all others: steps, n_envs, eval and algo_params"
+            why = f"is not for {entry.name}, which has no custom training loop"
+            hint = in_other_section(name, {"algo_params": parameters(cls, leave_out=RUN_PARAMETERS)})
+            raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why) + hint)
+        return {}, {}
+    check_training(cls, values)
+    if in_file := file.values.get("training_params"):
+        with errors_name_file():
+            check_training(cls, {**values, **in_file})
+    defaults = (training_defaults(cls), entry.training_defaults)
+    of_class, of_entry = ({"training_params": values} if values else {} for values in defaults)
+    return of_class, of_entry
+
+
+def _check_train_freq(config: RunConfig) -> None:
+    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late.
+
+    Raises:
+        ConfigError: The config asks for both.
+    """
+    train_freq = config.algo_params.get("train_freq")
+    if isinstance(train_freq, list | tuple) and "episode" in train_freq and config.n_envs > 1:
+        why = f"counts episodes, which needs one environment, not {config.n_envs}"
+        raise ConfigError(bad_value("algo_params.train_freq", train_freq, "n_envs 1, or steps, e.g. [1, step]", why))
+
+
+NATURE_CNN = 36
+"""Pixels: smallest width and height that NatureCNN takes, SB3's network for images."""
+
+
+def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
+    """Refuse images that the algorithm or its network cannot take.
+
+    Raises:
+        ConfigError: The message names the key and the allowed values.
+    """
+    images = camera_components(config.observations or (), images=True)
+    if is_frozen(schema):
+        check_frozen(config, images)
+    if not images:
+        _check_shift(config, entry, schema)
+        return
+    if not entry.dict_observations or config.framework != "pytorch":
+        why = f"is an image, and {config.algo} of {config.framework} takes flat vectors"
+        raise ConfigError(bad_value("observations", images[0], f"numbers, or an algo of: {_takers()}", why))
+    _check_network(config, schema)
+
+
+def check_critic(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
+    """Refuse observations of a critic that the algorithm or the strategy cannot separate from those of its actor.
+
+    Raises:
+        ConfigError: The message names the key and the allowed values.
+    """
+    if not (given := config.critic_observations):
+        return
+    if not getattr(schema.component(("policy",)), "takes_critic_observations", False):
+        why = f"is not available with {config.algo} of {config.framework}"
+        raise ConfigError(bad_value(CRITIC_KEY, given, "null, or an algo of: ddpg, sac, td3, tqc", why))
+    if "mixture" in config.strategy.split(JOIN):
+        raise ConfigError(bad_value(CRITIC_KEY, given, "null", "is not available with strategy mixture"))
+    if config.algo_params.get("policy_kwargs", {}).get("share_features_extractor"):
+        why = "shares the actor's network with the critic, which observes something else"
+        key = "algo_params.policy_kwargs.share_features_extractor"
+        raise ConfigError(bad_value(key, True, "false, or critic_observations: null", why))
+
+
+def _check_shift(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
+    """Refuse a shift of images that the user has set for observations without images."""
+    pixels = config.algo_params.get("random_shift", 0)
+    if pixels and pixels not in (schema.known["random_shift"].default, entry.defaults.get("random_shift")):
+        why = "shifts images, and the observations have none"
+        raise ConfigError(bad_value("algo_params.random_shift", pixels, "0, or observations with images", why))
+
+
+def _check_network(config: RunConfig, schema: Schema) -> None:
+    """Refuse images that the features extractor cannot take."""
+    from stable_baselines3.common.torch_layers import CombinedExtractor  # imports torch
+
+    extractor = schema.component(("policy_kwargs", "features_extractor_class"))
+    default = getattr(schema.component(("policy",)), "image_extractor", CombinedExtractor)
+    network = extractor or default
+    smallest = NATURE_CNN if network is CombinedExtractor else getattr(network, "smallest_image", 1)
+    for key in ("width", "height"):
+        if (pixels := getattr(config.image_params, key)) < smallest:
+            name = "NatureCNN" if network is CombinedExtractor else name_of(network)
+            allowed = f"at least {smallest}; or another policy_kwargs.features_extractor_class"
+            why = f"is too small for the network of images, {name}"
+            raise ConfigError(bad_value(f"image_params.{key}", pixels, allowed, why))
+
+
+def _takers() -> str:
+    """Return the algorithms that take images."""
+    return ", ".join(
+        each.name
+        for each in registry("algorithm")
+        if isinstance(each.target, Mapping)  # user files are not loaded for a message
+        and "pytorch" in each.target
+        and each.target["pytorch"].dict_observations
+    )
+
+
+def check_workers(config: RunConfig, cls: type[Any]) -> None:
+    """Refuse `workers` of a config that the processes cannot share.
+
+    Args:
+        config: The complete config.
+        cls: Class of the algorithm.
+
+    Raises:
+        ConfigError: The message names the key and the allowed values.
+    """
+    if config.workers == 1:
+        return
+    from stable_baselines3 import A2C, PPO
+
+    from mygym.training.learners.joint_training import gathers_rollouts
+
+    if not (issubclass(cls, A2C | PPO) or gathers_rollouts(cls)):
+        # other classes take other numbers of gradient steps, or change weights without them
+        why = f"is not available with algo {config.algo} of {config.framework}"
+        allowed = "1, or ppo or a2c of framework pytorch, ppo of framework jax, or a subclass of these"
+        raise ConfigError(bad_value("workers", config.workers, allowed, why))
+    if cls.__module__ == "__main__":
+        why = f"cannot train {cls.__name__}, which is defined in a notebook or in the main script"
+        allowed = "1, or an algorithm in a file in algos/ or in a module for --import"
+        raise ConfigError(bad_value("workers", config.workers, allowed, why))
+    if config.strategy != "standard":
+        why = f"is not available with strategy {config.strategy}"
+        raise ConfigError(bad_value("workers", config.workers, "1, or strategy standard", why))
+    if config.subprocesses not in (False, "auto"):
+        why = "is not available with several workers, each of which steps its share of the environments"
+        raise ConfigError(bad_value("subprocesses", config.subprocesses, ["false"], why))
+    if config.algo_params.get("target_kl") is not None:
+        why = "ends updates early, in each of the workers at another step"
+        raise ConfigError(bad_value("algo_params.target_kl", config.algo_params["target_kl"], "null", why))
+    batch = None if gathers_rollouts(cls) else config.algo_params.get("batch_size")
+    for key, value in (("n_envs", config.n_envs), ("algo_params.batch_size", batch)):
+        if isinstance(value, int) and value % config.workers:
+            raise ConfigError(bad_value(key, value, f"a multiple of workers, {config.workers}"))
+
+
+def check_overlap(config: RunConfig, cls: type[Any]) -> None:
+    """Refuse `overlap` of a config whose gradient steps cannot be taken during the steps of the environments.
+
+    Args:
+        config: The complete config.
+        cls: Class of the algorithm.
+
+    Raises:
+        ConfigError: The message names the key and the allowed values.
+    """
+    if not config.overlap:
+        return
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+    if not issubclass(cls, OffPolicyAlgorithm):
+        why = f"is not available with algo {config.algo} of {config.framework}"
+        raise ConfigError(bad_value("overlap", True, "false, or an off-policy algorithm such as sac", why))
+    if config.engine == "fused":
+        why = "is not available with engine fused, which is one process"
+        raise ConfigError(bad_value("overlap", True, ["false"], why))
+    freq = config.algo_params.get("train_freq", 1)
+    if freq not in (1, [1, "step"], (1, "step")):
+        why = "is not available with overlap, which trains during the single step of a rollout"
+        raise ConfigError(
+            bad_value("algo_params.train_freq", freq, "1 (and fewer gradient_steps), or overlap false", why)
+        )
+
+
+REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool]] = {
+    "goal_observations": lambda observation, action: (
+        isinstance(observation, spaces.Dict) and {"achieved_goal", "desired_goal"} <= set(observation.spaces)
+    ),
+    "continuous_actions": lambda observation, action: isinstance(action, spaces.Box),
+    "discrete_actions": lambda observation, action: isinstance(action, spaces.Discrete),
+    "continuous_or_combined_actions": lambda observation, action: isinstance(action, spaces.Box | spaces.Discrete),
+}
+"""Name in a registration's `requires` → whether an observation and an action space meet it."""
+
+
+REMEDIES: Mapping[str, str] = {
+    "continuous_actions": "actions: {discrete: null}",
+    "discrete_actions": "actions: {discrete: 3, combined: true}",
+    "continuous_or_combined_actions": "actions: {discrete: 3, combined: true}",
+}
+"""Requirement → the config that meets it."""
+
+
+def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
+    """Refuse an environment that does not meet the requirements of the algorithm.
+
+    Raises:
+        ConfigError: A requirement is not met; the message names it and the file of its registration.
+    """
+    for name in entry.requires:
+        if not REQUIREMENTS[name](observation, action):
+            raise ConfigError(
+                f"algo: {entry.name!r} requires {name.replace('_', ' ')} ({entry.origin}), which this environment does "
+                f"not have: its observations are {_in_words(observation)}, its actions {_in_words(action)}"
+                + (f"; allowed: {REMEDIES[name]}" if name in REMEDIES else "")
+            )
+
+
+def check_same_spaces(registered: Any, env: Any, where: str) -> None:
+    """Refuse an environment in a registration's arguments whose spaces differ from the spaces of the run.
+
+    Args:
+        registered: A Gymnasium or SB3 environment that stands for the environment of the run.
+        env: The environment of the run.
+        where: Place and name of the registration.
+
+    Raises:
+        ConfigError: The spaces differ.
+    """
+    for kind in ("observation_space", "action_space"):
+        space, of_the_run = getattr(registered, kind), getattr(env, kind)
+        if space != of_the_run:
+            raise ConfigError(
+                f"{where}: the environment in the arguments replaces the run's environment, which has another {kind}: "
+                f"{_in_words(of_the_run)}, not {_in_words(space)}; write 'env' in its place"
+            )
+
+
+def _in_words(space: spaces.Space[Any]) -> str:
+    if isinstance(space, spaces.Dict):
+        return f"a dictionary of {', '.join(space.spaces)}"
+    if isinstance(space, spaces.Discrete):
+        return f"one of {space.n}"
+    if isinstance(space, spaces.MultiDiscrete):
+        return f"{len(space.nvec)} numbers below {', '.join(map(str, space.nvec))}"
+    return f"{space.shape[0]} numbers" if space.shape and len(space.shape) == 1 else str(space)

@@ -1,0 +1,189 @@
+"""Values of a config that follow from other values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mygym.config import RunConfig
+from mygym.config.hyperparameters import Schema
+from mygym.config.schema import Distractor
+from mygym.envs.randomizers import ranges
+from mygym.errors import ConfigError, bad_value
+from mygym.planning.variants import Variant
+from mygym.registry import Algorithm, RobotFileName, is_file_name, registry
+from mygym.robotics.controllers import find_controller
+from mygym.tasks.lookup import find_task
+from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
+from mygym.tasks.rewards import find_reward
+from mygym.tasks.task import Task
+
+
+def derived_values(
+    asked: RunConfig, chosen: RunConfig, variants: Sequence[Variant], her: bool, schema: Schema
+) -> dict[str, Any]:
+    """Return the values that follow from others.
+
+    Raises:
+        ConfigError: The user's values are too small for hindsight replay.
+    """
+    derived: dict[str, Any] = {"robot": absolute(chosen.robot)}
+    if task_params := _derived_task_params(asked):
+        derived["task_params"] = task_params
+    if asked.randomize:
+        derived["randomize"] = {name: list(given) for name, given in ranges(asked.randomize).items()}
+    if chosen.overlap and chosen.subprocesses is False and "subprocesses" not in asked.model_fields_set:
+        derived["subprocesses"] = "auto"
+    algo_params: dict[str, Any] = {}
+    two_episodes = _two_episodes(chosen, variants)
+    if her:
+        algo_params |= _warm_up(chosen, asked.algo_params, two_episodes)
+        if len(variants) > 1:  # the task that was played computes the rewards
+            algo_params["replay_buffer_kwargs"] = {"copy_info_dict": True}
+    rollout, batch = chosen.algo_params.get("n_steps"), chosen.algo_params.get("batch_size")
+    is_ppo = "n_epochs" in chosen.algo_params and "batch_size" not in asked.algo_params
+    if is_ppo and isinstance(rollout, int) and isinstance(batch, int):
+        # PPO warns about minibatches that are larger than a rollout.
+        algo_params["batch_size"] = min(batch, rollout * chosen.n_envs)
+    rows = chosen.algo_params.get("buffer_size")
+    if isinstance(rows, int) and schema.has_replay and "buffer_size" not in asked.algo_params:
+        # Rows beyond the run's steps would be allocated and never filled; SB3 divides the size among the environments.
+        size = max(-(-chosen.steps // chosen.n_envs) * chosen.n_envs, two_episodes)
+        least = two_episodes if her else 0  # hindsight replay samples complete episodes
+        algo_params["buffer_size"] = max(min(rows, size), least)
+    return derived | ({"algo_params": algo_params} if algo_params else {})
+
+
+def _derived_task_params(asked: RunConfig) -> dict[str, Any]:
+    """Return objects and distractors in a form that can be loaded from any folder."""
+    params = asked.task_params
+    derived: dict[str, Any] = {}
+    if params.object is not None:
+        derived["object"] = absolute(params.object)
+    if params.objects:
+        derived["objects"] = {role: _absolute_all(names) for role, names in params.objects.items()}
+    if params.distractors:
+        derived["distractors"] = plain_distractors(params.distractors)
+    return derived
+
+
+def _default_components(config: RunConfig, task: Task) -> tuple[str, ...]:
+    controller = find_controller(config.control).kind
+    cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
+    return default_components(task, cartesian=cartesian, remembers_command=remembers)
+
+
+def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence[Variant]) -> bool:
+    """Return whether hindsight replay is on.
+
+    Raises:
+        ConfigError: The user asks for it, but the algorithm or the task does not allow it.
+    """
+    from stable_baselines3 import HerReplayBuffer  # imports torch
+
+    observed = config.observations or _default_components(config, task)
+    components = {name: find_component(name) for name in observed}
+    components |= {name: find_component(name, CRITIC_KEY) for name in config.critic_observations or ()}
+    with_goal = [name for name, component in components.items() if component.depends_on_goal]
+    seen = camera_components(observed) if config.image_params.goal == "image" else []
+    applies = entry.goal_relabelling and entry.dict_observations and not with_goal and not seen
+    rewards = [variant.config.reward for variant in variants]
+    fixed = [reward for reward in rewards if not find_reward(reward).depends_on_goals_only]
+    buffer: Any = entry.defaults.get("replay_buffer_class")
+    replaced = buffer is not None and not issubclass(buffer, HerReplayBuffer)
+    her = config.her
+    if her is None:
+        her = applies and config.reward == "sparse" and not fixed and not replaced
+    if her and replaced:
+        why = f"would replace {buffer.__name__}, the replay buffer of {entry.name} ({entry.origin})"
+        raise ConfigError(bad_value("her", True, "false, or a subclass of SB3's HerReplayBuffer", why))
+    if her and with_goal:
+        why = f"cannot relabel {with_goal[0]}, an observation that contains the goal"
+        raise ConfigError(bad_value("her", True, f"false, or observations without {with_goal[0]}", why))
+    if her and seen:
+        why = f"cannot relabel goals that only images show, as {seen[0]} does"
+        raise ConfigError(bad_value("her", True, "false, or image_params: {goal: vector}", why))
+    if her and not applies:
+        names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
+        raise ConfigError(
+            bad_value("her", True, f"false, or an algo of: {', '.join(names)}", f"is not for {config.algo}")
+        )
+    if her and fixed:
+        names = [entry.name for entry in registry("reward") if find_reward(entry.name).depends_on_goals_only]
+        why = f"cannot relabel the {fixed[0]} reward"
+        raise ConfigError(bad_value("her", True, f"false, or a reward of: {', '.join(names)}", why))
+    return her
+
+
+def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> dict[str, Any]:
+    """Return `learning_starts` for hindsight replay, which must be later than the end of the first episodes.
+
+    Raises:
+        ConfigError: The user's hyperparameters in `asked` are too small for hindsight replay.
+    """
+    needed = two_episodes // 2 + 1
+    starts = int(config.algo_params.get("learning_starts", needed))
+    if starts < needed and "learning_starts" in asked:
+        why = "is too early for hindsight replay, which needs whole episodes"
+        allowed = f"at least {needed} (horizon × n_envs, plus 1)"
+        raise ConfigError(bad_value("algo_params.learning_starts", starts, allowed, why))
+    if "buffer_size" in asked and asked["buffer_size"] < two_episodes:
+        why = "is too small for hindsight replay, which needs whole episodes"
+        allowed = f"at least {two_episodes} (2 × horizon × n_envs)"
+        raise ConfigError(bad_value("algo_params.buffer_size", asked["buffer_size"], allowed, why))
+    return {"learning_starts": max(starts, needed)}
+
+
+def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
+    """Return the env steps of two episodes of maximum length in every environment."""
+    played = [variant.config for variant in variants]
+    return 2 * max(each.task_params.horizon or find_task(each.task).horizon for each in played) * config.n_envs
+
+
+def _relabels(frameworks: Any, framework: str) -> bool:
+    return isinstance(frameworks, Mapping) and framework in frameworks and frameworks[framework].goal_relabelling
+
+
+def plain_distractors(distractors: Sequence[Distractor]) -> list[dict[str, Any]]:
+    """Return distractors as plain data."""
+    return [
+        {**distractor.model_dump(mode="json"), "object": _absolute_all(distractor.object)} for distractor in distractors
+    ]
+
+
+def absolute(name: str) -> str:
+    """Return a name unchanged, a file path as an absolute path: a run may be loaded from any folder."""
+    return str(RobotFileName.parse(name).absolute()) if is_file_name(name) else name
+
+
+def _absolute_all(names: str | Sequence[str]) -> str | list[str]:
+    """Return a name, or several names, as `absolute` does."""
+    return absolute(names) if isinstance(names, str) else [absolute(name) for name in names]
+
+
+def changed(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of nested `values` that differs from `known`."""
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        old = known.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := changed(value, old):
+                changes[key] = inner
+        elif value != old:
+            changes[key] = value
+    return changes
+
+
+def rollout_steps(model: Any, config: RunConfig) -> int:
+    """Return the env steps between two updates of the policy, of ARS at most; 0 if unknown."""
+    from sb3_contrib import ARS
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.type_aliases import TrainFrequencyUnit
+
+    if isinstance(model, ARS):  # every environment plays both ends of each direction
+        return 2 * model.n_delta * model.n_eval_episodes * (config.task_params.horizon or 0) * config.n_envs
+    steps = getattr(model, "n_steps", 0)
+    if isinstance(model, OffPolicyAlgorithm):
+        frequency: Any = model.train_freq
+        steps = frequency.frequency if frequency.unit is TrainFrequencyUnit.STEP else 0
+    return steps * config.n_envs if isinstance(steps, int) else 0

@@ -1,0 +1,484 @@
+"""Resolve the user's values and the registries to the complete config of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
+from mygym.config.hyperparameters import Schema
+from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
+from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
+from mygym.envs.randomizers import ranges
+from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.nested import common
+from mygym.planning.callbacks import check_callbacks
+from mygym.planning.checks import (
+    REQUIREMENTS,
+    check_critic,
+    check_hyperparameters,
+    check_images,
+    check_overlap,
+    check_workers,
+    errors_name_file,
+    registered_training_params,
+)
+from mygym.planning.derived import absolute, changed, derived_values, plain_distractors, uses_her
+from mygym.planning.engines import check_engine
+from mygym.planning.strategies import (
+    JOIN,
+    ConstructedStrategies,
+    errors_name_section,
+    join_params,
+    sections,
+    without_aliases,
+)
+from mygym.planning.variants import make_variants
+from mygym.registry import Algorithm, algorithm, registry, user_files
+from mygym.registry.signatures import parameters
+from mygym.robotics.controllers import find_controller
+from mygym.tasks.lookup import find_task, named_objects
+from mygym.tasks.observations import find_component
+from mygym.tasks.rewards import find_reward
+from mygym.tasks.task import Task
+from mygym.tasks.task_params import CHANGEABLE, change_task
+
+STRATEGY_KEYS = ("strategy", "strategy_params")
+"""Keys of an algorithm's `run_defaults` that choose the strategy, which decides further values."""
+
+ALGORITHM_FOR_FUSED = "ppo"
+"""Default algorithm for the fused engine (`benchmarks/results/fused.md`)."""
+
+ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
+"""Default algorithm for tasks of several stages without an `algo` in their `run_defaults`
+(`benchmarks/results/learning.md`)."""
+
+LEARNING_KEYS = (
+    *("algo", "algo_params", "training_params", "strategy", "strategy_params"),
+    *("reward", "her", "actions", "pretrained"),
+)
+"""Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema.
+
+A framework does not choose: the algorithms of tasks exist in each.
+"""
+
+BUDGET_KEYS = ("steps", "eval")
+"""Keys of a task's `run_defaults` that set the duration of learning from rewards."""
+
+
+def recommended_layer(asked: RunConfig) -> Layer:
+    """Return the algorithm for the fused engine, or for the task, unless the user has chosen how to learn."""
+    if asked.engine == "fused" and "algo" not in asked.model_fields_set:
+        return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
+    if not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
+        return Layer("task", {})
+    task = find_task(asked.task)
+    if "algo" in task.run_defaults:
+        return Layer(f"task {task.name}", {"algo": task.run_defaults["algo"]})
+    if len(task.stage_names) == 1:
+        return Layer("task", {})
+    return Layer("tasks of several stages", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
+
+
+def strategy_of_algorithm(asked: RunConfig) -> Layer:
+    """Return the strategy that the algorithm's registration prefers; empty if the user joins another strategy to it.
+
+    Raises:
+        ConfigError: The user's strategy leaves out the strategy that defines the algorithm.
+    """
+    entry = algorithm(asked.algo, asked.framework)
+    layer = algorithm_layer(entry, {key: entry.run_defaults[key] for key in STRATEGY_KEYS if key in entry.run_defaults})
+    required = layer.values.get("strategy")
+    if "strategy" not in asked.model_fields_set or asked.strategy == required:
+        return layer
+    if required is not None and required not in asked.strategy.split(JOIN):
+        allowed = f"{required}, {required}{JOIN}{asked.strategy}, or an algorithm without a required strategy, e.g. ppo"
+        raise ConfigError(bad_value("strategy", asked.strategy, allowed, f"leaves out the strategy of {entry.name}"))
+    return algorithm_layer(entry, {})  # parameters of a single strategy do not fit joined strategies
+
+
+def strategy_defaults(asked: RunConfig, user: Sequence[Layer]) -> Layer:
+    """Return the defaults of the strategies' parameters, after a check of the user's values.
+
+    Raises:
+        ConfigError: A strategy does not take a parameter.
+    """
+    defaults = {}
+    in_file = sections(asked.strategy, user[0].values.get("strategy_params", {}))
+    for name, (section, values) in sections(asked.strategy, asked.strategy_params).items():
+        known = parameters(registry("strategy").get(name).load())
+        check_values(section, name, known, in_file[name][1])
+        check_parameters(section, name, known, values)
+        defaults[name] = {key: parameter.default for key, parameter in known.items() if is_plain(parameter.default)}
+    params = join_params(defaults)
+    return Layer(f"strategy {asked.strategy}", {"strategy_params": params} if params else {})
+
+
+def strategy_run_defaults(asked: RunConfig, strategies: Sequence[Any]) -> Layer:
+    """Return the config values that the strategies prefer."""
+    preferred: dict[str, Any] = {}
+    for strategy in strategies:
+        preferred = merged(preferred, strategy.run_defaults())
+    return Layer(f"strategy {asked.strategy}", preferred)
+
+
+def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
+    """Return the preferences of the algorithm for tasks of several stages, and for this task; none for one stage.
+
+    The preferred reward and observations yield to the user's hindsight replay: it needs a reward of goals, and
+    observations without the goal.
+    """
+    if len(task.stage_names) == 1:
+        return []
+    layers = []
+    for words, preferred in (
+        ("for several stages", entry.stage_defaults),
+        (f"for task {task.name}", entry.task_defaults.get(task.name, {})),
+    ):
+        yielding = {"reward", "observations"} if asked.her else set()
+        values = {key: value for key, value in preferred.items() if key not in yielding}
+        if "task_params" in values:
+            starts = values["task_params"]["starts"]
+            values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}
+        layers.append(Layer(f"algorithm {entry.name}, {words}", values))
+    return layers
+
+
+def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
+    """Return the algorithm's values for the fused engine and the number of the task's stages; empty for Bullet."""
+    values = dict(entry.fused_defaults) if asked.engine == "fused" else {}
+    if values and len(task.stage_names) > 1:
+        values = merged(values, entry.fused_stage_defaults)
+    return Layer(f"algorithm {entry.name}, for engine fused", values)
+
+
+def task_layer(task: Task, entry: Algorithm, of_engine: Layer) -> Layer:
+    """Return the numbers of the task, and the config values that its registration prefers.
+
+    The duration that it prefers is for PyBullet, and for algorithms that learn from rewards.
+    """
+    numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
+    numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
+    first = task.subtasks[0].object
+    by_role = {role: names for role, names in task.objects.items() if role != first}
+    numbers["objects"] = {role: names if isinstance(names, str) else list(names) for role, names in by_role.items()}
+    of_task = {
+        key: value
+        for key, value in task.run_defaults.items()
+        if key != "algo" and not (key in BUDGET_KEYS and (entry.replaces_task_budget or key in of_engine.values))
+    }
+    return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
+
+
+def algorithm_layer(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
+    """Return a layer of values from the registration of an algorithm."""
+    (layer,) = without_aliases([Layer(f"algorithm {entry.name}", values)])
+    return layer
+
+
+def split_inherited(layer: Layer, entry: Algorithm) -> list[Layer]:
+    """Split the layer of an algorithm that inherits, so that the origins of inherited values differ."""
+    if entry.stated is None:
+        return [layer]
+    stated = {
+        **entry.stated.run_defaults,
+        "algo_params": shown(entry.stated.defaults),
+        "training_params": entry.stated.training_defaults,
+    }
+    inherited = Layer(f"{layer.origin}, from {entry.parent}", layer.values)
+    return [inherited, Layer(layer.origin, common(layer.values, stated))]
+
+
+def check_names(config: RunConfig) -> None:
+    """Refuse unknown names.
+
+    Raises:
+        ConfigError: A task, a framework, a callback or a randomizer is unknown or invalid.
+        RegistryError: Another name is unknown.
+    """
+    find_task(config.task)
+    find_reward(config.reward)
+    registry("algorithm").get(config.algo, "algo")
+    frameworks = {name for entry in registry("algorithm") for name in entry.frameworks}
+    if config.framework not in frameworks:
+        raise ConfigError(bad_value("framework", config.framework, sorted(frameworks)))
+    params = config.task_params
+    objects: dict[str, Sequence[str]] = {"object": [params.object] if params.object else []}
+    objects |= {
+        f"objects.{role}": [drawn] if isinstance(drawn, str) else drawn for role, drawn in params.objects.items()
+    }
+    objects |= {f"distractors.{n}": each.objects for n, each in enumerate(params.distractors or ())}
+    names = [
+        ("robot", "robot", config.robot),
+        ("workspace", "workspace", config.workspace),
+        ("controller", "control", config.control.name),
+        *(("observation", "observations", name.partition(":")[0]) for name in config.observations or ()),
+        *(("observation", "critic_observations", name) for name in config.critic_observations or ()),
+        *(("strategy", "strategy", name) for name in config.strategy.split(JOIN)),
+        *(("object", f"task_params.{key}", name) for key, drawn in objects.items() for name in drawn),
+    ]
+    for kind, key, name in names:
+        if name is not None:
+            registry(kind).get(name, key)
+    ranges(config.randomize)
+    check_callbacks(config.callbacks)
+
+
+def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the explicitly set values of a config given from Python, as plain data.
+
+    Raises:
+        ConfigError: It is no config, or a class in it has no name.
+    """
+    if isinstance(config, RunConfig):
+        return config.model_dump(mode="json", exclude_unset=True)
+    if not isinstance(config, Mapping):
+        allowed = "a mapping such as {'task': 'push'}; evaluate, load and make_env take the path of a run, too"
+        raise ConfigError(bad_value("config", config, allowed))
+    return _with_names(as_plain(config))
+
+
+def _with_names(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place.
+
+    Raises:
+        ConfigError: A class or function is not registered.
+    """
+    return {key: _with_name(value, (*path, key)) for key, value in values.items()}
+
+
+def _with_name(value: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(value, Mapping):
+        return _with_names(value, path) if len(path) <= MAX_DEPTH else value
+    if path[-1] not in NAMED or is_plain(value):
+        return value
+    name = name_of(value)
+    if name is None:
+        allowed = f"a name of `mygym list {NAMED[path[-1]]}`"
+        raise ConfigError(bad_value(".".join(path), shown(value), allowed, "is not registered"))
+    return name
+
+
+class _Decided(NamedTuple):
+    """Values that are decided before the hyperparameters."""
+
+    asked: RunConfig
+    """Config of the user's values, which override the schema and the strategies' preferences."""
+    task: Task
+    entry: Algorithm
+    of_entry: Mapping[str, Any]
+    """Values of the algorithm's registration, without hyperparameters."""
+    strategy_class: Layer
+    """Defaults of the strategies' parameters."""
+    of_stages: Sequence[Layer]
+    """Preferences of the algorithm for tasks of several stages, and for this task."""
+    of_engine: Layer
+    """Preferences of the algorithm for the fused engine."""
+    preferred: Sequence[Layer]
+    """The recommended algorithm, and preferences of the task and of the strategies."""
+    user: Sequence[Layer]
+
+
+def resolve_config(
+    file: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None, origin: str = "flag"
+) -> Resolved:
+    """Decide every value: schema < algorithm < task < file < flag.
+
+    Args:
+        file: Content of a config file.
+        overrides: Flags, or the arguments of a call.
+        origin: Name of `overrides` in messages and in `--explain`.
+
+    Raises:
+        ConfigError: An invalid key, type, value or combination, in any layer.
+    """
+    return resolve_with_strategies(file, overrides, origin)[0]
+
+
+def resolve_with_strategies(
+    file: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    origin: str = "flag",
+    file_origin: str = "file",
+) -> tuple[Resolved, list[Any]]:
+    """Decide every value as `resolve_config` does; also return the strategies of the result.
+
+    Raises:
+        ConfigError: An invalid key, type, value or combination, in any layer.
+    """
+    user = without_aliases([Layer(file_origin, file or {}), Layer(origin, overrides or {})])
+    asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
+    _check_imports(asked)
+    recommended = recommended_layer(asked)
+    asked = resolve([recommended, *user]).config if recommended.values else asked
+    try:
+        if user[0].values and user[1].values:
+            with errors_name_file():
+                check_names(resolve(user[:1]).config)  # a flag may hide an unknown name
+        check_callbacks(asked.callbacks)
+        required = strategy_of_algorithm(asked)
+        asked = resolve([recommended, required, *user]).config if required.values else asked
+        strategy_class = strategy_defaults(asked, user)
+        defaults = strategy_class.values.get("strategy_params", {})
+        strategies = ConstructedStrategies(asked, merged(defaults, asked.strategy_params))
+        preferred = strategy_run_defaults(asked, strategies.strategies)
+    except RegistryError as error:
+        raise ConfigError(str(error)) from error
+    asked = resolve([recommended, required, preferred, *user]).config if preferred.values else asked
+    task = find_task(asked.task)
+    workspace, entry = _find_names(asked, task)
+    of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
+    of_entry |= required.values
+    of_stages, of_engine = stage_layers(asked, task, entry), engine_layer(asked, entry, task)
+    preferences = [recommended, task_layer(task, entry, of_engine), preferred]
+    decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
+    of_algorithm = [algorithm_layer(entry, of_entry), *of_stages, of_engine]
+    draft = resolve([strategy_class, *of_algorithm, *preferences, *user]).config
+    variants = make_variants(draft, strategies.of(draft))[0]
+    her = uses_her(draft, task, entry, variants)
+    layers, schema = _all_layers(decided, her)
+    chosen = resolve(layers)
+    check_hyperparameters(schema, layers, asked, chosen.config)
+    derived = derived_values(asked, chosen.config, variants, her, schema)
+    control = find_controller(chosen.config.control).config.model_dump()
+    derived |= {"workspace": absolute(workspace), "control": control, "her": her}
+    if params := _complete_params(strategies.of(chosen.config)):
+        derived["strategy_params"] = params
+    changes = changed(derived, chosen.values())
+    if "name" in changes.get("control", ()):  # a name replaces all parameters
+        changes["control"] = control
+    resolved = resolve([*layers, Layer("derived", changes)]) if changes else chosen
+    if resolved.config.strict:
+        refuse_defaults(resolved)
+    check_engine(resolved.config, variants)
+    check_workers(resolved.config, schema.cls)
+    check_overlap(resolved.config, schema.cls)
+    check_images(resolved.config, entry, schema)
+    check_critic(resolved.config, entry, schema)
+    return resolved, strategies.of(resolved.config)
+
+
+def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
+    """Resolve a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`."""
+    return resolve_config(overrides=python_values(config), origin="argument")
+
+
+# The user's layers ----------------------------------------------------------------------------------------------------
+
+
+def _check_user_layers(user: Sequence[Layer]) -> RunConfig:
+    """Validate the file alone, because a flag may hide an invalid value; then the file with the overrides.
+
+    Raises:
+        ConfigError: An invalid key, type or value.
+    """
+    file, overrides = user
+    if file.values and overrides.values:
+        resolve([file])
+    return resolve(user).config
+
+
+def _check_imports(asked: RunConfig) -> None:
+    """Refuse modules that only the file lists, because importing runs code, which needs the user's consent.
+
+    Raises:
+        ConfigError: A module has not been imported.
+    """
+    for module in asked.imports:
+        if not user_files.is_imported(module):
+            why = "would run code, and a file alone cannot have it imported"
+            raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
+
+
+# Names and parameters -----------------------------------------------------------------------------------------
+
+
+def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
+    """Return the parameters that the user has not set, with values decided by the strategies.
+
+    Raises:
+        ConfigError: A strategy does not fit the config.
+    """
+    params: dict[str, Any] = {}
+    for strategy in strategies:
+        with errors_name_section(strategy.section):
+            params[strategy.name] = strategy.complete_params()
+    return join_params(params)
+
+
+def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
+    """Return the registered name of the workspace, and the algorithm; check every other name.
+
+    Raises:
+        ConfigError: A name is unknown, or the algorithm cannot be trained.
+    """
+    try:
+        workspace = registry("workspace").get(asked.workspace or task.workspace, "workspace").name
+        find_controller(asked.control)
+        registry("robot").get(asked.robot)
+        find_reward(asked.reward)
+        for name in asked.observations or ():
+            find_component(name)
+        params = asked.task_params.model_dump(exclude_none=True, exclude={"areas"})
+        unused = [("task_params.object", (params["object"],))] if "object" in params and not task.has_object else []
+        for key, names in named_objects(change_task(task, params), params) + unused:
+            for name in names:
+                registry("object").get(name, key)
+        entry = algorithm(asked.algo, asked.framework)
+        _check_algorithm(entry)
+    except RegistryError as error:
+        raise ConfigError(str(error)) from error
+    return workspace, entry
+
+
+def _check_algorithm(entry: Algorithm) -> None:
+    """Refuse a registration that cannot be trained with any config.
+
+    Raises:
+        ConfigError: It is not an SB3 algorithm, or its registration is wrong; the message has file and line.
+    """
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
+    cls = entry.combo()[0]
+    if not (isinstance(cls, type) and issubclass(cls, BaseAlgorithm)):
+        why = f"is not an algorithm: {getattr(cls, '__qualname__', cls)} ({entry.origin}) cannot be trained"
+        raise ConfigError(
+            bad_value("algo", entry.name, "a subclass of a Stable-Baselines3 algorithm or of Runner", why)
+        )
+    for name in entry.requires:
+        if name not in REQUIREMENTS:
+            why = f"is required by {entry.name} ({entry.origin}), and is not a known requirement"
+            raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
+    Schema(entry, {}).check_registration()
+
+
+# Hyperparameters ------------------------------------------------------------------------------------------------------
+
+
+def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
+    """Return all layers, including the hyperparameters of the class and of the registration, and their schema.
+
+    Raises:
+        ConfigError: A required hyperparameter is missing, or `training_params` are wrong.
+    """
+    asked, entry = decided.asked, decided.entry
+    schema = Schema(entry, asked.algo_params, her)
+    schema.check_required()
+    class_training, entry_training = registered_training_params(schema.cls, entry, asked, decided.user[0])
+    of_entry = {**decided.of_entry, "algo_params": schema.registered(), **entry_training}
+    layers = [
+        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
+        decided.strategy_class,
+        *split_inherited(algorithm_layer(entry, of_entry), entry),
+        *(_accepted(layer, schema) for layer in decided.of_stages),
+        _accepted(decided.of_engine, schema),
+        *decided.preferred,
+        *decided.user,
+    ]
+    return layers, schema
+
+
+def _accepted(layer: Layer, schema: Schema) -> Layer:
+    """Return a layer without the hyperparameters that the chosen policy or optimiser does not take."""
+    params = layer.values.get("algo_params", {})
+    return Layer(layer.origin, {**layer.values, "algo_params": schema.accepted(params)} if params else layer.values)

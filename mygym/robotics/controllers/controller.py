@@ -1,0 +1,243 @@
+"""Base class of controllers, and the decorator that registers a controller."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from mygym.registry import decorator
+from mygym.robotics.kinematics import Kinematics
+from mygym.robotics.workspace import Area
+from mygym.types import FloatArray
+
+YAW_STEP = 0.08
+"""rad: yaw change of an action component of 1; 2 rad/s, which the wrists of all built-in robots can follow."""
+
+YAW_LAG = 0.2
+"""rad: limit of the distance between commanded and measured yaw (as `EE_LAG` for the position)."""
+
+YAW_RANGE = math.pi / 2
+"""rad: largest yaw to either side; two fingers need no more."""
+
+
+def rotate_about_tool_axis(held: FloatArray, yaw: float) -> FloatArray:
+    """Return the orientation `(3, 3)` held at home, rotated by a yaw in rad."""
+    sine, cosine = math.sin(yaw), math.cos(yaw)
+    about_z = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+    rotation: FloatArray = held @ about_z
+    return rotation
+
+
+def yaw_between(held: FloatArray, rotation: FloatArray) -> float:
+    """Return the yaw in rad from the orientation `(3, 3)` held at home to another; tilt is ignored."""
+    relative = held.T @ rotation
+    return math.atan2(relative[0, 1] - relative[1, 0], relative[0, 0] + relative[1, 1])
+
+
+def clamp_around(value: float, centre: float, radius: float) -> float:
+    """Return the value clamped to `centre` ± `radius`."""
+    return min(max(value, centre - radius), centre + radius)
+
+
+Mode = Literal["position", "velocity", "torque"]
+
+CommandSpace = Literal["cartesian", "joint"]
+
+
+@dataclass(frozen=True)
+class ArmLimits:
+    """Joint limits of an arm."""
+
+    velocity: FloatArray
+    """`(J,)` rad/s."""
+    effort: FloatArray
+    """`(J,)` N m."""
+
+
+class ComponentRange(NamedTuple):
+    """Meaning of an action component in numbers."""
+
+    unit: str
+    low: float
+    """Value that -1 commands, in the unit."""
+    high: float
+    """Value that 1 commands, in the unit."""
+
+
+InverseDynamics = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+"""Joint positions, velocities and accelerations `(J,)` → the torques `(J,)` N m that cause them, without gravity."""
+
+
+class Controller(ABC):
+    """Base class of controllers: maps one arm's components of an action to motor commands.
+
+    The gripper's component is handled by the world. Subclasses set `commands` and, where they differ from the
+    defaults, `remembers_command` and `mode`; `@register_controller` makes them available as `control`. Further
+    parameters of the constructor are parameters of `control` in configs; a range is part of the type hint, as in
+    `Annotated[float, Field(gt=0)]`.
+
+    Args:
+        kinematics: Kinematics of the arm.
+        limits: Joint limits of the arm.
+        bounds: Box in which the end effector may be commanded.
+        dt: s, duration of a control step.
+        inverse_dynamics: Inverse dynamics of the arm.
+        tool_yaw: Whether the tool's yaw is commanded, see `mygym.robotics.controllers.controller`; else the tool keeps the orientation
+            of home.
+    """
+
+    commands: ClassVar[CommandSpace]
+    """Space of the action: end-effector coordinates or joints. Joint states are observed by default for `joint`."""
+
+    remembers_command: ClassVar[bool] = False
+    """Whether the next command is relative to the last commanded pose; `command_offset` is then observed by default."""
+
+    mode: ClassVar[Mode] = "position"
+    """Quantity that `command` returns: joint positions in rad, velocities in rad/s, or torques in N m."""
+
+    action_repeat: int = 1
+    """Control steps for which the environment repeats each action, which `action_towards` takes into account."""
+
+    def __init__(
+        self,
+        kinematics: Kinematics,
+        limits: ArmLimits,
+        bounds: Area,
+        dt: float,
+        inverse_dynamics: InverseDynamics,
+        tool_yaw: bool = False,
+    ) -> None:
+        self.kinematics, self.chain, self.limits, self.dt = kinematics, kinematics.chain, limits, dt
+        self.inverse_dynamics = inverse_dynamics
+        self.joint_step = limits.velocity * dt
+        self.low, self.high = np.array(bounds.low), np.array(bounds.high)
+        self._bounds = bounds.low, bounds.high
+        self.joint_command = self.chain.home.copy()
+        self.tool_yaw = tool_yaw
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Name of each component of the arm's action."""
+
+    @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Range of each component of the arm's action, for exported policies; empty: not known."""
+        return ()
+
+    def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
+        """Set the command to a measured posture: `(J,)` rad and `(3,)` m.
+
+        Args:
+            joint_position: `(J,)` rad.
+            ee_position: `(3,)` m, world frame.
+        """
+        self.joint_command = joint_position.copy()
+
+    @abstractmethod
+    def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the motor commands `(J,)` for the arm's action, see `mode`.
+
+        Args:
+            action: The arm's components, see `names`, in [-1, 1].
+            joint_position: `(J,)` rad, measured.
+            ee_position: `(3,)` m, measured.
+        """
+
+    @abstractmethod
+    def action_towards(
+        self,
+        ee_target: FloatArray,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        ee_position: FloatArray,
+        yaw_change: float,
+    ) -> FloatArray:
+        """Return the action that, repeated `action_repeat` times, moves the end effector straight towards a target.
+
+        Args:
+            ee_target: `(3,)` m.
+            joint_position: `(J,)` rad, measured.
+            joint_velocity: `(J,)` rad/s, measured.
+            ee_position: `(3,)` m, measured.
+            yaw_change: rad from the measured tool yaw to the target yaw; 0 keeps the last target yaw.
+        """
+
+    @property
+    def command_offset_size(self) -> int:
+        """`L`: size of `command_offset`; 0 for a controller without memory."""
+        return 0
+
+    def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the last command relative to the measured posture `(J,)` rad and `(3,)` m: `(L,)`.
+
+        Args:
+            joint_position: `(J,)` rad.
+            ee_position: `(3,)` m, world frame.
+        """
+        return np.zeros(0)
+
+    def tool_yaw_offset(self, tool_yaw: float) -> float:
+        """Return the last commanded minus the measured tool yaw, rad; 0 if yaw is not commanded.
+
+        Args:
+            tool_yaw: Measured yaw of the tool, rad, relative to home.
+        """
+        return 0.0
+
+    def measured_tool_yaw(self, joint_position: FloatArray) -> float:
+        """Return the tool yaw in rad at joint positions `(J,)` rad.
+
+        Args:
+            joint_position: `(J,)` rad.
+        """
+        return yaw_between(self.chain.rotation, self.kinematics.pose(joint_position)[:3, :3])
+
+
+def component_ranges(unit: str, low: FloatArray, high: FloatArray) -> tuple[ComponentRange, ...]:
+    """Return the ranges of components with one unit and the limits `(n,)`."""
+    return tuple(ComponentRange(unit, *limits) for limits in zip(low.tolist(), high.tolist(), strict=True))
+
+
+T = TypeVar("T")
+
+
+def register_controller(
+    name: str, *, aliases: Sequence[str] = (), help: str = "", override: bool = False
+) -> Callable[[T], T]:
+    """Decorator that registers a subclass of `Controller` under `name`.
+
+    Args:
+        name: Value of `control` in configs and flags.
+        aliases: Other values of `control` for the same controller.
+        help: One line for listings; by default the first line of the docstring.
+        override: Replace a controller of the same name.
+
+    Raises:
+        RegistryError: When applied: the class is no complete `Controller`, or the name is taken or is no identifier.
+    """
+    return decorator(
+        "controller",
+        name,
+        aliases=aliases,
+        check=_is_complete,
+        allowed="a subclass of Controller with all its abstract methods and the class attribute `commands`",
+        help=help,
+        override=override,
+    )
+
+
+def _is_complete(cls: Any) -> bool:
+    is_controller = inspect.isclass(cls) and issubclass(cls, Controller)
+    return is_controller and not inspect.isabstract(cls) and hasattr(cls, "commands")
+
+
+def scale_to_unit(action: FloatArray) -> FloatArray:
+    """Return the action scaled down so that no component exceeds 1; its direction is kept."""
+    return action / max(1.0, float(np.abs(action).max()))

@@ -1,0 +1,302 @@
+"""Choice of a base position and a home posture for a robot whose description has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from mygym.robotics.kinematics import Chain, Kinematics, at_home, make_chain, reached_along
+from mygym.robotics.robots import RobotSpec
+from mygym.robotics.transforms import axis_angle_to_matrix, matrix_to_quaternion
+from mygym.robotics.workspace import WorkspaceSpec
+from mygym.types import FloatArray
+
+BASE_X = (-0.6, -0.5, -0.4, -0.3, -0.75)
+"""m: candidates for the base's x, relative to the centre of the work area."""
+
+BASE_Z = (0.0, -0.7, 0.35)
+"""m: candidates for the base's height: on the table, on the floor beside it, on a socket."""
+
+AREA_SCALES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3)
+"""Sizes of the areas that are tried for an arm that reaches little from these positions.
+
+In smaller areas no goal is far enough from the tool's home.
+"""
+
+MAP_SIZE = (17, 9, 17)
+"""Points of the map of reach along x, y and z."""
+
+MAP_STARTS, MAP_ITERATIONS = 3, 60
+"""Postures from which inverse kinematics starts at each point of the map, and its iterations."""
+
+BEHIND = 0.06
+"""m beyond the areas at which a tool is behind an object that it pushes."""
+
+BASES_TRIED = 3
+"""Base positions that are tried for each size of the areas: those from which the map reaches most corners."""
+
+CRUISE = 0.1
+"""m above the table at which a tool travels."""
+
+STEP_BACK = 0.01
+"""m by which a base moves back at a time from objects that a tool does not get behind."""
+
+UPRIGHT = 0.1
+"""Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
+
+ENOUGH = 0.9
+"""Share of the corners with which an arm keeps the whole areas; with less, areas that fit the arm are tried."""
+
+LARGE_MARGIN = 0.05
+"""Distance of a joint from its limits, as a share of its range, beyond which a home is not preferred for it."""
+
+HOME_CANDIDATES, FURTHER_CANDIDATES = 24, 10
+"""Random postures from which the search for a home starts, at the first positions and at the further positions."""
+
+HOME_RESIDUAL = 0.002
+"""m by which the tool may miss the workspace's `tool_home` at home; orientation is weighted as in the kinematics."""
+
+CLEARANCE = 0.08
+"""m above the table that the joints have at home, so that the links between them do not touch it."""
+
+
+def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+    """Return the robot at the base position and home that reach most of the workspace, and the share reached.
+
+    The share counts the corners of the workspace's areas; the search ends at the first position that reaches all. A
+    robot that reaches little is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
+    """
+    shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
+    y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
+    # An arm that begins below the table top, or close to it, may be inside the table: the last resort.
+    positions = [(x, round(y, 3) + 0.0, z) for z in BASE_Z for x in BASE_X]
+    sunk = [position for position in positions if position[2] < 0 and position[2] + height < CLEARANCE]
+    best = replace(spec, base_position=positions[0]), 0.0
+    for group in ([position for position in positions if position not in sunk], sunk):
+        candidates = [replace(spec, base_position=position, area_scale=1.0) for position in group]
+        best = _choose_base(candidates, workspace, HOME_CANDIDATES, best)
+        if best[1] > 0:
+            break
+    if best[1] >= ENOUGH:
+        return best
+    turned = _facing_forward(spec, workspace)
+    reach = _ReachMap(turned, workspace)
+    for scale in AREA_SCALES:
+        smaller = workspace.scaled(scale)
+        near = [replace(turned, base_position=base, area_scale=scale) for base in reach.bases(area_points(smaller, 3))]
+        best = _choose_base(near, smaller, FURTHER_CANDIDATES, best)
+        if best[1] == 1.0:
+            break
+    return _moved_back(best, workspace.scaled(best[0].area_scale))
+
+
+def _moved_back(best: tuple[RobotSpec, float], workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+    """Return a robot whose base is moved back, while it reaches as much, until its tool gets behind the near objects.
+
+    Args:
+        best: The robot, and the share of corners that it reaches.
+        workspace: The workspace with areas of the robot's size.
+    """
+    area = workspace.areas["surface"]
+    x, y, z = area.low[0] - BEHIND, (area.low[1] + area.high[1]) / 2, workspace.tool_bounds.low[2]
+    behind = np.array([[x, y, z], [x, y, z + CRUISE]])
+    while best[1] > 0.0:
+        spec, share = best
+        kinematics = Kinematics(make_chain(spec, spec.arms[0], workspace.tool_direction))
+        if kinematics.reachable(behind, kinematics.chain.rotation).all():
+            break
+        x, y, z = spec.base_position
+        moved = replace(spec, base_position=(round(x - STEP_BACK, 3), y, z))
+        placed = _choose_home(moved, workspace, FURTHER_CANDIDATES)
+        if placed[1] < share:
+            break
+        best = placed
+    return best
+
+
+def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
+    """Return the robot at the origin, turned by quarter turns so that it points to x.
+
+    The arm points where its tool is, seen from the first joint, in the middle of the joints' ranges. An arm that stands
+    upright there is not turned.
+    """
+    spec = replace(spec, base_position=(0.0, 0.0, 0.0), base_orientation=(0.0, 0.0, 0.0, 1.0))
+    chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+    kinematics = Kinematics(chain)
+    middle = (np.maximum(chain.lower, -np.pi) + np.minimum(chain.upper, np.pi)) / 2
+    shoulder, length = kinematics.joint_points(middle)[0], arm_length(chain)
+    forward_x, forward_y, _ = (kinematics.pose(middle)[:3, 3] - shoulder).tolist()
+    upright = np.hypot(forward_x, forward_y) < UPRIGHT * length
+    yaw = 0.0 if upright else -np.pi / 2 * round(np.arctan2(forward_y, forward_x) / (np.pi / 2))
+    rotation = axis_angle_to_matrix((0.0, 0.0, 1.0), yaw)
+    x, y, z, w = (float(value) for value in matrix_to_quaternion(rotation).round(6))
+    return replace(spec, base_orientation=(x, y, z, w))
+
+
+class _ReachMap:
+    """Points before the base that the tool reaches along the workspace's direction, whatever its yaw.
+
+    Args:
+        spec: The robot at the origin, which points to x.
+        workspace: The workspace.
+    """
+
+    def __init__(self, spec: RobotSpec, workspace: WorkspaceSpec) -> None:
+        chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+        shoulder, length = Kinematics(chain).joint_points(chain.home)[0], arm_length(chain)
+        self._shoulder, self._length = shoulder, length
+        # The tool hangs below the wrist, so that it reaches farther down than up.
+        extent = np.array([[0.0, 1.0], [-0.5, 0.5], [-1.0, 0.8]]) * length
+        self._axes = [
+            start + np.linspace(low, high, count)
+            for start, (low, high), count in zip(shoulder, extent, MAP_SIZE, strict=True)
+        ]
+        points = np.stack([grid.ravel() for grid in np.meshgrid(*self._axes, indexing="ij")], axis=1)
+        self._reached = np.zeros(len(points), dtype=bool)
+        rng = np.random.default_rng(0)
+        low, high = np.maximum(chain.lower, -np.pi), np.minimum(chain.upper, np.pi)
+        for share in np.linspace(0.0, 1.0, MAP_STARTS):
+            left = np.flatnonzero(~self._reached)
+            start = (low + high) / 2 + share * (rng.uniform(low, high, (len(left), len(low))) - (low + high) / 2)
+            self._reached[left] = reached_along(chain, points[left], start, workspace.tool_direction, MAP_ITERATIONS)
+        self._reached = self._reached.reshape(MAP_SIZE)
+
+    def bases(self, points: FloatArray) -> list[tuple[float, float, float]]:
+        """Return the base positions from which the tool reaches most points `(n, 3)` m of areas, the best first.
+
+        Of equal bases, that from which it also gets behind most objects at the edge of the areas is preferred, and then
+        the lowest, in the middle of the equal ones. A base below the table top would be inside the table.
+        """
+        low, high = points.min(axis=0), points.max(axis=0)
+        edges = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
+        sides = np.array(np.meshgrid(*edges)).reshape(2, -1).T
+        around = np.column_stack([sides, np.full(len(sides), low[2])])
+        x, y, z = self._shoulder
+        steps = [
+            (-share * self._length - x, -y, height)
+            for height in (
+                0.0,
+                *(share * self._length - z for share in np.arange(0.1, 0.9, 0.1) if share * self._length > z),
+            )
+            for share in np.arange(0.2, 0.8, 0.05)
+        ]
+        scored = []
+        for bx, by, bz in steps:
+            at = np.concatenate([points, around]) - (bx, by, bz)
+            index = [
+                np.rint((at[:, k] - axis[0]) / (axis[1] - axis[0])).astype(int) for k, axis in enumerate(self._axes)
+            ]
+            inside = np.all([(i >= 0) & (i < size) for i, size in zip(index, MAP_SIZE, strict=True)], axis=0)
+            clipped = tuple(np.clip(i, 0, size - 1) for i, size in zip(index, MAP_SIZE, strict=True))
+            reached = inside & self._reached[clipped]
+            shares = float(reached[: len(points)].mean()), float(reached[len(points) :].mean())
+            scored.append((shares, (round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3))))
+        ordered = [base for _, base in sorted(scored, key=lambda item: item[0], reverse=True)]
+        most = max(scores for scores, _ in scored)
+        lowest = min(base[2] for scores, base in scored if scores == most)
+        middle = [base for scores, base in scored if scores == most and base[2] == lowest]
+        return list(dict.fromkeys([middle[len(middle) // 2], *ordered][:BASES_TRIED]))
+
+
+def _choose_base(
+    candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, postures: int, best: tuple[RobotSpec, float]
+) -> tuple[RobotSpec, float]:
+    """Return the best of robots with different base poses, with its home, and the share of corners that it reaches.
+
+    The search ends at the first robot that reaches all.
+
+    Args:
+        candidates: The robots.
+        workspace: The workspace.
+        postures: Number of random postures from which the search for a home starts.
+        best: The robot and its share, if no candidate reaches more.
+    """
+    for candidate in candidates:
+        placed = _choose_home(candidate, workspace, postures)
+        # Of smaller areas with the same share of their corners, more of the inside is reached.
+        if (placed[1], -candidate.area_scale) > (best[1], -best[0].area_scale):
+            best = placed
+        if best[1] == 1.0:
+            break
+    return best
+
+
+def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tuple[RobotSpec, float]:
+    """Return the robot with the home that reaches most of the workspace, and the share of corners reached.
+
+    Homes above the table, not at joint limits, near the middle of the joints' ranges are preferred. The hand closes
+    along the world's y axis if the arm can turn it so.
+    """
+    lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
+    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture
+    low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
+    chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+    tool = np.array(workspace.tool_home)
+    if np.linalg.norm(tool - Kinematics(chain).joint_points(chain.home)[0]) > arm_length(chain) + HOME_RESIDUAL:
+        return spec, 0.0
+    rng = np.random.default_rng(0)
+    # An arm that tilts its tool as it moves is a short one: corners alone would say little of what it reaches.
+    corners = area_points(workspace, 4 if chain.tilt_is_free else 2)
+    candidates: list[tuple[tuple[float, ...], FloatArray]] = []
+    middle = (low + high) / 2
+    for number in range(postures):
+        # The middle of the ranges and postures beside it come first: they lead to natural homes.
+        start = middle + min(1.0, number / (postures / 2)) * (rng.uniform(low, high) - middle)
+        kinematics = Kinematics(at_home(chain, start, workspace.tool_direction))
+        rotation = _aligned(kinematics.chain.rotation)
+        home = kinematics.inverse(kinematics.chain.home, tool, rotation, iterations=100)
+        if kinematics.residual(home, tool, rotation) < HOME_RESIDUAL:
+            margin = np.minimum(home - lower, upper - home) / (upper - lower)
+            heights = kinematics.joint_points(home)[:, 2]
+            # An elbow below the table would collide with it; the base may stand lower.
+            above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
+            free = round(float(margin.min().clip(max=LARGE_MARGIN)), 2)
+            upright = round(float(kinematics.pose(home)[:3, 2] @ rotation[:, 2]), 1) if chain.tilt_is_free else 1.0
+            bend = float(np.linalg.norm((home - middle) / (high - low)))
+            candidates.append(((round(above, 2), free, upright, -bend), home))
+    best = spec, 0.0
+    candidates.sort(key=lambda candidate: candidate[0], reverse=True)
+    for _, home in candidates[: 2 if chain.tilt_is_free else 5]:
+        kinematics = Kinematics(at_home(chain, home.round(3), workspace.tool_direction))
+        if chain.tilt_is_free:
+            start = np.tile(kinematics.chain.home, (len(corners), 1))
+            reached = reached_along(chain, corners, start, workspace.tool_direction, MAP_ITERATIONS)
+        else:
+            reached = kinematics.reachable(corners, kinematics.chain.rotation)
+        share = float(reached.mean())
+        if share > best[1]:
+            joints = (replace(joint, home=float(q)) for joint, q in zip(spec.joints, home.round(3), strict=True))
+            best = replace(spec, joints=tuple(joints)), share
+    return best
+
+
+def _aligned(rotation: FloatArray) -> FloatArray:
+    """Return a rotation `(3, 3)` of the tool turned about its z axis by the least angle that brings its y axis to ±y.
+
+    Fingers close along the y axis of the tool.
+    """
+    closing, z = rotation[:, 1], rotation[:, 2]
+    wanted = np.array([0.0, 1.0, 0.0]) - z[1] * z
+    wanted *= 1.0 if closing @ wanted >= 0 else -1.0
+    turned: FloatArray = (
+        axis_angle_to_matrix(z, float(np.arctan2(np.cross(closing, wanted) @ z, closing @ wanted))) @ rotation
+    )
+    return turned
+
+
+def arm_length(chain: Chain) -> float:
+    """Return the length of a stretched arm, from its first joint to the tool point, m."""
+    steps = [*np.diff(Kinematics(chain).joint_points(chain.home), axis=0), chain.tool[:3, 3]]
+    travel = np.maximum(np.abs(chain.lower), np.abs(chain.upper))[chain.slides]
+    return float(np.linalg.norm(steps, axis=1).sum() + travel.sum())
+
+
+def area_points(workspace: WorkspaceSpec, count: int = 2) -> FloatArray:
+    """Return points `(n, 3)` m of the workspace's areas, `count` along each edge, raised to the tool's bounds."""
+    boxes = [workspace.areas[name] for name in ("reach", "surface", "air")]
+    grids = [np.meshgrid(*np.linspace(box.low, box.high, count).T) for box in boxes]
+    points: FloatArray = np.concatenate([np.array(grid).reshape(3, -1).T for grid in grids])
+    points[:, 2] = np.maximum(points[:, 2], workspace.tool_bounds.low[2])
+    return points

@@ -1,0 +1,359 @@
+"""`state_dict` and `load_state_dict` of SB3 algorithms.
+
+A checkpoint holds plain data and arrays (`serialization`). It is loaded into objects that the run has already built, so
+a third-party state can set numbers and names, but cannot execute code.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.distributions import StateDependentNoiseDistribution
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
+
+from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.training.checkpoints import serialization
+from mygym.training.checkpoints.serialization import can_be_saved
+
+
+def object_state(value: Any) -> Any:
+    """Return the state of an object that is not plain data; None if it has no accessible state."""
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, np.random.RandomState | torch.Generator):
+        return value.get_state()
+    if isinstance(value, VectorizedActionNoise):
+        return [object_state(noise) for noise in value.noises]
+    if isinstance(value, ActionNoise):
+        return {name: item for name, item in vars(value).items() if can_be_saved(item)}
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, type):
+        return value.state_dict()
+    if (tree := tree_state(value)) is not None:
+        return tree
+    if is_dataclass(value) and hasattr(value, "__dict__") and not callable(value) and can_be_saved(vars(value)):
+        return dict(vars(value))
+    return None
+
+
+def tree_state(value: Any) -> dict[str, Any] | None:
+    """Return the leaves of a tree of JAX arrays; None if `value` is not such a tree, or a leaf cannot be saved."""
+    state = serialization.leaves(value)
+    return state if any(map(serialization.is_array, state.values())) and can_be_saved(state) else None
+
+
+def load_object_state(target: Any, state: Any) -> None:
+    """Restore a state of `object_state`."""
+    if isinstance(target, np.random.Generator):
+        target.bit_generator.state = copy.deepcopy(state)
+    elif isinstance(target, random.Random):
+        target.setstate(state)
+    elif isinstance(target, np.random.RandomState):
+        target.set_state(checked_mersenne_twister(state))
+    elif isinstance(target, torch.Generator):
+        target.set_state(state)
+    elif isinstance(target, VectorizedActionNoise):
+        for noise, noise_state in zip(target.noises, state, strict=True):
+            load_object_state(noise, noise_state)
+    elif isinstance(target, ActionNoise) or is_dataclass(target):
+        vars(target).update(copy.deepcopy(dict(state)))
+    else:
+        target.load_state_dict(copy.deepcopy(state))
+
+
+def load_tree_state(owner: Any, name: str, state: Mapping[str, Any]) -> None:
+    """Replace the JAX tree in the attribute `name` by a tree of the same structure.
+
+    Raises:
+        ValueError: The attribute holds no JAX tree, or its structure differs.
+    """
+    tree = getattr(owner, name)
+    if not serialization.is_tree(tree):
+        raise ValueError(f"{name} of {type(owner).__name__} holds no JAX arrays")
+    try:
+        setattr(owner, name, serialization.filled(tree, state))
+    except ValueError as error:
+        raise ValueError(f"{name} of {type(owner).__name__} differs: {error}") from None
+
+
+def restored(target: Any, value: Any) -> Any:
+    """Return `value` in the types of `target`; tensors are copied in place, because optimisers refer to them."""
+    if isinstance(target, torch.Tensor) and isinstance(value, torch.Tensor) and target.shape == value.shape:
+        target.data.copy_(value)
+        return target
+    if isinstance(target, list | tuple) and isinstance(value, list | tuple) and len(target) == len(value):
+        items = [restored(old, new) for old, new in zip(target, value, strict=True)]
+        return type(target)(*items) if hasattr(target, "_fields") else type(target)(items)
+    if isinstance(target, dict) and isinstance(value, dict):
+        result = copy.copy(target)  # a defaultdict keeps its default factory
+        result.clear()
+        result.update({key: restored(target.get(key), item) for key, item in value.items()})
+        return result
+    if isinstance(target, Mapping) and isinstance(value, dict):  # an immutable mapping
+        return type(target)({key: restored(target.get(key), item) for key, item in value.items()})  # type: ignore[call-arg]
+    return value
+
+
+def checked_mersenne_twister(state: Any) -> Any:
+    """Return the state of a numpy `RandomState` after a check of its position, which numpy uses as a memory index.
+
+    Raises:
+        ValueError: The position is out of range.
+    """
+    if not 0 <= state[2] <= len(state[1]):
+        raise ValueError(f"{state[2]} is not a position in the state of a random generator")
+    return state
+
+
+EXCLUDED = frozenset(
+    {
+        "action_space",
+        "buffer_size",  # a run that is extended may get a larger buffer
+        "env",
+        "policy",
+        "policy_kwargs",  # part of the config
+        "postponed",  # mygym.training.run_state
+        "replay_buffer",  # mygym.training.checkpoints.replay_log
+        "rollout_buffer",  # empty whenever a state is taken
+        "start_time",  # the run's clock continues
+        "teacher",  # part of the config
+        "_custom_logger",
+        "_device_collection",  # its state is that of environments and normaliser
+        "_device_update",
+        "_logger",
+        "_runner_curves",  # derived from the evaluations
+        "_total_timesteps",  # belongs to the current call of `learn`
+        "_training_env",  # wraps `env`
+        "_vec_normalize_env",
+    }
+)
+"""Attributes of an algorithm that are saved elsewhere, or belong to the process."""
+
+_GSDE_NOISE = ("exploration_mat", "exploration_matrices")
+
+
+class Stateful:
+    """Mixin that adds `state_dict` and `load_state_dict` to an SB3 algorithm."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return weights, optimisers, noise and counters; the replay buffer is not included."""
+        return algorithm_state(self)  # type: ignore[arg-type]
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state of `state_dict`."""
+        load_algorithm_state(self, state)  # type: ignore[arg-type]
+
+
+def model_state(model: BaseAlgorithm) -> Any:
+    """Return the result of the algorithm's `state_dict` if it has this method, else of `algorithm_state`."""
+    return model.state_dict() if hasattr(model, "state_dict") else algorithm_state(model)
+
+
+def load_model_state(model: BaseAlgorithm, state: Any) -> None:
+    """Restore a state of `model_state`.
+
+    Raises:
+        ValueError: The state belongs to another algorithm.
+    """
+    if hasattr(model, "load_state_dict"):
+        model.load_state_dict(state)
+    else:
+        load_algorithm_state(model, state)
+
+
+def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
+    """Return the state of any SB3 algorithm: every attribute that is plain data or has a state."""
+    state: dict[str, Any] = {"parameters": copy.deepcopy(model.get_parameters()), "attributes": {}, "objects": {}}
+    for name, value in _unnamed_attributes(model):
+        if can_be_saved(value):
+            state["attributes"][name] = copy.deepcopy(value)
+        elif (of_object := object_state(value)) is not None:
+            state["objects"][name] = copy.deepcopy(of_object)
+    state["policy"] = {name: of_tree for name, value in vars(model.policy).items() if (of_tree := tree_state(value))}
+    if model.action_space is not None:  # off-policy warm-up draws from it
+        state["action_space"] = copy.deepcopy(model.action_space.np_random.bit_generator.state)
+    state["exploration"] = [
+        {name: getattr(noise, name).clone() for name in _GSDE_NOISE} for noise in _gsde_distributions(model)
+    ]
+    return state
+
+
+def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None:
+    """Restore a state of `algorithm_state`.
+
+    Raises:
+        ValueError: The state belongs to another algorithm.
+    """
+    model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
+    for name, value in state["attributes"].items():
+        if name in EXCLUDED or hasattr(type(model), name):
+            raise ValueError(f"{name} is not an attribute of a {type(model).__name__} that checkpoints hold")
+        setattr(model, name, restored(getattr(model, name, None), copy.deepcopy(value)))
+    for name, value in state.get("policy", {}).items():
+        load_tree_state(model.policy, name, value)
+    for name, value in state["objects"].items():
+        target = getattr(model, name)
+        if serialization.is_tree(target):
+            load_tree_state(model, name, value)
+            continue
+        if (
+            isinstance(target, ActionNoise)
+            and isinstance(value, list)
+            and not isinstance(target, VectorizedActionNoise)
+        ):
+            target = VectorizedActionNoise(target, len(value))  # as `learn` builds it
+            setattr(model, name, target)
+        load_object_state(target, value)
+    if "action_space" in state:
+        model.action_space.np_random.bit_generator.state = copy.deepcopy(state["action_space"])
+    for noise, value in zip(_gsde_distributions(model), state["exploration"], strict=True):
+        for name in _GSDE_NOISE:
+            setattr(noise, name, value[name].clone())
+
+
+def unsaved(model: BaseAlgorithm) -> list[str]:
+    """Return the attributes of `model` that may change in training and that no checkpoint can hold."""
+    return [
+        name
+        for name, value in _unnamed_attributes(model)
+        if not can_be_saved(value) and object_state(value) is None and not _is_constant(value)
+    ]
+
+
+def _unnamed_attributes(model: BaseAlgorithm) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes that are neither excluded nor part of `get_parameters`."""
+    networks = set(map(id, model.policy.modules()))
+    named = set(model._get_torch_save_params()[0])
+    for name, value in vars(model).items():
+        if name not in EXCLUDED and name not in named and id(value) not in networks:
+            yield name, value
+
+
+def _is_constant(value: Any) -> bool:
+    """Return whether training leaves `value` unchanged: classes, functions, schedules, spaces, enum members."""
+    if isinstance(value, Mapping):
+        return all(_is_constant(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return all(_is_constant(item) for item in value)
+    return callable(value) or isinstance(value, spaces.Space | torch.device | enum.Enum) or can_be_saved(value)
+
+
+def _gsde_distributions(model: BaseAlgorithm) -> list[StateDependentNoiseDistribution]:
+    """Return the gSDE distributions, whose noise is drawn before the state is taken and used after it."""
+    distributions = (getattr(module, "action_dist", None) for module in model.policy.modules())
+    return [
+        distribution
+        for distribution in distributions
+        if isinstance(distribution, StateDependentNoiseDistribution) and hasattr(distribution, _GSDE_NOISE[0])
+    ]
+
+
+def random_state() -> dict[str, Any]:
+    """Return the state of the global generators of Python, numpy and torch."""
+    numpy = np.random.get_state()  # noqa: NPY002  (SB3 draws from the global generator)
+    state = {"python": random.getstate(), "numpy": numpy, "torch": torch.get_rng_state()}
+    return state | {"cuda": torch.cuda.get_rng_state_all()} if torch.cuda.is_available() else state
+
+
+def load_random_state(state: Mapping[str, Any]) -> None:
+    """Restore a state of `random_state`."""
+    random.setstate(state["python"])
+    np.random.set_state(checked_mersenne_twister(state["numpy"]))  # noqa: NPY002
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def env_state(env: VecEnv) -> dict[str, Any]:
+    """Return the state of each environment, or of the fused engine's batch, and the running figures of the wrappers."""
+    batch = env.unwrapped
+    state: dict[str, Any] = (
+        {"batch": batch.batch_state_dict()}
+        if isinstance(batch, FusedVecEnv)
+        else {"envs": env.env_method("state_dict")}
+    )
+    layer = env
+    while isinstance(layer, VecEnvWrapper):
+        if isinstance(layer, VecNormalize):
+            state["normalizer"] = normalizer_state(layer)
+        if isinstance(layer, VecMonitor):
+            state["monitor"] = {
+                "returns": layer.episode_returns.copy(),
+                "lengths": layer.episode_lengths.copy(),
+                "count": layer.episode_count,
+            }
+        layer = layer.venv
+    return state
+
+
+def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
+    """Restore a state of `env_state`; the environments replay their episodes.
+
+    Returns:
+        Whether the replayed observations are bit-identical, which is the case on the same machine.
+    """
+    identical = True
+    if isinstance(env.unwrapped, FusedVecEnv):
+        observations = env.unwrapped.load_batch_state_dict(state["batch"])
+        identical = _equal(observations, state["batch"]["observations"])
+    for index, single_state in enumerate(state.get("envs", ())):
+        (observation,) = env.env_method("load_state_dict", single_state, indices=index)
+        identical = identical and _equal(observation, single_state["observation"])
+    layer = env
+    while isinstance(layer, VecEnvWrapper):
+        if isinstance(layer, VecNormalize):
+            load_normalizer_state(layer, state["normalizer"])
+        if isinstance(layer, VecMonitor):
+            layer.episode_returns = state["monitor"]["returns"].copy()
+            layer.episode_lengths = state["monitor"]["lengths"].copy()
+            layer.episode_count = state["monitor"]["count"]
+        layer = layer.venv
+    layer._reset_seeds()  # a pending seed would change the next reset
+    return identical
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, Mapping):
+        return first.keys() == second.keys() and all(_equal(first[key], second[key]) for key in first)
+    return np.array_equal(first, second)
+
+
+def normalizer_state(normalizer: VecNormalize) -> dict[str, Any]:
+    """Return the running mean, variance and count of each array of the observation."""
+    statistics = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
+    return {key: {"mean": r.mean.copy(), "var": r.var.copy(), "count": float(r.count)} for key, r in statistics.items()}
+
+
+def load_normalizer_state(normalizer: VecNormalize, state: Mapping[str, Any]) -> None:
+    """Restore a state of `normalizer_state`."""
+    statistics = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
+    for key, running in statistics.items():
+        running.mean, running.var = np.array(state[key]["mean"]), np.array(state[key]["var"])
+        running.count = state[key]["count"]
+
+
+def logger_state(logger: Logger) -> dict[str, Any]:
+    """Return the values that are recorded but not yet written."""
+    values = {key: value for key, value in logger.name_to_value.items() if can_be_saved(value)}
+    return {"values": values, "counts": dict(logger.name_to_count), "excluded": dict(logger.name_to_excluded)}
+
+
+def load_logger_state(logger: Logger, state: Mapping[str, Any]) -> None:
+    """Restore a state of `logger_state`."""
+    for target, key in ((logger.name_to_value, "values"), (logger.name_to_count, "counts")):
+        target.clear()
+        target.update(state[key])
+    logger.name_to_excluded.clear()
+    logger.name_to_excluded.update(state["excluded"])

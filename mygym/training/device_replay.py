@@ -1,0 +1,281 @@
+"""Replay buffers in tensors on the device of the networks: uniform, and with hindsight (Andrychowicz et al., 2017).
+
+They hold the arrays of SB3's buffers, by the same names. SB3's buffers copy each minibatch from numpy, and count the
+episodes of hindsight in Python, environment by environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3 import HerReplayBuffer
+from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
+from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
+
+from mygym.engines.fused.arrays import Arrays, free_memory
+from mygym.errors import ConfigError, bad_value
+from mygym.training.device_normalizer import DeviceNormalizer
+
+Tensors = Any
+"""A tensor, or a dictionary of tensors for dictionary observations."""
+
+Samples = ReplayBufferSamples | DictReplayBufferSamples
+"""A minibatch."""
+
+BLOCK = 2**20
+"""Number of transitions that are drawn together, at most."""
+
+
+class InTensors:
+    """Mixin of SB3's replay buffers whose arrays are tensors."""
+
+    device: torch.device
+    buffer_size: int
+    n_envs: int
+    pos: int
+    full: bool
+    observations: Tensors
+    next_observations: Tensors
+    actions: Any
+    rewards: Any
+    dones: Any
+    timeouts: Any
+    handle_timeout_termination: bool
+    _samples: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        arrays = {name: value for name, value in vars(self).items() if _is_numbers(value)}
+        self._check_memory(sum(array.nbytes for value in arrays.values() for array in _leaves(value)))
+        for name, value in arrays.items():
+            setattr(self, name, _zeros(value, self.device))
+
+    def _check_memory(self, size: int) -> None:
+        """Refuse a buffer that does not fit.
+
+        Raises:
+            ConfigError: The message has the number of rows that fits.
+        """
+        free = free_memory(Arrays(None, self.device))
+        if size > free:
+            rows = self.buffer_size * self.n_envs
+            why = f"needs {size / 1e9:.1f} GB on {self.device}, of which {free / 1e9:.1f} GB are free"
+            raise ConfigError(
+                bad_value("algo_params.buffer_size", f"{rows:,}", f"at most {rows * free // size:,}", why)
+            )
+
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]) -> None:
+        """Add a row in numpy, with the infos of the environments, as SB3's buffers do."""
+        timeouts = [info.get("TimeLimit.truncated", False) for info in infos]
+        self.store(obs, next_obs, action, reward, done, np.array(timeouts))
+
+    def store(
+        self, observations: Tensors, next_observations: Tensors, actions: Any, rewards: Any, dones: Any, timeouts: Any
+    ) -> None:
+        """Add a row: a transition of each environment, in arrays `(n_envs, …)`.
+
+        Args:
+            observations: Before the step.
+            next_observations: After the step, before any reset.
+            actions: In the bounds of the policy, [-1, 1], or numbers of discrete actions.
+            rewards: `(n_envs,)`.
+            dones: `(n_envs,)` bool: the episode has ended.
+            timeouts: `(n_envs,)` bool: it has ended without a terminal state.
+        """
+        row = self.pos
+        _set(self.observations, row, observations)
+        _set(self.next_observations, row, next_observations)
+        _set(self.actions, row, actions)
+        _set(self.rewards, row, rewards)
+        _set(self.dones, row, dones)
+        if self.handle_timeout_termination:
+            _set(self.timeouts, row, timeouts)
+        self.pos = (self.pos + 1) % self.buffer_size
+        self.full = self.full or self.pos == 0
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
+        """Return a random minibatch, normalised by `env`."""
+        return next(self.batches(batch_size, 1, env))
+
+    def batches(self, batch_size: int, count: int, env: VecNormalize | None = None) -> Iterator[Samples]:
+        """Yield random minibatches; as many as fit into `BLOCK` transitions are drawn and normalised together.
+
+        Args:
+            batch_size: Transitions in a minibatch.
+            count: Number of minibatches.
+            env: Normaliser of the run, a `FlooredNormalize`; None: observations are not normalised.
+        """
+        normalizer: Any = None if env is None else DeviceNormalizer(env, self.device)  # type: ignore[arg-type]
+        while count > 0:
+            drawn = min(count, max(BLOCK // batch_size, 1))
+            fields = self._drawn(batch_size, drawn)
+            if normalizer is not None:
+                for name in ("observations", "next_observations"):
+                    keyed = fields[name] if isinstance(fields[name], dict) else {"": fields[name]}
+                    normalized = normalizer.normalize(keyed)
+                    fields[name] = normalized if isinstance(fields[name], dict) else normalized[""]
+            for number in range(drawn):
+                rows = slice(number * batch_size, (number + 1) * batch_size)
+                yield self._samples(**{name: _selected(values, rows) for name, values in fields.items()})
+            count -= drawn
+
+    def _drawn(self, batch_size: int, count: int) -> dict[str, Tensors]:
+        """Return the fields of minibatches, `(count · batch_size, …)`."""
+        filled = (self.buffer_size if self.full else self.pos) * self.n_envs
+        return self._fields(torch.randint(filled, (count * batch_size,), device=self.device))
+
+    def _fields(self, numbers: torch.Tensor) -> dict[str, Tensors]:
+        """Return the fields of transitions.
+
+        Args:
+            numbers: Row · n_envs + environment of each.
+        """
+        dones = _selected(_flat(self.dones), numbers) * (1.0 - _selected(_flat(self.timeouts), numbers))
+        return {
+            "observations": _selected(_flat(self.observations), numbers),
+            "actions": _selected(_flat(self.actions), numbers),
+            "next_observations": _selected(_flat(self.next_observations), numbers),
+            "dones": dones[:, None],
+            "rewards": _selected(_flat(self.rewards), numbers)[:, None],
+        }
+
+
+class DeviceReplayBuffer(InTensors, ReplayBuffer):
+    """Transitions of flat observations."""
+
+    _samples = ReplayBufferSamples
+
+
+class DictDeviceReplayBuffer(InTensors, DictReplayBuffer):
+    """Transitions of dictionary observations."""
+
+    _samples = DictReplayBufferSamples
+
+
+class DeviceHerReplayBuffer(InTensors, HerReplayBuffer):
+    """Transitions of complete episodes; most get a goal that a later step of their episode has achieved."""
+
+    _samples = DictReplayBufferSamples
+    ep_start: Any
+    ep_length: Any
+    _current_ep_start: Any
+
+    def store(
+        self, observations: Tensors, next_observations: Tensors, actions: Any, rewards: Any, dones: Any, timeouts: Any
+    ) -> None:
+        """Add a row: a transition of each environment, in arrays `(n_envs, …)`."""
+        row = self.pos
+        overwritten = (self.ep_start == self.ep_start[row]) & (self.ep_length[row] > 0)
+        self.ep_length *= ~overwritten  # the other transitions of these episodes cannot be sampled any more
+        self.ep_start[row] = self._current_ep_start
+        super().store(observations, next_observations, actions, rewards, dones, timeouts)
+        self._complete(torch.as_tensor(dones, device=self.device))
+
+    def truncate_last_trajectory(self) -> None:
+        """Let the running episodes end, as SB3's buffer does when it is loaded."""
+        running = self._current_ep_start != self.pos
+        for array in (self.dones, self.timeouts) if self.handle_timeout_termination else (self.dones,):
+            array[self.pos - 1, running] = 1.0
+        self._complete(running)
+
+    def _complete(self, ended: torch.Tensor) -> None:
+        """Set the lengths of the episodes of `ended`, `(n_envs,)` bool, so that they can be sampled."""
+        starts = self._current_ep_start
+        length = (self.pos - starts) % self.buffer_size  # 0, as in SB3: an episode that fills the buffer is not sampled
+        rows = torch.arange(self.buffer_size, device=self.device)[:, None]
+        complete = ended & ((rows - starts) % self.buffer_size < length)
+        self.ep_length = torch.where(complete, length, self.ep_length)
+        self._current_ep_start = torch.where(ended, self.pos, starts)
+
+    def _drawn(self, batch_size: int, count: int) -> dict[str, Tensors]:
+        """Return the fields of minibatches, `(count · batch_size, …)`; the first of each minibatch have other goals.
+
+        Raises:
+            RuntimeError: The buffer has no complete episode.
+        """
+        order = torch.cumsum((self.ep_length > 0).flatten(), 0)
+        if not bool(order[-1] > 0):
+            why = "learning_starts is too early, or buffer_size too small, for hindsight replay"
+            raise RuntimeError(f"the replay buffer has no complete episode: {why}")
+        chosen = (torch.rand(count * batch_size, dtype=torch.float64, device=self.device) * order[-1]).long() + 1
+        numbers = torch.searchsorted(order, chosen)
+        fields = self._fields(numbers)
+        virtual = (torch.arange(batch_size, device=self.device) < int(self.her_ratio * batch_size)).repeat(count)
+        achieved = _selected(_flat(self.next_observations["achieved_goal"]), self._goal_numbers(numbers))
+        goal = torch.where(virtual[:, None], achieved, fields["observations"]["desired_goal"])
+        for name in ("observations", "next_observations"):
+            fields[name] = {**fields[name], "desired_goal": goal}
+        assert self.env is not None
+        reached = fields["next_observations"]["achieved_goal"]
+        (rewards,) = self.env.env_method("compute_reward", reached, goal, [], indices=[0])
+        fields["rewards"] = torch.where(virtual[:, None], rewards.float()[:, None], fields["rewards"])
+        return fields
+
+    def _goal_numbers(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return, for each transition, the transition of its episode whose achieved goal it gets."""
+        rows, envs = numbers // self.n_envs, numbers % self.n_envs
+        starts, lengths = self.ep_start[rows, envs], self.ep_length[rows, envs]
+        first = torch.zeros_like(starts)
+        if self.goal_selection_strategy is GoalSelectionStrategy.FINAL:
+            first = lengths - 1
+        elif self.goal_selection_strategy is GoalSelectionStrategy.FUTURE:
+            first = (rows - starts) % self.buffer_size
+        random = torch.rand(len(numbers), dtype=torch.float64, device=self.device)
+        steps = first + (random * (lengths - first)).long()
+        chosen: torch.Tensor = (starts + steps) % self.buffer_size * self.n_envs + envs
+        return chosen
+
+
+IN_TENSORS: dict[type | None, type] = {
+    ReplayBuffer: DeviceReplayBuffer,
+    DictReplayBuffer: DictDeviceReplayBuffer,
+    HerReplayBuffer: DeviceHerReplayBuffer,
+}
+"""SB3's class → the same buffer in tensors."""
+
+
+def _is_numbers(value: Any) -> bool:
+    """Return whether a value is an array of numbers, or a dictionary of such arrays."""
+    leaves = list(_leaves(value))
+    return bool(leaves) and all(isinstance(leaf, np.ndarray) and leaf.dtype != object for leaf in leaves)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    yield from value.values() if isinstance(value, dict) else [value]
+
+
+def _zeros(value: Any, device: torch.device) -> Tensors:
+    """Return tensors of zeros with the shapes and types of arrays."""
+    if isinstance(value, dict):
+        return {key: _zeros(each, device) for key, each in value.items()}
+    zeros: torch.Tensor = torch.zeros(value.shape, dtype=torch.from_numpy(value[:0]).dtype, device=device)
+    return zeros
+
+
+def _set(target: Tensors, row: int, values: Any) -> None:
+    """Write a row."""
+    if isinstance(target, dict):
+        for key, tensor in target.items():
+            _set(tensor, row, values[key])
+        return
+    values = torch.as_tensor(values, device=target.device)
+    target[row] = values.reshape(target.shape[1:])
+
+
+def _flat(values: Tensors) -> Tensors:
+    """Reshape `(rows, n_envs, …)` to `(rows · n_envs, …)`."""
+    if isinstance(values, Mapping):
+        return {key: _flat(value) for key, value in values.items()}
+    return values.flatten(0, 1)
+
+
+def _selected(values: Tensors, rows: Any) -> Tensors:
+    """Return rows of tensors: those of a slice, or of numbers."""
+    if isinstance(values, Mapping):
+        return {key: _selected(value, rows) for key, value in values.items()}
+    return values[rows]

@@ -1,0 +1,292 @@
+"""Build the environments of a plan, or of a complete config."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.config import RunConfig
+from mygym.engines.bullet.rendering.viewer import check_display
+from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError, bad_value
+from mygym.planning.engines import env_arguments
+from mygym.planning.plan import Plannable, RunPlan, plan_of
+from mygym.planning.variants import Variant
+from mygym.registry import user_files
+from mygym.training.env_processes.worker_vec_env import worker_vec_env
+from mygym.training.evaluation import BATCH
+
+MONITORED = ("is_success", "stages_done", "touched", "saturation")
+"""Columns of monitor.csv besides return, length and time."""
+
+
+def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
+    """Return an environment for evaluations, with flat observations if the algorithm does not accept dictionaries.
+
+    Its episodes are those of the task itself: `task_params.starts` and `goals_on_surface` are for training only.
+
+    Args:
+        run: A plan, or a complete config.
+        **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
+    """
+    plan = plan_of(run)
+    return _make_env(
+        [_without_training_aids(variant) for variant in plan.evaluated_variants],
+        plan.algorithm.dict_observations,
+        plan.evaluation_codes,
+        **rendering,
+    )
+
+
+def _make_env(
+    variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **rendering: Any
+) -> AnyEnv:
+    """Return an environment that plays the variants.
+
+    It needs no plan: a worker process may lack an algorithm or a strategy that a notebook has registered.
+    """
+    return build_env(_description(variants, goal_env, codes), **rendering)
+
+
+def env_description(run: Plannable) -> dict[str, Any]:
+    """Return plain data from which `build_env` builds the environment of `make_env` without a plan.
+
+    Args:
+        run: A plan, or a complete config.
+    """
+    plan = plan_of(run)
+    variants = [_without_training_aids(variant) for variant in plan.evaluated_variants]
+    return _description(variants, plan.algorithm.dict_observations, plan.evaluation_codes)
+
+
+def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> dict[str, Any]:
+    return {
+        "imports": list(variants[0].config.imports),
+        "labels": [variant.label for variant in variants],
+        "arguments": [
+            {**env_arguments(variant.config, goal_env), "camera": variant.config.video.camera} for variant in variants
+        ],
+        "codes": None if codes is None else codes.tolist(),
+    }
+
+
+def build_env(description: Mapping[str, Any], **rendering: Any) -> AnyEnv:
+    """Return the environment of an `env_description`.
+
+    Args:
+        description: The description.
+        **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
+    """
+    user_files.import_modules(description["imports"])  # a worker process has not imported them yet
+    arguments = [{**arguments, **rendering} for arguments in description["arguments"]]
+    if len(arguments) == 1:
+        return RobotEnv(**arguments[0])
+    codes = description["codes"]
+    return MultiTaskEnv(arguments, description["labels"], None if codes is None else np.array(codes, dtype=np.float32))
+
+
+def _without_training_aids(variant: Variant) -> Variant:
+    """Return a variant whose episodes start at the beginning, with the goals of the task."""
+    task_params = variant.config.task_params.model_copy(update={"starts": None, "goals_on_surface": None})
+    return replace(variant, config=variant.config.model_copy(update={"task_params": task_params}))
+
+
+def make_eval_envs(run: Plannable, stack: ExitStack, episodes: int | None = None) -> list[AnyEnv]:
+    """Return environments for evaluations and videos; a camera costs nothing until it is used.
+
+    Args:
+        run: A plan, or a complete config.
+        stack: Closes the environments.
+        episodes: Number of episodes to play; None: the number of the run's evaluations.
+    """
+    plan = plan_of(run)
+    size = {"render_width": plan.config.video.width, "render_height": plan.config.video.height}
+    envs = []
+    for _ in range(min(BATCH, plan.config.eval.episodes if episodes is None else episodes)):
+        envs.append(make_env(plan, render_mode="rgb_array", **size))
+        stack.callback(envs[-1].close)
+    return envs
+
+
+def make_window_env(run: Plannable, stack: ExitStack) -> AnyEnv:
+    """Return an environment for evaluations in a window.
+
+    Args:
+        run: A plan, or a complete config.
+        stack: Closes the environment.
+
+    Raises:
+        ConfigError: The machine has no display, or the run has several tasks.
+    """
+    plan = plan_of(run)
+    _check_window(plan)
+    env = make_env(plan, render_mode="human")
+    stack.callback(env.close)
+    return env
+
+
+def _check_window(plan: RunPlan) -> None:
+    """Refuse a window that cannot be opened.
+
+    Raises:
+        ConfigError: The machine has no display, or the run has several tasks: Bullet opens one window in a process.
+    """
+    check_display("gui", True, "no window")
+    if len(plan.evaluated_variants) > 1 or len(plan.variants) > 1:
+        raise ConfigError(bad_value("gui", True, "a run of one task", "shows one task"))
+
+
+def _make_watched_env(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> AnyEnv:
+    """Return a training environment in a window; its `render_mode` is None, because SB3 requires equal modes."""
+    env = _make_env(variants, goal_env, codes)
+    env.watch()
+    return env
+
+
+def make_vec_env(
+    run: Plannable, stack: ExitStack | None = None, gui: bool = False, *, only_spaces: bool = False
+) -> Any:
+    """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
+
+    If the config has several `workers`, these are the environments of a single worker.
+
+    Args:
+        run: A plan, or a complete config.
+        stack: Closes the environments; None: the caller closes them.
+        gui: Whether to show the first environment in a window.
+        only_spaces: Whether one environment stands for all: enough to build a model, at the cost of one.
+
+    Raises:
+        ConfigError: A value is wrong, or a window cannot be opened.
+    """
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+    plan = plan_of(run)
+    config = plan.config
+    count = config.n_envs // config.workers
+    if config.engine == "fused":
+        return _wrapped(_make_fused_env(plan, count, gui, only_spaces), plan, stack)
+    if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
+        with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
+            assert isinstance(trial, MultiTaskEnv)
+            trial.try_all()
+    makers = env_makers(plan, count)
+    reward_maker = makers[0] if config.overlap else None  # without a window
+    if gui:
+        _check_window(plan)
+        makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
+    env: VecEnv
+    if only_spaces:
+        env = DummyVecEnv(makers[:1])
+        env.num_envs, env.envs = count, env.envs * count
+    else:
+        workers = _worker_count(config)
+        env = worker_vec_env(makers, workers, reward_maker=reward_maker) if workers else DummyVecEnv(makers)
+    return _wrapped(env, plan, stack)
+
+
+def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
+    """Return training environments in the wrappers of the run."""
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    from mygym.training.vec_wrappers import EpisodeMonitor, TransposedImages
+
+    env = EpisodeMonitor(env, info_keywords=MONITORED)
+    images, numbers = _images_and_numbers(env.observation_space)
+    if images:
+        env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
+    if plan.config.normalize and (numbers or not images):
+        if plan.config.engine == "fused":
+            from mygym.training.variance_floor import FlooredNormalize
+
+            env = FlooredNormalize(env)
+        else:
+            env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)
+    for strategy in plan.strategies:
+        env = strategy.wrap_env(env)
+    if stack is not None:
+        stack.callback(env.close)
+    return env
+
+
+def _images_and_numbers(space: Any) -> tuple[list[str], list[str]]:
+    """Return the keys of a dictionary's images, and of its other arrays; of a single array, none."""
+    from gymnasium.spaces import Dict
+    from stable_baselines3.common.preprocessing import is_image_space
+
+    subspaces = space.spaces if isinstance(space, Dict) else {}
+    images = [key for key, subspace in subspaces.items() if is_image_space(subspace)]
+    return images, [key for key in subspaces if key not in images]
+
+
+def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
+    """Return `count` training environments of the fused engine.
+
+    Raises:
+        ConfigError: The engine cannot represent a value.
+    """
+    from mygym.envs.fused_vec_env import FusedVecEnv
+
+    if gui:
+        raise ConfigError(
+            bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
+        )
+    device = "cpu" if only_spaces else engine_device(plan.config)
+    env = FusedVecEnv(env_arguments(plan.config), 1 if only_spaces else count, device)
+    env.num_envs = count
+    return env
+
+
+def engine_device(config: RunConfig) -> str:
+    """Return the device of the fused engine: that of the networks if both are torch on a GPU."""
+    return config.device if config.framework == "pytorch" and config.device.startswith("cuda") else "cpu"
+
+
+def _worker_count(config: RunConfig) -> int:
+    """Return the number of worker processes; 0 for `auto`, which a run replaces by a number."""
+    if isinstance(config.subprocesses, bool):
+        return config.n_envs if config.subprocesses else 0
+    return 0 if config.subprocesses == "auto" else config.subprocesses
+
+
+def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
+    """Return functions that build training environments."""
+    return [partial(_make_env, plan.variants, plan.algorithm.dict_observations, plan.codes)] * count
+
+
+def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
+    """Set the function that is called when a dead worker process has been replaced.
+
+    Args:
+        env: The training environments.
+        report: Function of the reason and the number of replacements.
+    """
+    if hasattr(env.unwrapped, "on_replacement"):
+        env.unwrapped.on_replacement = report
+
+
+def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:
+    """Append each episode's return, length and time to a CSV file.
+
+    Args:
+        env: The training environments.
+        path: The CSV file.
+        started: Time from which times are counted, as `time.time()` returns it.
+        note: Also called with each episode.
+    """
+    from mygym.training.logs import EpisodesCsv
+    from mygym.training.vec_wrappers import EpisodeMonitor
+
+    while not isinstance(env, EpisodeMonitor):
+        env = env.venv
+    env.t_start = started
+    env.results_writer = EpisodesCsv(path, MONITORED, started, note)

@@ -1,0 +1,169 @@
+"""Start from something trained: weights, normaliser, optimisers and replay buffer of an earlier run; frozen layers."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
+
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.planning.plan import RunPlan
+from mygym.training import directory, model_factory
+from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.training.checkpoints.states import load_normalizer_state
+from mygym.training.files import is_file
+from mygym.training.policy import load_weights, open_model, read_policy, weights
+
+CRITICS = ("critic", "critic_target", "qf_state", "vf_state", "value_net", "vf_features_extractor")
+"""Names of the modules of policies that estimate values."""
+
+ADDED = (".lora_a", ".lora_b", ".ia3", ".bottleneck_down", ".bottleneck_up", "_down_bias", "_up_bias")
+"""Ends of the names of parameters that a strategy adds to networks, so that earlier runs do not have them."""
+
+KEY = "pretrained"
+
+
+def load_pretrained(plan: RunPlan, model: Any, env: Any, resumed: bool = False) -> None:
+    """Load the parts that the config's `pretrained` names into a new model, and freeze its layers.
+
+    Args:
+        plan: The plan of the run.
+        model: The algorithm.
+        env: Its training environments.
+        resumed: Whether the run continues from a checkpoint, which holds everything but the frozen layers.
+
+    Raises:
+        ConfigError: The source does not exist, lacks something that is wanted, or does not fit.
+    """
+    section = plan.config.pretrained
+    if section.path is not None and not resumed:
+        path = _file(Path(section.path))
+        try:
+            tensors, normalizer = _read(path, plan, env)
+        except RunError as error:
+            raise ConfigError(f"{KEY}.path: {error}") from error
+        chosen = {name for name in weights(model) if ("critics" if is_critic(name) else "policy") in section.load}
+        _load_weights(model, tensors, chosen, path)
+        if "normalizer" in section.load:
+            _load_normalizer(env, normalizer, path)
+        if {"optimizer", "replay_buffer"} & set(section.load):
+            _load_state(model, _checkpoint(path), section.load)
+    if section.freeze:
+        _freeze(model, section.freeze, plan.config.framework)
+
+
+def is_critic(name: str) -> bool:
+    """Return whether a tensor of a policy belongs to a network that estimates values."""
+    return any(module in CRITICS for module in name.split("."))
+
+
+def _file(path: Path) -> Path:
+    """Return the policy file of a run, or the file itself.
+
+    Raises:
+        ConfigError: The path is neither a run nor a policy file.
+    """
+    if path.suffix == ".safetensors" and is_file(path):
+        return path
+    return directory.find_policy(path, f"{KEY}.path")[1]
+
+
+def _read(path: Path, plan: RunPlan, env: Any) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any] | None]:
+    """Return the tensors and the normaliser of a policy file or an SB3 file."""
+    if path.suffix != ".zip":
+        return read_policy(path)
+    policy = open_model(path, model_factory.loadable(plan, env), trust=False)
+    return weights(policy.model), policy.normalizer
+
+
+def _load_weights(model: Any, tensors: Mapping[str, torch.Tensor], chosen: set[str], path: Path) -> None:
+    """Load the chosen tensors; the other tensors of the model keep their values.
+
+    Raises:
+        ConfigError: A chosen tensor is missing or has another shape.
+    """
+    current = weights(model)
+    for name in sorted(chosen):
+        wanted = list(current[name].shape)
+        if name not in tensors and name.endswith(ADDED):
+            continue
+        if name not in tensors:
+            why = f"has no tensor {name} {wanted}: it belongs to another algorithm or network"
+            raise ConfigError(bad_value(f"{KEY}.path", str(path), "a policy with the same networks", why))
+        if (shape := list(tensors[name].shape)) != wanted:
+            why = f"has {name} {shape}, and this run {wanted}: other observations, actions or net_arch"
+            remedy = "a policy with the same networks; runs with spaces: shared have the same for all tasks"
+            raise ConfigError(bad_value(f"{KEY}.path", str(path), remedy, why))
+    load_weights(model, {**current, **{name: tensors[name] for name in chosen if name in tensors}})
+
+
+def _load_normalizer(env: Any, normalizer: Mapping[str, Any] | None, path: Path) -> None:
+    layer = unwrap_vec_normalize(env)
+    if (layer is None) != (normalizer is None):
+        why = "was trained with normalize: " + str(normalizer is not None).lower()
+        remedy = f"normalize: {str(normalizer is not None).lower()}, or {KEY}.load without normalizer"
+        raise ConfigError(bad_value(f"{KEY}.path", str(path), remedy, why))
+    if layer is not None and normalizer is not None:
+        load_normalizer_state(layer, normalizer)
+
+
+def _checkpoint(path: Path) -> tuple[Checkpoints, Checkpoint]:
+    """Return the newest checkpoint of the run that a policy file belongs to.
+
+    Raises:
+        ConfigError: The file is not in a run, or the run has no checkpoint.
+    """
+    checkpoints = Checkpoints(directory.find(path.parent, f"{KEY}.path"), keep=1)
+    checkpoint = checkpoints.newest(lambda message: None)
+    if checkpoint is None:
+        why = "has no checkpoint, which holds optimisers and replay buffer"
+        raise ConfigError(bad_value(f"{KEY}.load", str(path.parent), ["policy", "critics", "normalizer"], why))
+    return checkpoints, checkpoint
+
+
+def _load_state(model: Any, stored: tuple[Checkpoints, Checkpoint], load: Sequence[str]) -> None:
+    """Load optimisers and replay buffer of a checkpoint.
+
+    Raises:
+        ConfigError: The checkpoint belongs to another algorithm.
+    """
+    checkpoints, checkpoint = stored
+    allowed = f"a run of {type(model).__name__} with the same networks and spaces"
+    if "replay_buffer" in load:
+        allowed += " (and, for replay_buffer, the same n_envs and a buffer_size that is no smaller; steps may limit it)"
+    try:
+        if "optimizer" in load:
+            parameters = checkpoint.state["algorithm"]["parameters"]
+            optimizers = {key: value for key, value in parameters.items() if key.endswith("optimizer")}
+            if not optimizers:
+                raise LookupError("it has no optimisers of framework pytorch")
+            model.set_parameters({**model.get_parameters(), **optimizers}, exact_match=True, device=model.device)
+        if "replay_buffer" in load:
+            if checkpoint.replay is None or getattr(model, "replay_buffer", None) is None:
+                raise LookupError("it has no replay buffer")
+            checkpoints.replay.load(model.replay_buffer, checkpoint.replay, checkpoint.chunks, checkpoint.steps)
+            checkpoints.replay.chunks, checkpoints.replay.total = [], 0
+    except (LookupError, ValueError, TypeError, RuntimeError, AttributeError, RunError) as error:
+        why = f"cannot be loaded: {' '.join(str(error).split())}"
+        raise ConfigError(bad_value(f"{KEY}.load", list(load), allowed, why)) from error
+
+
+def _freeze(model: Any, patterns: list[str], framework: str) -> None:
+    """Exclude parameters from training.
+
+    Raises:
+        ConfigError: A pattern matches nothing, or the framework is not pytorch.
+    """
+    if framework != "pytorch":
+        raise ConfigError(bad_value(f"{KEY}.freeze", patterns, "framework pytorch", f"is not possible in {framework}"))
+    parameters = dict(model.policy.named_parameters())
+    for pattern in patterns:
+        names = fnmatch.filter(parameters, pattern)
+        if not names:
+            raise ConfigError(bad_value(f"{KEY}.freeze", pattern, parameters, "matches no parameter"))
+        for name in names:
+            parameters[name].requires_grad_(False)

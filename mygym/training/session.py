@@ -1,0 +1,466 @@
+"""`Session`, the part of a run in one process: learn, save, evaluate, record videos, write the result."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.logger import KVWriter, Logger
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
+
+from mygym.config import RunConfig
+from mygym.envs.multi_task_env import AnyEnv
+from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, RunError, bad_value, error_text
+from mygym.planning.callbacks import construct_callbacks
+from mygym.planning.plan import RunPlan
+from mygym.registry.user_files import located, place_of
+from mygym.training import directory, env_factory, files, logs, model_factory, schedule_callback
+from mygym.training.checkpoints import receipts
+from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.training.checkpoints.states import load_random_state, random_state
+from mygym.training.evaluation import (
+    EVALUATION,
+    FINAL,
+    TEST,
+    Evaluation,
+    Predicts,
+    episode_seeds,
+    evaluate_policy,
+    round_robin,
+)
+from mygym.training.learners.processes import SynchronizeCallback, TrainingWorkers
+from mygym.training.loading import load
+from mygym.training.policy import Policy, normalizer_of, save_policy
+from mygym.training.result import Result, versions
+from mygym.training.run_callbacks import (
+    CheckpointCallback,
+    DivergenceCallback,
+    EvaluationCallback,
+    ProgressBarCallback,
+    ResumeCallback,
+    StopTraining,
+)
+from mygym.training.run_state import RunClock, RunState
+from mygym.training.stop_request import StopRequest
+from mygym.training.strategy_callback import StrategyCallback
+from mygym.training.video import FAILURE_PREFIX, record_failure_videos, record_video
+
+
+def saved_policy(plan: RunPlan, run: Path, env: Any) -> Predicts:
+    """Return the policy as it was saved; the model in memory may differ."""
+    model = model_factory.loadable(plan, env).load(run / directory.MODEL, env=env, device=plan.config.device)
+    return Policy(model, normalizer_of(env))
+
+
+def evaluate_finally(policy: Predicts, config: RunConfig, envs: list[AnyEnv], result: Result) -> Evaluation:
+    """Evaluate the saved policy on the final seeds and write the figures into `result`.
+
+    Raises:
+        DivergedError: The mean return is not finite.
+    """
+    seeds = round_robin(episode_seeds(result.seed, FINAL, config.eval.final_episodes), envs[0])
+    evaluation = check_finite(evaluate_policy(policy, envs, seeds))
+    result.success_rate = evaluation.success_rate
+    result.mean_return = evaluation.mean_return
+    result.stage_reached = evaluation.stage_reached
+    result.success_by_task = evaluation.success_by_task
+    return evaluation
+
+
+def record_videos(policy: Predicts, config: RunConfig, env: AnyEnv, evaluation: Evaluation, run: Path) -> None:
+    """Write the final video, and a video of the first failed episode of each stage.
+
+    Args:
+        policy: The saved policy.
+        config: The run's config.
+        env: An environment with `render_mode="rgb_array"`.
+        evaluation: The final evaluation, which lists the failures.
+        run: The run directory.
+    """
+    seeds = round_robin(episode_seeds(config.seed, FINAL, config.video.episodes), env)
+    if not seeds:
+        return
+    folder = run / directory.VIDEOS
+    record_video(policy, env, seeds, folder / "final.mp4")
+    for outdated in folder.glob(f"{FAILURE_PREFIX}*.mp4"):  # of an earlier policy, before the run was resumed
+        outdated.unlink()
+    record_failure_videos(evaluation, env, folder)
+
+
+def check_finite(evaluation: Evaluation) -> Evaluation:
+    """Return the evaluation after a check of its mean return.
+
+    Raises:
+        DivergedError: The mean return is not finite.
+    """
+    if not math.isfinite(evaluation.mean_return):
+        raise DivergedError(f"the mean return of an evaluation is {evaluation.mean_return}")
+    return evaluation
+
+
+class UserCallbacks(CallbackList):
+    """The user's callbacks, in the order of the config and of the call of `mygym.train`.
+
+    Args:
+        callbacks: The callbacks.
+        notify: Called with messages for the user.
+    """
+
+    def __init__(self, callbacks: Sequence[BaseCallback], notify: Callable[[str], None]) -> None:
+        super().__init__(list(callbacks))
+        self.notify = notify
+
+    def _on_step(self) -> bool:
+        results = [(callback, callback.on_step()) for callback in self.callbacks]
+        for callback, goes_on in results:
+            if not goes_on:
+                self.notify(f"{type(callback).__name__} ends the training after {self.num_timesteps:,} steps")
+        return all(goes_on for _, goes_on in results)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the number of calls of each callback, and the state of callbacks that have `state_dict`."""
+        return {
+            name: {
+                "calls": callback.n_calls,
+                "state": callback.state_dict() if hasattr(callback, "state_dict") else None,
+            }
+            for name, callback in self._named().items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state of `state_dict`; callbacks that are new or missing are reported."""
+        named = self._named()
+        for name in named.keys() ^ state.keys():
+            where = "is not in the checkpoint: it begins now" if name in named else "of the checkpoint is missing"
+            self.notify(f"callback {name} {where}")
+        for name in named.keys() & state.keys():
+            callback, stored = named[name], state[name]
+            callback.n_calls = stored["calls"]
+            if stored["state"] is not None:
+                callback.load_state_dict(stored["state"])  # type: ignore[attr-defined]
+
+    def _named(self) -> dict[str, BaseCallback]:
+        return {f"{index} {type(callback).__name__}": callback for index, callback in enumerate(self.callbacks)}
+
+
+class Session:
+    """The part of a run in one process: the whole run, or the remaining part of a stopped run.
+
+    Args:
+        plan: The plan of the run, with prepared strategies.
+        env: Training environments.
+        model: The algorithm.
+        eval_envs: Environments for evaluations and videos.
+        result: Content of `result.json`; its `path` is the run directory, which this process has locked.
+        started: `time.perf_counter()` when this process began the run.
+        checkpoint: Checkpoint to resume from; None: start from step 0.
+        notify: Called with messages for the user.
+        callbacks: The user's callbacks, besides the callbacks of the config.
+        workers: The other processes that train the model; None: this process alone.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        env: Any,
+        model: Any,
+        eval_envs: list[AnyEnv],
+        result: Result,
+        started: float,
+        checkpoint: Checkpoint | None,
+        notify: Callable[[str], None],
+        callbacks: Sequence[BaseCallback] = (),
+        workers: TrainingWorkers | None = None,
+    ) -> None:
+        config, resolved = plan.config, plan.resolved
+        self.plan, self.resolved, self.result = plan, resolved, result
+        self.env, self.model, self.eval_envs = env, model, eval_envs
+        self.path, self.notify, self.checkpoint = result.path, notify, checkpoint
+        self.guard = directory.DirectoryGuard(self.path)
+        self.clock = RunClock(started, checkpoint.state["seconds"] if checkpoint else None)
+        self.stop = StopRequest("with a checkpoint after this rollout")
+        self.schedules = schedule_callback.ScheduleCallback(model_factory.schedules_of(plan), config.steps)
+        self.progress = ProgressBarCallback(config.steps)
+        self.divergence = DivergenceCallback()
+        self.evaluations = EvaluationCallback(
+            self.evaluate,
+            config.eval.every,
+            config.stop_at_success,
+            self.clock.elapsed,
+            on_best=self._save_best,
+            on_record=self._on_record,
+            test=partial(self.evaluate, purpose=TEST) if config.eval.test_episodes else None,
+        )
+        self.checkpointing = CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
+        self.strategies = StrategyCallback(plan.strategies, self._write_checkpoint)
+        of_strategies = [callback for strategy in plan.strategies for callback in strategy.callbacks()]
+        self.user = UserCallbacks([*construct_callbacks(config.callbacks), *of_strategies, *callbacks], notify)
+        self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
+        stateful = {
+            "divergence": self.divergence,
+            "evaluations": self.evaluations,
+            "checkpoints": self.checkpointing,
+            "strategies": self.strategies,
+            "user": self.user,
+        }
+        self.synchronization = SynchronizeCallback(workers) if workers else None
+        if self.synchronization:
+            stateful["workers"] = self.synchronization
+        self.state = RunState(resolved.values(), model, env, stateful, self.clock, self.checkpoints, notify)
+
+    def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
+        """Execute the run; write `result.json` even if the run fails or is interrupted.
+
+        Args:
+            learn: Trains the model with these callbacks.
+
+        Raises:
+            DivergedError: A number was not finite.
+            RunError: The run failed for another reason.
+            InterruptedRunError: The process received Ctrl-C, SIGTERM or SIGHUP.
+        """
+        with self.stop:
+            try:
+                self.open_logs()
+                self._learn(learn)
+                self._finish()
+                self.result.status = "done"
+                self._write_result()
+                return self.result
+            except KeyboardInterrupt:
+                self.stop.ending = True
+                raise self._interrupted() from None
+            except Exception as error:
+                self.stop.ending = True
+                raise self._failed(error) from error
+            finally:
+                self.progress.close()
+                self.model.logger.close()
+                self.guard.close()
+
+    # Learning -----------------------------------------------------------------------------------------------------
+
+    def open_logs(self) -> None:
+        """Open the logs, truncated to their lengths in the checkpoint, and report changed package versions."""
+        config, path = self.resolved.config, self.path
+        writers: list[KVWriter] = []
+        self.model.set_logger(Logger(str(path), writers))  # first, so that it is closed even if a later line fails
+        with files.writing(path):
+            (path / directory.CHECKPOINTS).mkdir(exist_ok=True)
+        files.write_yaml(path / directory.CONFIG, self.resolved.values())
+        for name in (directory.RESULT, directory.TRACEBACK):  # written by an earlier process of this run
+            (path / name).unlink(missing_ok=True)
+        self.checkpoints.discard_after(self.checkpoint)
+        for message in logs.truncate(path, self.checkpoint.logs if self.checkpoint else {}):
+            self.notify(message)
+        if self.checkpoint is not None and self.checkpoint.versions != versions():
+            changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
+            self.notify(f"package versions differ from the checkpoint, so the numbers may differ: now {changed}")
+        on_episode = self.evaluations.training.add
+        env_factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self.clock.elapsed(), on_episode)
+        env_factory.report_replacements(self.env, self._on_replacement)
+        writers.append(logs.JsonLines(path / directory.PROGRESS))
+        if config.tensorboard:
+            writers.append(board := logs.TensorBoard(path / directory.TENSORBOARD))
+            board.write_config(self.resolved.values())
+
+    def _learn(self, learn: Callable[[list[BaseCallback]], object]) -> None:
+        if self.checkpoint is not None and self.checkpoint.finished:
+            self.state.load(self.checkpoint)
+        else:
+            self.state.check()
+            if self.checkpoint is None:  # a resumed run keeps its model until it has a newer one
+                self._check_loading()
+            if self.checkpoint is not None:  # `create_trainer` of a strategy goes on with its phase
+                self.model.num_timesteps = self.checkpoint.steps
+            resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
+            callbacks = [
+                *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
+                self.strategies,  # after checkpoints: a resumed run repeats the decisions of strategies and callbacks
+                *([self.user] if self.user.callbacks else []),
+            ]
+            if self.synchronization:
+                callbacks = self.synchronization.around(callbacks)
+            try:
+                with self.clock.measure_learning():
+                    (self._trainer(callbacks) or partial(learn, callbacks))()
+            except StopTraining:
+                pass
+            finally:
+                self.result.steps = int(self.model.num_timesteps)
+                if self.synchronization:
+                    self.synchronization.workers.end_learning()
+            self._write_checkpoint(finished=True)
+        # The checkpoint is written before: it still counts these figures for a run that goes on.
+        self.result.last_interval = self.evaluations.log_last_interval()
+        if self.stop.received:
+            raise KeyboardInterrupt
+        self.stop.immediate = True
+        self.strategies.finish(partial(self.evaluate, len(self.evaluations.records)))
+        self.result.steps = int(self.model.num_timesteps)
+        self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
+        self.save_model()
+
+    def _log_last_interval(self) -> None:
+        """Log the figures since the last evaluation after the last checkpoint: a resumed run writes them again."""
+        if not self.result.last_interval and getattr(self.evaluations, "model", None) is not None:
+            self.result.last_interval = self.evaluations.log_last_interval()
+
+    def _check_loading(self) -> None:
+        """Save the untrained model of a user's class and load it: a mistake would cost the run at its end.
+
+        A resumed run keeps its trained model instead; a mistake since then leaves it the checkpoint.
+
+        Raises:
+            RunError: It cannot be loaded.
+        """
+        if self.checkpoint is not None or not model_factory.constructed_by_user(self.plan.schema.cls):
+            return
+        self.save_model()
+        random = random_state()
+        try:
+            for file in (directory.MODEL, directory.POLICY):
+                load(self.path / file)
+        except Exception as error:
+            cls = type(self.model).__name__
+            text = str(error) if isinstance(error, MygymError) else error_text(error)
+            remedy = "its constructor and _setup_model run again when it is loaded, with the same arguments"
+            raise RunError(located(f"{cls} can be trained, but not loaded: {text}; {remedy}", error)) from error
+        finally:
+            load_random_state(random)
+
+    def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
+        """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`.
+
+        Raises:
+            ConfigError: A strategy returns something else than a function, such as a trainer object.
+        """
+        for each in self.plan.strategies:
+            trainer: object = each.create_trainer(callbacks)
+            if callable(trainer):
+                return trainer
+            if trainer is not None:
+                why = f"is returned by {type(each).__name__}, and is not a function"
+                allowed = "a function without parameters, such as trainer.train, or None"
+                raise ConfigError(bad_value(f"{each.name}.create_trainer", type(trainer).__name__, allowed, why))
+        return None
+
+    def evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
+        """Evaluate the current policy.
+
+        Args:
+            number: Number of the evaluation, which selects the seeds.
+            purpose: `EVALUATION` or `TEST`.
+
+        Raises:
+            DivergedError: The mean return is not finite.
+        """
+        config = self.resolved.config
+        count = config.eval.test_episodes if purpose == TEST else config.eval.episodes
+        seeds = round_robin(episode_seeds(config.seed, purpose, count, number), self.eval_envs[0])
+        return check_finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
+
+    def _on_record(self, record: dict[str, Any]) -> None:
+        if outcome := self.strategies.outcome():
+            record["strategy"] = outcome
+        self.progress.show(record)
+        self.strategies.on_evaluation(record)
+
+    def _on_replacement(self, reason: str, replacements: int) -> None:
+        self.notify(f"{reason}: new episodes begin in a new process")
+        self.model.logger.record("time/replaced_workers", replacements)
+
+    # Saving -------------------------------------------------------------------------------------------------------
+
+    def _save_best(self) -> None:
+        self.divergence.check_weights()
+        self.save_model(best=True)
+
+    def save_model(self, best: bool = False) -> None:
+        """Save the model and its normaliser as SB3 files, and both as safetensors.
+
+        Args:
+            best: Whether to save them as the best model, in place of the last.
+
+        Raises:
+            RunError: A file cannot be written, or the run directory is gone.
+        """
+        self.guard.check()
+        model = self.path / (directory.BEST_MODEL if best else directory.MODEL)
+        files.write(model, self.model.save)
+        receipts.record(model)
+        normalizer = unwrap_vec_normalize(self.env)
+        if normalizer is not None:  # for users of SB3; this project reads the normaliser in the safetensors
+            path = self.path / (directory.BEST_NORMALIZER if best else directory.NORMALIZER)
+            files.write(path, lambda temporary: normalizer.save(str(temporary)))
+        policy = self.path / (directory.BEST_POLICY if best else directory.POLICY)
+        save_policy(policy, self.model, normalizer_of(self.env))
+
+    def _write_checkpoint(self, finished: bool = False) -> Path:
+        self.guard.check()
+        self.divergence.check_weights()  # a checkpoint must not hold NaN
+        return self.state.write(self.path, finished)
+
+    def _finish(self) -> None:
+        """Evaluate the saved model and record its videos."""
+        config = self.resolved.config
+        policy = saved_policy(self.plan, self.path, self.env)
+        evaluation = evaluate_finally(policy, config, self.eval_envs, self.result)
+        self.guard.check()
+        record_videos(policy, config, self.eval_envs[0], evaluation, self.path)
+
+    # End of the run -----------------------------------------------------------------------------------------------
+
+    def _interrupted(self) -> MygymError:
+        """Save the current policy and return the error; its message has the command that resumes the run."""
+        self.result.status = "interrupted"
+        steps = self.result.steps
+        interruption: MygymError = InterruptedRunError(
+            f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}"
+        )
+        with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
+            self._log_last_interval()
+            self.save_model()
+        try:
+            self._write_result()
+        except MygymError as error:
+            interruption = error
+        return self._with_run(interruption)
+
+    def _failed(self, error: Exception) -> MygymError:
+        """Save the last finite model and the traceback; return `error` as a `MygymError`."""
+        divergence = self.divergence.as_divergence(error)
+        self.result.status = "failed" if divergence is None else "diverged"
+        self.result.error = error_text(divergence) if divergence else located(error_text(error), error)
+        raised = error if isinstance(error, MygymError) else divergence or RunError(self.result.error)
+        try:
+            self.guard.check()
+        except RunError as gone:  # the directory is gone: the cause of the error
+            return self._with_run(gone)
+        with contextlib.suppress(MygymError, OSError):  # the disk may be the cause of the failure
+            if not isinstance(error, MygymError) or place_of(error) or hasattr(error, "__notes__"):
+                files.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
+            if divergence and self.divergence.finite_weights:
+                self.divergence.restore()
+                self.save_model()
+        with contextlib.suppress(MygymError, OSError):
+            self._write_result()
+        return self._with_run(raised)
+
+    def _with_run(self, error: MygymError) -> MygymError:
+        error.run = self.path
+        return error
+
+    def _write_result(self) -> None:
+        self.guard.check()
+        self.result.evaluations = self.evaluations.records
+        self.result.strategy = self.strategies.outcome()
+        self.result.wall_time_s = self.clock.elapsed()
+        self.result.write()

@@ -1,0 +1,493 @@
+"""Training of a network by minibatches; keeps the weights with the lowest validation loss."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mygym.tasks.camera_view import CameraView, Frame
+from mygym.types import FloatArray
+from mygym.vision.detector import DECIMETRES, MIN_VISIBLE_PIXELS, Detector, DetectorNetwork, network_input
+from mygym.vision.encoder import COLORS, VAE, EncoderErrors, ObjectEncoder, pixels_of, scaled
+
+BATCH = 16
+"""Images in a minibatch."""
+
+RISING = 0.1
+"""Share of the steps in which the learning rate rises; then it falls."""
+
+REPORTS = 20
+"""Number of reports during a training."""
+
+SEGMENTATION_EXPONENT = 0.5
+"""Exponent of the classes' inverse shares that weight the cross-entropy of pixels: without weights, an object of a few
+pixels costs little."""
+
+COLOR_CHANGE = 0.15
+"""Contrast and brightness of each image change by up to this share."""
+
+
+def fit(
+    network: nn.Module,
+    loss: Callable[[], Tensor],
+    validation_loss: Callable[[], float],
+    *,
+    steps: int,
+    highest_rate: float,
+    after_step: Callable[[int, float, float | None], None],
+) -> None:
+    """Train a network, and give it the weights that had the least validation loss; it is then in evaluation mode.
+
+    Args:
+        network: The network.
+        loss: Returns the loss of a new minibatch.
+        validation_loss: Returns the loss of the validation images, by which the weights are chosen; called without
+            gradients, in evaluation mode.
+        steps: Minibatches.
+        highest_rate: Highest learning rate.
+        after_step: Called after each step with the number of the step, its loss, and the validation loss, which is
+            measured about `REPORTS` times, else None.
+    """
+    optimizer = torch.optim.Adam(network.parameters(), highest_rate)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, highest_rate, total_steps=max(steps, 2), pct_start=RISING
+    )
+    every = math.ceil(steps / REPORTS)
+    best, least = copy.deepcopy(network.state_dict()), math.inf
+    for step in range(1, steps + 1):
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        scheduler.step()
+        error = None
+        if step % every == 0 or step == steps:
+            network.eval()
+            with torch.no_grad():
+                error = validation_loss()
+            network.train()
+            if error < least:
+                best, least = copy.deepcopy(network.state_dict()), error
+        after_step(step, float(value.detach()), error)
+    network.load_state_dict(best)
+    network.eval()
+
+
+def mean_over_batches(count: int, loss: Callable[[NDArray[np.int64]], Tensor]) -> float:
+    """Return the mean of a loss over `count` images, computed for the rows of one minibatch after another."""
+    batches = np.array_split(np.arange(count), math.ceil(count / BATCH))
+    return sum(float(loss(rows)) * len(rows) for rows in batches) / count
+
+
+def class_weights(classes: NDArray[np.uint8], count: int, exponent: float) -> Tensor:
+    """Return weights of the classes of pixels, with a mean of 1 for the pixels.
+
+    Args:
+        classes: `(n, H, W)`: class of each pixel.
+        count: Number of classes.
+        exponent: 0: each pixel has the same weight; 1: each class has the same weight.
+
+    Returns:
+        `(count,)`.
+    """
+    shares = np.bincount(classes.ravel(), minlength=count) / classes.size
+    weights = np.maximum(shares, 1.0 / classes[0].size) ** -exponent
+    return torch.tensor(weights / (weights * shares).sum(), dtype=torch.float32)
+
+
+def recolored(colors: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Return colours with another contrast and brightness."""
+    contrast, brightness = 1.0 + rng.uniform(-COLOR_CHANGE, COLOR_CHANGE, 2)
+    changed: NDArray[np.uint8] = np.clip((colors - 127.5) * contrast + 127.5 * brightness, 0, 255).astype(np.uint8)
+    return changed
+
+
+@dataclass(frozen=True)
+class Images:
+    """Recorded images of one size, with the bodies that they show."""
+
+    frames: Sequence[Frame]
+    """Segmentation and labels of the frames are not used."""
+    classes: NDArray[np.uint8]
+    """`(n, H, W)`: 0 for the background, else 1 + the index in the categories."""
+    positions: FloatArray
+    """`(n, categories, 3)` m, world frame: centres of the objects; NaN for other bodies and for objects that are not
+    visible."""
+    cameras: Sequence[str]
+    """Camera of each image."""
+    depth_ranges: Sequence[tuple[float, float]]
+    """m: distances with the depths 0 and 255 in observations, of each image."""
+
+
+Pixels = NDArray[np.uint8]
+"""`(n, C, H, W)`."""
+
+
+class Pictures(NamedTuple):
+    """Recorded images as an encoder takes them."""
+
+    pixels: Pixels
+    images: Images
+
+
+def pictures(images: Images, component: str) -> Pictures:
+    """Return recorded images with the pixels of an observation component."""
+    pairs = zip(images.frames, images.depth_ranges, strict=True)
+    pixels = [pixels_of(CameraView(frame, depth_range, ()), component) for frame, depth_range in pairs]
+    return Pictures(np.stack(pixels), images)
+
+
+def batches(images: Pixels) -> list[Pixels]:
+    """Return images in minibatches."""
+    return np.array_split(images, -(-len(images) // BATCH))
+
+
+def over_batches(function: Callable[[torch.Tensor], torch.Tensor], images: Pixels) -> NDArray[Any]:
+    """Return the results of a network for images, computed for one minibatch after another."""
+    with torch.no_grad():
+        results: NDArray[Any] = np.concatenate([function(scaled(batch)).numpy() for batch in batches(images)])
+    return results
+
+
+VAE_HIGHEST_RATE = 3e-3
+"""Highest learning rate."""
+
+SMALL_CLASSES = 1.0
+"""Exponent of the classes' inverse shares that weight the errors of pixels: each body has the same weight, however few
+pixels it has. An autoencoder without weights ignores small bodies, which cost it little."""
+
+NEIGHBOURHOOD = 5
+"""Pixels: edge of the square around each pixel whose largest weight the pixel gets in the end. At first, only the
+pixels of a body have its weight: painting the body roughly where it is lowers the loss, and the network learns to find
+it. Then a body that is painted too large raises it, and its position becomes exact."""
+
+SHARPENING = 0.4, 0.7
+"""Shares of the steps between which the weights of the neighbours rise."""
+
+RIDGE = 1e-3
+"""Weight of the squared coefficients of a probe, for standardised latents."""
+
+
+def train_vae(
+    train: Pictures,
+    validation: Pictures,
+    classes: int,
+    latents: int,
+    *,
+    steps: int,
+    seed: int = 0,
+    after_step: Callable[[int, float, float | None], None],
+) -> VAE:
+    """Return an autoencoder of the least validation loss.
+
+    Args:
+        train: Images to train on.
+        validation: Images to choose by.
+        classes: Number of classes of pixels, with the background.
+        latents: Number of latents.
+        steps: Minibatches.
+        seed: Seed of weights and minibatches.
+        after_step: See `fit`.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    _, channels, height, width = train.pixels.shape
+    vae = VAE((channels, height, width), latents)
+    for batch in batches(train.pixels):
+        vae.encoder.standardizer.update(scaled(batch))
+    weights = class_weights(train.images.classes, classes, SMALL_CLASSES)
+
+    def loss_of(pictures: Pictures, rows: NDArray[np.int64], sharpness: float) -> torch.Tensor:
+        of_pixels = weights[torch.from_numpy(pictures.images.classes[rows].astype(np.int64))]
+        around = functional.max_pool2d(of_pixels, NEIGHBOURHOOD, stride=1, padding=NEIGHBOURHOOD // 2)
+        of_pixels = torch.lerp(of_pixels, around, sharpness)
+        return vae.loss(scaled(pictures.pixels[rows]), of_pixels / of_pixels.mean())
+
+    sharpness = iter(np.interp(np.arange(steps) / steps, SHARPENING, (0.0, 1.0)))
+
+    def loss() -> torch.Tensor:
+        return loss_of(train, rng.integers(len(train.pixels), size=BATCH), float(next(sharpness)))
+
+    def validation_loss() -> float:
+        return mean_over_batches(len(validation.pixels), lambda rows: loss_of(validation, rows, 1.0))
+
+    fit(vae, loss, validation_loss, steps=steps, highest_rate=VAE_HIGHEST_RATE, after_step=after_step)
+    return vae
+
+
+def measure_vae(vae: VAE, train: Pictures, test: Pictures, objects: Mapping[str, int]) -> list[EncoderErrors]:
+    """Return the errors of an autoencoder on the images of a test, for each camera and object.
+
+    Args:
+        vae: The autoencoder.
+        train: Images from which the positions are learned as linear functions of the latents.
+        test: Images to measure.
+        objects: Name of each object → its column in `Images.positions`.
+    """
+    rows = []
+    latents, latents_of_test = (over_batches(vae.encoder, each.pixels) for each in (train, test))
+    errors = scaled(test.pixels).numpy() - over_batches(vae.reconstructed, test.pixels)
+    for camera in dict.fromkeys(test.images.cameras):
+        here, here_in_test = (np.array([each == camera for each in of.images.cameras]) for of in (train, test))
+        count, squares = int(here_in_test.sum()), errors[here_in_test] ** 2
+        of_camera = EncoderErrors(camera, count, 255.0 * float(np.sqrt(squares.mean())))
+        of_objects = []
+        for name, column in objects.items():
+            positions, true = (each.images.positions[:, column] for each in (train, test))
+            fitted, measured = here & np.isfinite(positions[:, 0]), here_in_test & np.isfinite(true[:, 0])
+            if fitted.any() and measured.any():
+                estimates = _linear(latents[fitted], positions[fitted], latents_of_test[measured])
+                distances = np.linalg.norm(estimates - true[measured], axis=1)
+                mean, worst = float(distances.mean()), float(np.percentile(distances, 95))
+                of_objects.append(replace(of_camera, name=name, mean=mean, worst=worst))
+        rows += of_objects or [of_camera]
+    return rows
+
+
+def _linear(latents: NDArray[np.float32], positions: FloatArray, of_test: NDArray[np.float32]) -> FloatArray:
+    """Return positions `(m, 3)` for latents `(m, Z)` of a test, by a ridge regression on latents and positions."""
+    mean, std = latents.mean(0), np.maximum(latents.std(0), 1e-6)
+    inputs, middle = (latents - mean) / std, positions.mean(0)
+    penalty = RIDGE * len(inputs) * np.eye(inputs.shape[1])
+    weights = np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ (positions - middle))
+    estimates: FloatArray = ((of_test - mean) / std) @ weights + middle
+    return estimates
+
+
+HIGHEST_RATE = 5e-3
+"""Highest learning rate."""
+
+
+def train_object_encoder(
+    train: Pictures,
+    validation: Pictures,
+    categories: int,
+    objects: Mapping[str, int],
+    *,
+    steps: int,
+    seed: int = 0,
+    after_step: Callable[[int, float, float | None], None],
+) -> ObjectEncoder:
+    """Return an encoder of objects of the least validation loss.
+
+    Args:
+        train: Images to train on.
+        validation: Images to choose by.
+        categories: Number of categories of bodies.
+        objects: Name of each object → index of its category.
+        steps: Minibatches.
+        seed: Seed of weights and minibatches.
+        after_step: See `fit`.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    _, channels, height, width = train.pixels.shape
+    encoder = ObjectEncoder((channels, height, width), 1 + categories, [1 + index for index in objects.values()])
+    weights = class_weights(train.images.classes, 1 + categories, SEGMENTATION_EXPONENT)
+
+    def loss_of(pixels: Pixels, classes: NDArray[np.uint8]) -> torch.Tensor:
+        return functional.cross_entropy(encoder.logits(scaled(pixels)), _as_classes(classes), weights)
+
+    def loss() -> torch.Tensor:
+        rows = rng.integers(len(train.pixels), size=BATCH)
+        pixels = train.pixels[rows]
+        if channels >= COLORS:
+            for image in pixels:
+                image[:COLORS] = recolored(image[:COLORS], rng)
+        return loss_of(pixels, train.images.classes[rows])
+
+    def validation_loss() -> float:
+        return mean_over_batches(
+            len(validation.pixels), lambda rows: loss_of(validation.pixels[rows], validation.images.classes[rows])
+        )
+
+    fit(encoder, loss, validation_loss, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
+    return encoder
+
+
+def estimated_classes(encoder: ObjectEncoder, images: Pixels) -> NDArray[np.int64]:
+    """Return the class of each pixel `(n, H, W)` of images."""
+    return over_batches(lambda batch: encoder.logits(batch).argmax(1), images)
+
+
+def measure_object_encoder(encoder: ObjectEncoder, test: Pictures, objects: Mapping[str, int]) -> list[EncoderErrors]:
+    """Return the errors of an encoder of objects on the images of a test, for each camera and object.
+
+    Args:
+        encoder: The encoder.
+        test: Images to measure.
+        objects: See `train_object_encoder`.
+    """
+    images, true_classes = scaled(test.pixels), _as_classes(test.images.classes)
+    true, estimated = (
+        encoder.positions(images, classes).numpy()
+        for classes in (true_classes, torch.from_numpy(estimated_classes(encoder, test.pixels)))
+    )
+    rows = []
+    for camera in dict.fromkeys(test.images.cameras):
+        of_camera = np.array([each == camera for each in test.images.cameras])
+        for number, (name, category) in enumerate(objects.items()):
+            shown = of_camera & (true[:, number, -1] > 0)
+            if not shown.any():
+                continue
+            seen = shown & (estimated[:, number, -1] > 0)
+            masks = test.images.classes == 1 + category
+            distances = [
+                _distance(test, row, masks[row], true[row, number], estimated[row, number])
+                for row in np.flatnonzero(seen).tolist()
+            ]
+            mean, worst = (
+                (float(np.mean(distances)), float(np.percentile(distances, 95))) if distances else (None, None)
+            )
+            count, share = int(shown.sum()), float(seen.sum() / shown.sum())
+            rows.append(EncoderErrors(camera, count, name=name, seen=share, mean=mean, worst=worst))
+    return rows
+
+
+def _distance(test: Pictures, row: int, mask: NDArray[np.bool_], true: FloatArray, estimated: FloatArray) -> float:
+    """Return the distance between two positions in an image, m; without depth, that across the optical axis.
+
+    Args:
+        test: The images.
+        row: Number of the image.
+        mask: `(H, W)`: pixels of the object.
+        true: Latents of the object by these pixels.
+        estimated: Latents of the object.
+    """
+    frame, (near, far) = test.images.frames[row], test.images.depth_ranges[row]
+    tangents = np.array(frame.depth.shape[::-1]) / 2 / frame.focal
+    depth = float(np.clip(frame.depth[mask], near, far).mean())
+    has_depth = len(true) > COLORS
+    estimated_depth = depth + (estimated[2] - true[2]) / 2 * (far - near) if has_depth else depth
+    across = tangents * (estimated[:2] * estimated_depth - true[:2] * depth)
+    return float(np.hypot(np.linalg.norm(across), estimated_depth - depth))
+
+
+def _as_classes(classes: NDArray[np.uint8]) -> torch.Tensor:
+    return torch.from_numpy(classes.astype(np.int64))
+
+
+OFFSET_WEIGHT = 2.0
+"""Weight of the mean error of the votes, in decimetres."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of a detector for the images of a camera that show an object."""
+
+    camera: str
+    name: str
+    images: int
+    seen: float
+    """Share of the images in which the detector sees the object."""
+    mean: float | None
+    """m: mean distance between estimated and true position where the object is seen; None: it is seen nowhere."""
+    worst: float | None
+    """m: 95th percentile of this distance."""
+    overlap: float | None
+    """Mean intersection over union of the estimated and the true mask."""
+
+
+def train_network(
+    images: Images,
+    validation: Images,
+    classes: int,
+    *,
+    steps: int,
+    seed: int = 0,
+    after_step: Callable[[int, float, float | None], None],
+) -> DetectorNetwork:
+    """Return a network of the least validation loss.
+
+    Args:
+        images: Images to train on.
+        validation: Images to choose by.
+        classes: Number of classes, with the background.
+        steps: Minibatches.
+        seed: Seed of weights and minibatches.
+        after_step: See `fit`.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    network = DetectorNetwork(classes)
+    weight = class_weights(images.classes, classes, SEGMENTATION_EXPONENT)
+
+    def loss() -> torch.Tensor:
+        rows = rng.integers(len(images.frames), size=BATCH)
+        return _loss(network, *_batch(images, rows, rng), weight)
+
+    def validation_loss() -> float:
+        return mean_over_batches(
+            len(validation.frames), lambda rows: _loss(network, *_batch(validation, rows, None), weight)
+        )
+
+    fit(network, loss, validation_loss, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
+    return network
+
+
+def _batch(
+    images: Images, rows: NDArray[np.int64], rng: np.random.Generator | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return inputs `(n, 6, H, W)`, classes `(n, H, W)`, and offsets `(n, 3, H, W)` in decimetres, NaN without one."""
+    inputs, offsets = [], []
+    for row in rows.tolist():
+        frame = images.frames[row]
+        points = frame.points()
+        rgb = frame.rgb if rng is None else recolored(frame.rgb, rng)
+        inputs.append(network_input(rgb, points))
+        centres = np.concatenate([np.full((1, 3), np.nan), images.positions[row]])[images.classes[row]]
+        offsets.append((DECIMETRES * (centres - points)).transpose(2, 0, 1).astype(np.float32))
+    classes = torch.from_numpy(images.classes[rows].astype(np.int64))
+    return torch.from_numpy(np.stack(inputs)), classes, torch.from_numpy(np.stack(offsets))
+
+
+def _loss(
+    network: DetectorNetwork, inputs: torch.Tensor, classes: torch.Tensor, offsets: torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
+    logits, votes = network.bodies_and_votes(inputs)
+    loss = functional.cross_entropy(logits, classes, weight)
+    known = torch.isfinite(offsets)
+    if known.any():
+        loss = loss + OFFSET_WEIGHT * functional.l1_loss(votes[known], offsets[known])
+    return loss
+
+
+def measure(detector: Detector, images: Images) -> list[Errors]:
+    """Return the errors of a detector, for each camera and object.
+
+    Args:
+        detector: The detector.
+        images: Images of the detector's size and categories.
+    """
+    detections = [detector.detect(frame) for frame in images.frames]
+    rows = []
+    for camera in detector.cameras:
+        for name in detector.objects:
+            number = detector.categories.index(name)
+            distances, overlaps, shown = [], [], 0
+            for row, detection in enumerate(detections):
+                mask = images.classes[row] == 1 + number
+                if images.cameras[row] != camera or mask.sum() < MIN_VISIBLE_PIXELS:
+                    continue
+                shown += 1
+                if name in detection.positions:
+                    estimate = detection.classes == 1 + number
+                    difference = detection.positions[name] - images.positions[row, number]
+                    distances.append(float(np.linalg.norm(difference)))
+                    overlaps.append(float((estimate & mask).sum() / (estimate | mask).sum()))
+            if distances:
+                mean, worst = float(np.mean(distances)), float(np.percentile(distances, 95))
+                seen = len(distances) / shown
+                rows.append(Errors(camera, name, shown, seen, mean, worst, float(np.mean(overlaps))))
+            elif shown:
+                rows.append(Errors(camera, name, shown, 0.0, None, None, None))
+    return rows

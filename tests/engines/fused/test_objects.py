@@ -1,0 +1,113 @@
+"""The fused engine with a box: the expert's success, parity, starts, refusals and states, in both libraries."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.checks import parity
+from mygym.checks.parity import compare_engines
+from mygym.engines.fused.arrays import to_numpy
+from mygym.engines.fused.gripper import finger_shapes
+from mygym.envs.fused_envs import FusedEnvs
+from mygym.envs.fused_support import check_supported
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+
+
+@pytest.mark.parametrize(("robot", "output"), [*((robot, "numpy") for robot in finger_shapes()), ("panda", "torch")])
+@pytest.mark.parametrize("task", ["push", "pick_and_place"])
+def test_the_expert_solves_the_task(task: str, robot: str, output: str) -> None:
+    envs = FusedEnvs({"task": task, "robot": robot, "reward": "shaped"}, 32, output)
+    envs.reset(range(32))
+    solved = np.zeros(32, dtype=bool)
+    for _ in range(60):
+        step = envs.step(envs.expert_action())
+        solved |= to_numpy(step.success)
+        assert not to_numpy(step.failed).any()
+    assert solved.all()
+
+
+@pytest.mark.parametrize("robot", finger_shapes())
+def test_bullet_agrees_on_objects_and_grasps(robot: str) -> None:
+    random, expert, noisy = compare_engines({"task": "pick_and_place", "robot": robot}, 12, seed=0)
+    assert expert.success_pybullet == expert.success_fused == 1.0
+    assert random.object_median is not None
+    assert expert.object_median is not None
+    assert random.object_median < 2.0
+    assert expert.object_median < 4.0
+    assert noisy.grasps is not None
+    assert noisy.gate is not None
+    assert noisy.grasps >= 6
+    assert noisy.gate >= 0.8
+    assert noisy.grasps_same_place is not None
+    assert 6 <= noisy.grasps_same_place <= noisy.grasps
+    assert noisy.gate_same_place is not None
+    assert noisy.gate_same_place >= max(noisy.gate, 0.95)
+
+
+def test_fingers_that_close_on_top_of_a_box_hold_it_no_more_often_than_in_bullet() -> None:
+    """The tool stops above the box, then comes down at full speed; the fingers begin to close at several heights."""
+    arguments = {"task": "pick_and_place"}
+    starts = [height for height in np.linspace(0.05, 0.11, 7) for _ in range(2)]
+    envs = FusedEnvs(arguments, len(starts))
+    episodes, world = envs.episodes, envs.episodes.world
+    with closing(RobotEnv(**arguments)) as env:
+        recordings = [parity._played(env, number % 2, np.zeros((1, 4))) for number in range(len(starts))]
+        parity._begin(episodes, recordings)
+        taken, held = [], []
+        action = np.full((4, len(starts)), 0.2)
+        for step in range(46):
+            height = world.arm.ee_position[2]
+            offset = world.box.position - world.arm.ee_position
+            action[:2] = np.clip(8.0 * offset[:2], -0.5, 0.5)
+            action[2] = np.clip(8.0 * (0.11 - height), -0.5, 1.0) if step < 20 else 1.0 if step > 30 else -1.0
+            action[3] = np.where((step >= 20) & (height < starts), -1.0, action[3])
+            taken.append(action.copy())
+            episodes.step(episodes.arrays.floats(action))
+            held.append(np.array(world.grasp.held))
+        sequences = np.array(taken).transpose(2, 0, 1)
+        recordings = [parity._played(env, number % 2, sequence) for number, sequence in enumerate(sequences)]
+    in_engine = np.array(held)[-5:].all(axis=0)
+    in_bullet = np.array([recording.held[-5:].all() for recording in recordings])
+    assert 0.5 * len(starts) <= (in_engine & in_bullet).sum() < len(starts)
+    assert not (in_engine & ~in_bullet).any()
+
+
+def test_a_share_of_the_episodes_begins_in_hand() -> None:
+    envs = FusedEnvs({"task": "pick_and_place", "task_params": {"starts": {"in_hand": 0.3}}}, 1000)
+    envs.reset(range(1000))
+    held = envs.episodes.world.grasp.held
+    assert 0.25 < held.mean() < 0.35
+    np.testing.assert_array_equal(held, envs.episodes.progress.stage == 2)
+
+
+def test_a_state_with_a_held_box_continues_to_the_bit() -> None:
+    first, second = (FusedEnvs({"task": "pick_and_place", "reward": "shaped"}, 8) for _ in range(2))
+    first.reset(range(8))
+    for _ in range(15):
+        first.step(first.expert_action())
+    assert first.episodes.world.grasp.held.any()
+    second.load_state_dict(first.state_dict())
+    for _ in range(30):
+        a, b = (envs.step(envs.expert_action()) for envs in (first, second))
+        np.testing.assert_array_equal(a.observations["observation"], b.observations["observation"])
+        np.testing.assert_array_equal(a.reward, b.reward)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"task": "stack"}, "stack"),
+        ({"task": "throw"}, "stage toss"),
+        ({"task": "push", "robot": "kuka"}, "robot"),
+        ({"task": "push", "task_params": {"object": "apple"}}, "apple"),
+        ({"task": "open_drawer"}, "open"),
+    ],
+)
+def test_what_it_cannot_represent_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_supported(arguments)

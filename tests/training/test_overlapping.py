@@ -1,0 +1,83 @@
+"""`overlap`: gradient steps while worker processes step the environments."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+import mygym
+from benchmarks.kills import differences
+from mygym.errors import ConfigError
+from mygym.planning.plan import make_plan, plan_from_python
+from mygym.registry import algorithm
+from mygym.training.env_factory import make_vec_env
+from mygym.training.env_processes import worker_count
+from mygym.training.model_factory import build_model
+from tests.components import COMBOS_QUICKLY, small
+
+WAIT = ["step_async", "train", "step_wait"]
+
+
+def settings(algo: str = "sac", framework: str = "pytorch", **more: Any) -> dict[str, Any]:
+    params = {**small(algo, framework), "learning_starts": 51, "train_freq": 1}
+    return {"algo": algo, "framework": framework, "algo_params": params, "n_envs": 2, "overlap": True, **more}
+
+
+def recorded(call: Callable[..., Any], name: str, events: list[str]) -> Callable[..., Any]:
+    """Return a function that adds its name to the events when it is called."""
+
+    def record_and_call(*args: Any, **kwargs: Any) -> Any:
+        events.append(name)
+        return call(*args, **kwargs)
+
+    return record_and_call
+
+
+@pytest.mark.parametrize(("algo", "framework"), COMBOS_QUICKLY)
+def test_each_off_policy_algorithm_trains_before_it_waits_for_a_step(
+    algo: str, framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cls = algorithm(algo, framework).combo()[0]
+    if not issubclass(cls, OffPolicyAlgorithm):
+        with pytest.raises(ConfigError, match=f"overlap: True is not available with algo {algo} of {framework}"):
+            make_plan({"algo": algo, "framework": framework, "overlap": True})
+        return
+    plan = plan_from_python(settings(algo, framework, subprocesses=False))
+    env = make_vec_env(plan)
+    events: list[str] = []
+    for owner, name in ((env, "step_async"), (env, "step_wait"), (cls, "train")):
+        monkeypatch.setattr(owner, name, recorded(getattr(owner, name), name, events))
+    model = build_model(plan, env).learn(100)
+    env.close()
+    warm_up = events.index("train") - 1
+    assert warm_up == 2 * 26  # until learning_starts
+    assert events[warm_up:] == WAIT * (50 - 26)
+    assert len(model.postponed) == 1  # of the last step
+
+
+def test_a_policy_learns_to_reach(tmp_path: Path) -> None:
+    result = mygym.train({"overlap": True, "logdir": str(tmp_path), "video": {"episodes": 0}})
+    assert result.success_rate is not None
+    assert result.success_rate >= 0.95
+
+
+def test_the_same_result_without_worker_processes(tmp_path: Path) -> None:
+    evaluations = {"eval": {"every": 100, "episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
+    short = settings(steps=240, subprocesses=1, task_params={"horizon": 20}, logdir=str(tmp_path), **evaluations)
+    usual, alone = mygym.train(short), mygym.train({**short, "subprocesses": False})
+    assert differences(usual.path, alone.path) == []
+    assert pickle.dumps(mygym.load(usual.path).model)  # acts without worker processes
+
+
+def test_the_learner_has_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, processes in ((1, 0), (2, 1), (8, 2)):
+        monkeypatch.setattr(worker_count.os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        notes: list[str] = []
+        plan = worker_count.with_worker_count(plan_from_python(settings()), notes.append)
+        assert plan.config.subprocesses == processes
+        assert notes[0].startswith(f"subprocesses: {processes}: ")
