@@ -17,10 +17,10 @@ from mygym.registry import registry
 from mygym.tasks.observations import MAIN_CAMERA
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from mygym.engines.bullet.world import World
+    from mygym.envs.robot_env import RobotEnv
 
     Picture = NDArray[np.uint8]
 
@@ -191,13 +191,6 @@ def _show(world: World) -> None:
         x, y, z = world.kinematics.pose(position[: len(world.robot.arms[0].joints)])[:3, 3]
         viewer.update(caption=f"tool at {x:.3f}, {y:.3f}, {z:.3f} m")
 
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from mygym.envs.robot_env import RobotEnv
-
-    Picture = NDArray[np.uint8]
 
 COMPONENTS = ("image", "depth", "segmentation", "boxes")
 """Observation components of the sheet; `boxes` are drawn onto `image`."""

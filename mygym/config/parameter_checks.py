@@ -411,6 +411,11 @@ def controller_parameters(kind: type) -> dict[str, Parameter]:
     return parameters(kind, leave_out=ARM_PARAMETERS)
 
 
+def is_runner(cls: Any) -> bool:
+    """Return whether an algorithm is a `Runner`; its module, which imports torch, need not be imported."""
+    return bool(getattr(cls, "defines_training", False))
+
+
 def training_parameters(runner: Any) -> dict[str, Parameter]:
     """Return the training parameters of a `Runner`: the keyword-only parameters of its `training`."""
     signature = inspect.signature(runner.training).parameters

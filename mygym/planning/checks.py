@@ -10,7 +10,14 @@ from gymnasium import spaces
 
 from mygym.config import Layer, RunConfig, merged
 from mygym.config.hyperparameters import Schema
-from mygym.config.parameter_checks import RUN_PARAMETERS, check_training, in_other_section, name_of, training_defaults
+from mygym.config.parameter_checks import (
+    RUN_PARAMETERS,
+    check_training,
+    in_other_section,
+    is_runner,
+    name_of,
+    training_defaults,
+)
 from mygym.config.schedulable import schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.planning.frozen_encoders import check_frozen, is_frozen
@@ -59,10 +66,8 @@ def registered_training_params(
     Raises:
         ConfigError: An algorithm that is not a `Runner` gets values, or its `training` does not accept the values.
     """
-    from mygym.training.runner import Runner
-
     values = {**entry.training_defaults, **asked.training_params}
-    if not issubclass(cls, Runner):
+    if not is_runner(cls):
         if values:
             name = next(iter(values))
             allowed = "an algo that is a Runner; for all others: steps, n_envs, eval and algo_params"
@@ -167,6 +172,11 @@ def _takers() -> str:
     )
 
 
+def gathers_rollouts(cls: type[Any]) -> bool:
+    """Return whether a class trains in the main process with all rollouts, rather than with mean gradients."""
+    return hasattr(cls, "gather_rollouts")
+
+
 def check_workers(config: RunConfig, cls: type[Any]) -> None:
     """Refuse `workers` of a config that the processes cannot share.
 
@@ -180,8 +190,6 @@ def check_workers(config: RunConfig, cls: type[Any]) -> None:
     if config.workers == 1:
         return
     from stable_baselines3 import A2C, PPO
-
-    from mygym.training.learners.joint_training import gathers_rollouts
 
     if not (issubclass(cls, A2C | PPO) or gathers_rollouts(cls)):
         # other classes take other numbers of gradient steps, or change weights without them

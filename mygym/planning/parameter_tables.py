@@ -42,10 +42,9 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
 def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
     """Return a row for each training parameter of a `Runner`; no rows for other algorithms."""
     from mygym.config import parameter_checks
-    from mygym.training.runner import Runner
 
     cls = entry.combo()[0]
-    known = parameter_checks.training_parameters(cls) if issubclass(cls, Runner) else {}
+    known = parameter_checks.training_parameters(cls) if parameter_checks.is_runner(cls) else {}
     return [
         _row(name, parameter, entry.training_defaults.get(name, _default(parameter)))
         for name, parameter in known.items()

@@ -1,20 +1,5 @@
 """Find components by name: built-in components, the user's components, and components of installed plug-ins.
 
-components       `Registry` of a kind of component
-registries       the registries of all kinds
-entries          `Entry`, a registered component
-decorators       `decorator`, the base of every `register_KIND`, and `check_hooks`
-builtins         tables of the built-in components and extras
-discovery        search in the user's folders and in plug-ins
-source_names     names that a file registers, read from its source
-user_files       paths and imports of the user's files
-algorithms       registration of algorithms and network components
-algorithm_entry  `Algorithm`, the registration of an algorithm
-inheritance      values inherited from the nearest registered ancestor
-signatures       parameters of classes and functions
-combos           `implemented_combos`
-robot_files      names of files in place of a robot's name
-
 `registry(kind).get(name)` returns an entry, `register_KIND` and `decorator` add one, and `refresh` scans the user's
 folders again. `implemented_combos` is a view of the algorithms in each framework.
 """

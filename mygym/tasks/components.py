@@ -1,4 +1,4 @@
-"""The built-in observation components, each registered in its module; `batches` has their helpers."""
+"""The built-in observation components."""
 
 from __future__ import annotations
 
@@ -450,6 +450,3 @@ def second_ee_orientation(context: EpisodeContext) -> Array:
 def second_gripper_width(context: EpisodeContext) -> Array:
     """`(N, A - 1)` m: distance between the fingers of the arms after the first."""
     return context.state.second_gripper_width
-
-
-__all__ = ["STAGE_COLUMNS", "cameras", "goal", "objects", "parts", "progress", "robot", "stage_column"]

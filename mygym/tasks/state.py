@@ -64,7 +64,7 @@ class State:
     ee_velocity: Array
     """`(N, 3)` m/s, of the end-effector point."""
     tool_yaw: Array
-    """`(N,)` rad: yaw of the tool relative to its home pose, see `mygym.robotics.controllers.controller`; 0 if the tool cannot turn."""
+    """`(N,)` rad: yaw of the tool relative to its home pose, see `yaw_between`; 0 if the tool cannot turn."""
     joint_position: Array
     """`(N, J)` rad, joints of all arms."""
     joint_velocity: Array

@@ -24,6 +24,7 @@ from mygym.config.schedulable import schedules
 from mygym.config.schedules import Schedule
 from mygym.errors import ConfigError, bad_value
 from mygym.planning import checks
+from mygym.planning.checks import gathers_rollouts
 from mygym.planning.frozen_encoders import is_frozen, with_loaded_encoder
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.registry import is_environment
@@ -31,7 +32,6 @@ from mygym.registry.combos import Combo
 from mygym.registry.signatures import is_noise, parameters
 from mygym.training.env_factory import make_vec_env
 from mygym.training.evaluation import TRAINING, episode_seeds
-from mygym.training.learners.joint_training import gathers_rollouts
 
 _MISSING_DEVICE = (RuntimeError, AssertionError, NotImplementedError, ImportError, IndexError)
 """Exceptions that a framework raises for a missing device."""

@@ -396,6 +396,8 @@ class Runner(Stateful, BaseAlgorithm):
         device: Device of the policy's network.
     """
 
+    defines_training: ClassVar[bool] = True
+    """The class defines the training loop; `training_params` of a config are for such classes alone."""
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ActorCriticPolicy,
         "CnnPolicy": ActorCriticCnnPolicy,

@@ -107,8 +107,8 @@ class Block:
         return f"{self.document}:{self.line}"
 
 
-SWEEP_EXECUTORS = {executors: "LocalExecutor", cluster: "RayExecutor", cluster: "SlurmExecutor"}
-"""Module → class whose place an executor takes that trains nothing."""
+SWEEP_EXECUTORS = ((executors, "LocalExecutor"), (cluster, "RayExecutor"), (cluster, "SlurmExecutor"))
+"""Modules and classes whose place an executor takes that trains nothing."""
 
 
 def fenced(document: str) -> list[Block]:
@@ -204,7 +204,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
         patch.setattr(dry_run, "STEPS", 2)
         patch.setattr(executors, "POLL", 0.0)
         patch.setattr(export, "TOGETHER", 2)
-        for module, name in SWEEP_EXECUTORS.items():  # tests/cli/test_sweep.py and tests/sweeps train
+        for module, name in SWEEP_EXECUTORS:  # tests/cli/test_sweep.py and tests/sweeps train
             patch.setattr(module, name, lambda *arguments: InstantExecutor())
         patch.setattr(population, "branch", lambda run, target, values: shutil.copytree(run, target))
         patch.chdir(folder)

@@ -88,8 +88,8 @@ class Controller(ABC):
         bounds: Box in which the end effector may be commanded.
         dt: s, duration of a control step.
         inverse_dynamics: Inverse dynamics of the arm.
-        tool_yaw: Whether the tool's yaw is commanded, see `mygym.robotics.controllers.controller`; else the tool keeps the orientation
-            of home.
+        tool_yaw: Whether the tool's yaw is commanded, see `yaw_between`; else the tool keeps the
+            orientation of home.
     """
 
     commands: ClassVar[CommandSpace]

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.save_util import recursive_getattr
 
+from mygym.planning.checks import gathers_rollouts
+
 Exchange = Callable[[NDArray[Any]], NDArray[Any]]
 """Function that sends the gradients of this process, `(n,)`, and returns the mean of those of all processes."""
 
@@ -46,11 +48,6 @@ Rollout = dict[str, NDArray[Any]]
 GatherRollouts = Callable[[Rollout], Rollout | None]
 """Function of the rollout of a process. In the main process, it returns the rollouts of all processes as a single
 rollout; in the other processes, it sends the rollout to the main process and returns None."""
-
-
-def gathers_rollouts(cls: type[Any]) -> bool:
-    """Return whether a class trains in the main process with all rollouts, rather than with mean gradients."""
-    return hasattr(cls, "gather_rollouts")
 
 
 def train_jointly(model: Any, exchange: Exchange, gather_rollouts: GatherRollouts) -> None:
