@@ -19,9 +19,11 @@ check_python()  # before modules that other versions cannot import
 from mygym.cli.start import interruptible_import  # noqa: E402
 
 with interruptible_import():
+    from mygym import moved
     from mygym.envs.ids import register_ids
     from mygym.registry.user_files import user_modules
 
+    moved.install()
     user_modules.install()
     register_ids()
 

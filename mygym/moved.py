@@ -1,0 +1,72 @@
+"""Modules under their names before version 0.2.0, for files of users and for saved models that name them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+PACKAGES: Mapping[str, str] = {
+    "mygym.fused": "mygym.engines.fused",
+    "mygym.models": "mygym.robotics",
+    "mygym.perception": "mygym.vision",
+    "mygym.runs": "mygym.training",
+    "mygym.runs.planning": "mygym.planning",
+    "mygym.runs.vec_envs": "mygym.training.env_processes",
+    "mygym.runs.workers": "mygym.training.learners",
+    "mygym.sim": "mygym.engines.bullet",
+}
+"""Former package → package; their modules have kept their names, except those of `MODULES`."""
+
+MODULES: Mapping[str, str] = {
+    "mygym.algos.asymmetric": "mygym.algos.stable_baselines",
+    "mygym.algos.image_augmentation": "mygym.algos.images",
+    "mygym.algos.image_networks": "mygym.algos.images",
+    "mygym.algos.imitation_policies": "mygym.algos.imitation",
+    "mygym.config.schedule_shapes": "mygym.config.schedules",
+    "mygym.models.robot_spec": "mygym.robotics.robots",
+    "mygym.runs.callbacks": "mygym.planning.callbacks",
+    "mygym.runs.device_normalizer": "mygym.training.normalizers",
+    "mygym.runs.loop": "mygym.training.runner",
+    "mygym.runs.planning.resolve_config": "mygym.planning.resolve",
+    "mygym.runs.variance_floor": "mygym.training.normalizers",
+    "mygym.sim.bullet": "mygym.engines.bullet.client",
+    "mygym.strategies.mixture.protocols": "mygym.strategies.mixture.routing",
+    "mygym.tasks.episode_context": "mygym.tasks.episode",
+    "mygym.tasks.goal_terms": "mygym.tasks.predicate",
+    "mygym.tasks.progress": "mygym.tasks.state",
+    "mygym.tasks.subtask": "mygym.tasks.stage",
+}
+"""Former module → module, where documents or saved models named it."""
+
+
+def new_name(name: str) -> str | None:
+    """Return the name of a module that had another name, or None."""
+    if name in MODULES:
+        return MODULES[name]
+    packages = (package for package in PACKAGES if name == package or name.startswith(f"{package}."))
+    package = max(packages, key=len, default=None)
+    return None if package is None else PACKAGES[package] + name.removeprefix(package)
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Gives a module under its former name: a module whose attributes are those of the new one."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        name = new_name(fullname)
+        if name is None:
+            return None
+        return ModuleSpec(fullname, self, origin=name, is_package=fullname in PACKAGES)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        new = import_module(str(module.__spec__.origin))
+        vars(module).update({"__getattr__": lambda name: getattr(new, name), "__doc__": new.__doc__})
+
+
+def install() -> None:
+    """Let imports find modules under their former names."""
+    sys.meta_path.append(_Finder())
