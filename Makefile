@@ -17,7 +17,7 @@ test: check
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python .ci/plain_english.py
+	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 

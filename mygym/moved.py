@@ -55,7 +55,9 @@ def new_name(name: str) -> str | None:
 class _Finder(MetaPathFinder, Loader):
     """Gives a module under its former name: a module whose attributes are those of the new one."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         name = new_name(fullname)
         if name is None:
             return None

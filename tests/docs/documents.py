@@ -90,7 +90,7 @@ FAST_PYTHON = (
 WINDOW = re.compile(r"--gui|--policy (keyboard|sliders)|^mygym view (?!.*(--image|--record))")
 """Commands that open a window: tests/test_window.py does; here they end with a message."""
 
-TOOLS = {"ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytest": "pytest"}
+TOOLS = {"codespell": "codespell", "ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytest": "pytest"}
 """Commands that CI runs itself → the package that brings them."""
 
 
@@ -248,7 +248,7 @@ def follow(command: str, folder: Path, build_only: bool = False) -> str:
             assert (ROOT / words[1]).exists(), "test_pictures.py and test_notebook.py run these scripts"
         elif program == "python" and words[1].startswith("benchmarks/"):
             assert (ROOT / words[1]).is_file(), "tests/test_benchmarks.py runs it"
-        elif program in TOOLS or words[:3] == ["python", "-m", "pytest"] or words[1:2] == [".ci/plain_english.py"]:
+        elif program in TOOLS or words[:3] == ["python", "-m", "pytest"]:
             _check_tool(words)
         elif words[:2] == ["mygym", "check"] and words[2] in CHECKED_ELSEWHERE and words[3] in registry(words[2]):
             continue
@@ -365,9 +365,6 @@ def _check_install(words: list[str]) -> None:
 
 
 def _check_tool(words: list[str]) -> None:
-    if words[1:2] == [".ci/plain_english.py"]:
-        assert (ROOT / words[1]).is_file()
-        return
     tool = next(word for word in words if word in TOOLS)
     needed = _project()["optional-dependencies"]["dev"]
     assert any(re.match(rf"{TOOLS[tool]}\b", package) for package in needed), f"{tool} is not in the extra dev"
