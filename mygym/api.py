@@ -78,7 +78,7 @@ def train(
 
     Args:
         config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:
-            values to change, with keys in `mygym.training.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
+            values to change, with keys in `mygym.training.starting.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
         callbacks: A callback of SB3, a function of `locals` and `globals`, or a list of both, as for `model.learn`;
             besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a callback that returns
             False ends the training.

@@ -45,7 +45,7 @@ from mygym.cli.main import main
 from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import register_algorithm
-from mygym.robotics import temporary_files
+from mygym.robotics import files as temporary_files
 from mygym.training import env_factory, files, logs, result, run_callbacks, session, video
 from mygym.training.checkpoints import checkpoints, replay_log
 from mygym.training.checkpoints.checkpoints import Checkpoints

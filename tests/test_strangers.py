@@ -30,7 +30,7 @@ from mygym.cli.main import run as command
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, RunError
 from mygym.training.checkpoints.checkpoints import Checkpoints
-from mygym.training.checkpoints.receipts import RECEIPTS
+from mygym.training.checkpoints.serialization import RECEIPTS
 from mygym.training.checkpoints.states import load_random_state, random_state
 from mygym.training.result import Result
 from tests.components import small

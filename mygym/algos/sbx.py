@@ -14,8 +14,7 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import explained_variance
 
-from mygym.algos.bootstrapping import BootstrapCallback
-from mygym.algos.stable_baselines import GaussianExploration
+from mygym.algos.stable_baselines import BootstrapCallback, GaussianExploration
 from mygym.training.checkpoints.states import Stateful
 from mygym.training.learners.joint_training import GatherRollouts, Rollout
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 import sb3_contrib.tqc.policies as tqc
 import stable_baselines3 as sb3
 import stable_baselines3.sac.policies as sac
@@ -18,7 +20,6 @@ from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, CombinedExtractor
 from stable_baselines3.common.type_aliases import GymEnv
 
-from mygym.algos.bootstrapping import BootstrapCallback
 from mygym.algos.device.off_policy import STEPS, STEPS_OF_POLICY, DeviceOffPolicy, is_of_user
 from mygym.algos.device.on_policy import DeviceRollouts, DictDeviceRollouts, PPOUpdate, RolloutCollection
 from mygym.algos.device.replay_updates import DQNUpdate, SACUpdate, TD3Update
@@ -28,6 +29,49 @@ from mygym.tasks.observations import CRITIC
 from mygym.training.checkpoints.states import Stateful
 from mygym.training.model_factory import gaussian_noise
 from mygym.training.variance_floor import stacked
+
+Values = Callable[[list[int], list[Any]], Any]
+"""Function of the indices of environments and their last observations; it returns the values `(n,)`."""
+
+
+class BootstrapCallback(BaseCallback):
+    """Callback of a rollout that then adds the values of last observations to the rewards of truncated episodes.
+
+    SB3 and SBX compute these values in turn, episode by episode; after this callback they find none to compute. Of
+    thousands of environments, hundreds of episodes end in a step.
+
+    Args:
+        callback: The callback of the run.
+        model: The algorithm, with its discount factor `gamma`.
+        values: Values of the algorithm.
+    """
+
+    def __init__(self, callback: BaseCallback, model: Any, values: Values) -> None:
+        super().__init__()
+        self.callback, self.model, self.values = callback, model, values
+        self.gamma: float = model.gamma
+
+    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+        """Pass the variables of the rollout on."""
+        self.callback.update_locals(locals_)
+
+    def _on_rollout_start(self) -> None:
+        self.callback.on_rollout_start()
+
+    def _on_rollout_end(self) -> None:
+        self.callback.on_rollout_end()
+
+    def _on_step(self) -> bool:
+        if not self.callback.on_step():
+            return False
+        infos, ended = self.locals["infos"], np.flatnonzero(self.locals["dones"]).tolist()
+        truncated = [index for index in ended if infos[index].get("TimeLimit.truncated", False)]
+        if truncated:
+            last = [infos[index]["terminal_observation"] for index in truncated]
+            for index in truncated:
+                infos[index]["TimeLimit.truncated"] = False
+            self.locals["rewards"][truncated] += self.gamma * np.asarray(self.values(truncated, last))
+        return True
 
 
 class AsymmetricActorCritic:

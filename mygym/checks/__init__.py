@@ -6,7 +6,6 @@ robots, controllers, workspaces and objects.
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """
 
-from mygym.checks.suite import Check, CheckFailed, Outcome
-from mygym.checks.suites import CHECKED_KINDS, SUITES, TRAINED, Suite, check
+from mygym.checks.suite import CHECKED_KINDS, SUITES, TRAINED, Check, CheckFailed, Outcome, Suite, check
 
 __all__ = ["CHECKED_KINDS", "SUITES", "TRAINED", "Check", "CheckFailed", "Outcome", "Suite", "check"]

@@ -24,8 +24,7 @@ from mygym.engines.bullet.world import World
 from mygym.envs.supported import supported_tasks
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.robotics.freedom import count_joints, freedom
-from mygym.robotics.inference.base_placement import place_base
+from mygym.robotics.inference.base_placement import count_joints, freedom, place_base
 from mygym.robotics.objects import load_object, objects_for_hand
 from mygym.robotics.robots import GripperSpec, RobotSpec
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix

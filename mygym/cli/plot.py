@@ -12,10 +12,9 @@ from mygym.cli.output import print_note
 from mygym.cli.runs import parse_where
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting import figures
-from mygym.reporting.comparison import different_rewards, sensitivities
+from mygym.reporting.comparison import Selection, different_rewards, select_runs, sensitivities
 from mygym.reporting.curves import STATISTICS, SettingCurves, find_metric, metrics_of
 from mygym.reporting.panels import FORMATS, check_matplotlib, rendered
-from mygym.reporting.selection import Selection, select_runs
 from mygym.training.files import check_new, check_writable, write_bytes
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from mygym.cli.command import FORCE, argument, command
 from mygym.cli.plot import FOLDERS, WHERE, check_output, write_output
 from mygym.cli.runs import parse_where
 from mygym.errors import ConfigError, bad_value
+from mygym.reporting.comparison import select_runs
 from mygym.reporting.panels import check_matplotlib
 from mygym.reporting.report import report
-from mygym.reporting.selection import select_runs
 from mygym.reporting.sweep_files import find_sweeps
 
 PARSER = command(

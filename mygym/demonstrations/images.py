@@ -25,8 +25,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.engines import env_arguments
 from mygym.planning.plan import Config
-from mygym.tasks.camera_view import Frame
-from mygym.tasks.observations import MAIN_CAMERA
+from mygym.tasks.observations import MAIN_CAMERA, Frame
 from mygym.training import files
 from mygym.training.evaluation import DEMONSTRATION, episode_seeds
 from mygym.training.loading import find_plan

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mygym.engines.fused.arm import ArmModel, MotorModel, fitted_accelerations
+from mygym.engines.fused.arm import ArmModel, GripperModel, MotorModel, finger_shapes, fitted_accelerations
 from mygym.engines.fused.arrays import Arrays, free_memory
 from mygym.engines.fused.box import BoxModel
 from mygym.engines.fused.controller import CONTROLLERS
 from mygym.engines.fused.episodes import FIELDS, BatchTask, PlacementModel, Table
-from mygym.engines.fused.gripper import GripperModel, finger_shapes
 from mygym.engines.fused.world import WorldModel
 from mygym.envs.arguments import checked_task_params
 from mygym.envs.episode_seeds import make_generator, named_stream

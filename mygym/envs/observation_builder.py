@@ -17,9 +17,8 @@ from mygym.envs.detected_objects import DetectedObjects, check_detectable
 from mygym.envs.observation_spec import ObservationSpec, check_cameras, check_frames, check_present, rooms_of
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
-from mygym.tasks.camera_view import Image
 from mygym.tasks.episode import EpisodeContext
-from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, camera_of, find_component, shared_goal_space
+from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, Image, camera_of, find_component, shared_goal_space
 from mygym.tasks.state import constant, namespace
 from mygym.types import Array, FloatArray
 

@@ -14,16 +14,14 @@ from numpy.typing import NDArray
 
 from mygym.config.schema import ActionParams
 from mygym.envs.arguments import check_options, checked_arguments, checked_command, checked_task_params
-from mygym.envs.camera_views import CameraViews, EnvRenderer
+from mygym.envs.camera_views import CameraViews, EnvRenderer, EnvWindow
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
-from mygym.envs.env_window import EnvWindow
 from mygym.envs.episode import Episode
-from mygym.envs.episode_observer import EpisodeObserver
+from mygym.envs.episode_observer import EpisodeObserver, Snapshot
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation, ObservationBuilder
 from mygym.envs.observation_spec import ObservationSpec, make_observation_spec
-from mygym.envs.snapshot import Snapshot
 from mygym.envs.task_world import TaskWorld, apply_task_params, make_task_world
 from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
@@ -35,7 +33,7 @@ from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.engines.bullet.rendering.viewer import Viewer
-    from mygym.tasks.camera_view import Frame
+    from mygym.tasks.observations import Frame
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
 """The `task_params` that do not change the world."""

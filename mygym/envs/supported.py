@@ -13,9 +13,8 @@ from mygym.engines.bullet.primitives import find_robot
 from mygym.errors import AssetError
 from mygym.registry import registry
 from mygym.robotics.assets import read_asset, read_mapping
-from mygym.robotics.freedom import DIRECTIONS, freedom
-from mygym.robotics.inference.completion import lacks_sections
-from mygym.robotics.robot import robot_names
+from mygym.robotics.inference.base_placement import DIRECTIONS, freedom
+from mygym.robotics.robot import lacks_sections, robot_names
 from mygym.robotics.robots import RobotSpec
 from mygym.robotics.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.tasks.lookup import find_task

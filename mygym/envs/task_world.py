@@ -22,8 +22,7 @@ from mygym.robotics.workspace import Area as Box
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.sampling import Area
 from mygym.tasks.state import CONTROL_HZ
-from mygym.tasks.task import Task
-from mygym.tasks.task_params import change_task
+from mygym.tasks.task import Task, change_task
 
 KEY = "robot_params.home"
 

@@ -40,8 +40,7 @@ from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task, named_objects
 from mygym.tasks.observations import find_component
 from mygym.tasks.rewards import find_reward
-from mygym.tasks.task import Task
-from mygym.tasks.task_params import CHANGEABLE, change_task
+from mygym.tasks.task import CHANGEABLE, Task, change_task
 
 STRATEGY_KEYS = ("strategy", "strategy_params")
 """Keys of an algorithm's `run_defaults` that choose the strategy, which decides further values."""

@@ -16,13 +16,12 @@ from urllib.parse import quote
 from mygym.config.loading import load_file
 from mygym.errors import ConfigError
 from mygym.reporting import figures, sweep_files
-from mygym.reporting.comparison import count, different_rewards, summarize
+from mygym.reporting.comparison import Selection, count, different_rewards, summarize
 from mygym.reporting.curves import SettingCurves, stage_order
-from mygym.reporting.markup import Cell, Html, Number, bullets, details, element, inline_svg, page, table
 from mygym.reporting.panels import rendered
 from mygym.reporting.records import RunRecord
-from mygym.reporting.selection import Selection
 from mygym.reporting.settings import Setting, different_keys, names_of
+from mygym.reporting.tables import Cell, Html, Number, bullets, details, element, inline_svg, page, table
 from mygym.training import directory
 from mygym.training.result import versions
 

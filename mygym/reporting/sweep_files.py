@@ -7,7 +7,7 @@ import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mygym.reporting.markup import Cell, Html, Number, details, element, table
+from mygym.reporting.tables import Cell, Html, Number, details, element, table
 from mygym.training.files import is_file
 
 SWEEP = "sweep.yaml"

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.robotics.assets import Color
+from mygym.robotics.files import temporary_file
 from mygym.robotics.inertia import Inertial
 from mygym.robotics.meshes import obj_text
 from mygym.robotics.shapes import DRAWN_CORNERS, GeomSpec, Piece, mesh_of, pieces, pose_of, transformed
-from mygym.robotics.temporary_files import temporary_file
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import INERTIA_ENTRIES, set_origin, text_of
 from mygym.types import FloatArray, Vector

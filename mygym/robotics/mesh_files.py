@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from mygym.errors import AssetError, MygymError, bad_value, error_text
 from mygym.registry import resolve
-from mygym.robotics.file_cache import cached_by_file
+from mygym.robotics.files import cached_by_file, temporary_file
 from mygym.robotics.meshes import Mesh, few_points
-from mygym.robotics.temporary_files import temporary_file
 from mygym.robotics.transforms import axis_angle_to_matrix
 from mygym.types import FloatArray
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from mygym.errors import AssetError, bad_value
 from mygym.registry import resolve
+from mygym.robotics.files import temporary_file
 from mygym.robotics.inference.findings import Finding
 from mygym.robotics.mesh_files import binary_stl
-from mygym.robotics.temporary_files import temporary_file
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import set_inertial, set_origin, text_of
 from mygym.types import FloatArray

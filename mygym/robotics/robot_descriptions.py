@@ -26,10 +26,9 @@ from mygym.errors import AssetError, RegistryError, bad_value, error_text
 from mygym.registry import RobotFileName, resolve
 from mygym.robotics import mjcf
 from mygym.robotics.estimated_inertia import complete_inertials, remove_unusable_inertials
-from mygym.robotics.file_cache import Stamp, cached_by_file, stamp
+from mygym.robotics.files import Stamp, cached_by_file, stamp, temporary_folder
 from mygym.robotics.inference.findings import Certainty, Finding
 from mygym.robotics.mesh_files import MAX_TRIANGLES, MESH_PATH, PACKAGE_PATHS, find_mesh, package_folder, readable_mesh
-from mygym.robotics.temporary_files import temporary_folder
 from mygym.robotics.transforms import pose_matrix, rotation_of_z_to
 from mygym.robotics.urdf import (
     check_urdf,

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mygym.errors import AssetError, ConfigError, MygymError, bad_value
 from mygym.robotics.assets import STRICT, FiniteVector, Number, Quaternion
-from mygym.robotics.file_cache import Stamp
+from mygym.robotics.files import Stamp
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mygym.errors import AssetError
-from mygym.robotics.file_cache import cached_by_file
+from mygym.robotics.files import cached_by_file
 from mygym.robotics.mesh_files import read_triangles
 from mygym.robotics.meshes import hull
 from mygym.robotics.urdf import origin_of

@@ -11,8 +11,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.strategies.strategy import Strategy
 from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import SubTask
-from mygym.tasks.task import Task
-from mygym.tasks.task_params import change_task
+from mygym.tasks.task import Task, change_task
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig

@@ -9,10 +9,9 @@ from operator import attrgetter
 import numpy as np
 from array_api_compat import device
 
-from mygym.tasks.camera_view import CameraView, Image
 from mygym.tasks.context import StageContext
 from mygym.tasks.episode import EpisodeContext, active
-from mygym.tasks.observations import register_camera_observation, register_observation
+from mygym.tasks.observations import CameraView, Image, register_camera_observation, register_observation
 from mygym.tasks.state import CONTROL_HZ, constant, namespace
 from mygym.types import Array, FloatArray
 

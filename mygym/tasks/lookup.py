@@ -12,8 +12,7 @@ from mygym.tasks.grammar import is_letters, parse
 from mygym.tasks.language import is_sentence, read_sentence
 from mygym.tasks.predicate import Predicate
 from mygym.tasks.stage import Stage, SubTask, read_subtask
-from mygym.tasks.task import Task
-from mygym.tasks.task_params import change_task
+from mygym.tasks.task import Task, change_task
 
 
 def check_subgoals(

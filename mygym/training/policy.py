@@ -21,7 +21,7 @@ from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.training.checkpoints import receipts, serialization
+from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.states import normalizer_state
 from mygym.training.directory import BEST_MODEL, BEST_POLICY, POLICY
 from mygym.training.files import write_bytes
@@ -239,7 +239,7 @@ def open_model(path: Path, cls: Any, trust: bool, device: str = "cpu") -> Policy
         ConfigError: The file is a third-party file, and `trust` is not set.
         RunError: The file is damaged, or belongs to another class.
     """
-    if not trust and not receipts.has_valid_receipt(path):
+    if not trust and not serialization.has_valid_receipt(path):
         why = "was not written by this project on this machine: it holds pickles, which can execute any code"
         allowed = "--trust if you trust its author, or the run's policy.safetensors, which executes no code"
         raise ConfigError(bad_value("run", str(path), allowed, why))

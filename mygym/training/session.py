@@ -22,7 +22,7 @@ from mygym.planning.callbacks import construct_callbacks
 from mygym.planning.plan import RunPlan
 from mygym.registry.user_files import located, place_of
 from mygym.training import directory, env_factory, files, logs, model_factory, schedule_callback
-from mygym.training.checkpoints import receipts
+from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.training.checkpoints.states import load_random_state, random_state
 from mygym.training.evaluation import (
@@ -395,7 +395,7 @@ class Session:
         self.guard.check()
         model = self.path / (directory.BEST_MODEL if best else directory.MODEL)
         files.write(model, self.model.save)
-        receipts.record(model)
+        serialization.record(model)
         normalizer = unwrap_vec_normalize(self.env)
         if normalizer is not None:  # for users of SB3; this project reads the normaliser in the safetensors
             path = self.path / (directory.BEST_NORMALIZER if best else directory.NORMALIZER)

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mygym.tasks.camera_view import Frame, Image
+from mygym.tasks.observations import Frame, Image
 from mygym.types import FloatArray
-from mygym.vision.network_files import network_bytes, read_network
-from mygym.vision.networks import UNet
+from mygym.vision.networks import UNet, network_bytes, read_network
 
 INPUTS = 6
 """Red, green, blue; x, y, z of the point that the pixel shows."""

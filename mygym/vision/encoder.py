@@ -13,11 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mygym.config.schema import ImageParams
-from mygym.tasks.camera_view import CameraView
-from mygym.tasks.observations import find_component
+from mygym.tasks.observations import CameraView, find_component
 from mygym.types import FloatArray
-from mygym.vision.network_files import network_bytes, read_network
-from mygym.vision.networks import Keypoints, Standardizer, UNet
+from mygym.vision.networks import Keypoints, Standardizer, UNet, network_bytes, read_network
 
 KEYPOINTS, CHANNELS = 32, 16
 """Number of keypoints, and channels of their first convolution."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mygym.tasks.camera_view import CameraView, Frame
+from mygym.tasks.observations import CameraView, Frame
 from mygym.types import FloatArray
 from mygym.vision.detector import DECIMETRES, MIN_VISIBLE_PIXELS, Detector, DetectorNetwork, network_input
 from mygym.vision.encoder import COLORS, VAE, EncoderErrors, ObjectEncoder, pixels_of, scaled

@@ -10,7 +10,7 @@ import pytest
 
 from mygym import api
 from mygym.engines.bullet.rendering.viewer import SliderRange
-from mygym.envs.env_window import EnvWindow
+from mygym.envs.camera_views import EnvWindow
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
 from mygym.training import env_factory

@@ -17,7 +17,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import MygymError
 from mygym.planning.resolve import resolve_config
 from mygym.tasks.lookup import find_task
-from mygym.tasks.task_params import change_task
+from mygym.tasks.task import change_task
 
 OBJECTS = {"objects": {"cube": ["cube", "ball", "can"]}}
 CLUTTER = {

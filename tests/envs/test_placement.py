@@ -22,7 +22,7 @@ from mygym.robotics.workspace import load_workspace
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.task_params import change_task
+from mygym.tasks.task import change_task
 from tests.components import needs_extra, several, tower
 
 SEEDS = st.integers(0, 2**32 - 1)

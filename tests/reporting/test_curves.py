@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mygym.errors import ConfigError
-from mygym.reporting.comparison import profile_bands, sensitivities, spans_decades
+from mygym.reporting.comparison import profile_bands, select_runs, sensitivities, spans_decades
 from mygym.reporting.curves import (
     MAX_POINTS,
     Curve,
@@ -26,7 +26,6 @@ from mygym.reporting.curves import (
     stage_order,
 )
 from mygym.reporting.records import read_run
-from mygym.reporting.selection import select_runs
 from mygym.reporting.settings import Setting, names_of, settings_of
 from mygym.training import directory
 from mygym.training.result import Result

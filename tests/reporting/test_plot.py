@@ -12,11 +12,10 @@ import pytest
 from PIL import Image
 
 from mygym.cli.main import main
-from mygym.reporting.comparison import sensitivities
+from mygym.reporting.comparison import select_runs, sensitivities
 from mygym.reporting.curves import AXES
 from mygym.reporting.figures import draw_curves, draw_sensitivity
 from mygym.reporting.panels import MAX_LINES
-from mygym.reporting.selection import select_runs
 from mygym.training import directory
 from tests.reporting.runs import make_run
 

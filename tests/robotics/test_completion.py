@@ -14,9 +14,8 @@ from mygym.engines.bullet.primitives import find_robot, inferred_robot, mesh_poi
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset
-from mygym.robotics.inference.completion import lacks_sections
 from mygym.robotics.inference.robots import infer_robot
-from mygym.robotics.robot import load_robot, resolved, robot_names
+from mygym.robotics.robot import lacks_sections, load_robot, resolved, robot_names
 from mygym.robotics.robots import RobotSpec
 from tests.components import ROBOTS, needs_extra
 

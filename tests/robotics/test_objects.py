@@ -17,10 +17,10 @@ from mygym.engines.bullet.world import World
 from mygym.errors import AssetError
 from mygym.registry import registry
 from mygym.robotics.assets import ASSETS
+from mygym.robotics.files import temporary_folder
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.objects import density, load_object, object_names
 from mygym.robotics.robot import load_robot
-from mygym.robotics.temporary_files import temporary_folder
 from mygym.robotics.transforms import matrix_to_quaternion, quaternion_to_matrix, rpy_to_matrix
 from mygym.robotics.workspace import load_workspace
 from tests.worlds import cube_at

@@ -15,12 +15,12 @@ from mygym.engines.bullet.client import bullet, connect, disconnect
 from mygym.engines.bullet.object_bodies import create_collision
 from mygym.errors import AssetError
 from mygym.robotics.assets import ASSETS
+from mygym.robotics.files import temporary_file
 from mygym.robotics.inertia import mass_properties, volume
 from mygym.robotics.links import link_element
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.meshes import few_points, hull, obj_text, shrunk, volume_properties
 from mygym.robotics.shapes import SIZES, GeomSpec, bounds, check_geom, mesh_of, pieces
-from mygym.robotics.temporary_files import temporary_file
 
 PI = math.pi
 CUBE = tuple((x, y, z) for x in (-0.02, 0.02) for y in (-0.02, 0.02) for z in (-0.02, 0.02))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mygym.robotics.textures import SIDE, TEXTURE_COUNT, TILES, pattern, texture_file
+from mygym.engines.bullet.rendering.appearance import SIDE, TEXTURE_COUNT, TILES, pattern, texture_file
 
 
 @pytest.mark.parametrize("number", range(TEXTURE_COUNT))

@@ -18,8 +18,7 @@ from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import CLOSED, Stage, SubTask, register_stage
 from mygym.tasks.stages.handling import aligned
 from mygym.tasks.state import Progress, State
-from mygym.tasks.task import register_task
-from mygym.tasks.task_params import change_task
+from mygym.tasks.task import change_task, register_task
 from tests.components import compositions, is_grammatical, tower
 from tests.tasks.states import (
     OPEN,

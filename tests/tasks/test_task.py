@@ -9,8 +9,7 @@ import pytest
 from mygym.errors import ConfigError, RegistryError
 from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import SubTask
-from mygym.tasks.task import register_task
-from mygym.tasks.task_params import change_task
+from mygym.tasks.task import change_task, register_task
 from tests.components import TASKS
 
 

@@ -20,7 +20,7 @@ from mygym.algos.stable_baselines import PPO, SAC
 from mygym.errors import ConfigError, RunError
 from mygym.planning.resolve import from_python
 from mygym.training import env_factory, model_factory
-from mygym.training.checkpoints import receipts
+from mygym.training.checkpoints import serialization
 from mygym.training.files import write_yaml
 from mygym.training.loading import load
 from mygym.training.policy import Policy, load_policy, normalizer_of, open_model, save_policy
@@ -96,7 +96,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]
     model, env = build("ppo", True)
     save_policy(folder / "policy.safetensors", model, normalizer_of(env))
     model.save(folder / "model.zip")
-    receipts.record(folder / "model.zip")
+    serialization.record(folder / "model.zip")
     yield model, folder
     env.close()
 

@@ -21,7 +21,7 @@ from mygym.demonstrations.networks import _read
 from mygym.envs.detected_objects import DetectedObjects
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.tasks.camera_view import Frame
+from mygym.tasks.observations import Frame
 from mygym.training.policy import Policy
 from mygym.vision.detector import Detection, Detector, DetectorNetwork, load_detector
 from mygym.vision.training import measure

@@ -16,7 +16,7 @@ from mygym.engines.fused.captured_step import CapturedStep, capture_or_refuse
 from mygym.envs.fused_envs import BatchStep
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.tasks.episode import LARGE_BATCH
-from mygym.training.device_normalizer import DeviceNormalizer, Observations
+from mygym.training.device_replay import DeviceNormalizer, Observations
 from mygym.training.run_callbacks import find_callback
 from mygym.training.strategy_callback import StrategyCallback
 from mygym.training.variance_floor import FlooredNormalize, LastObservations

@@ -94,7 +94,7 @@ def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
     from mygym.engines.bullet.primitives import mesh_points
     from mygym.engines.bullet.rendering.robot_sheet import robot_sheet
     from mygym.engines.bullet.rendering.thumbnails import as_png
-    from mygym.robotics.freedom import count_joints
+    from mygym.robotics.inference.base_placement import count_joints
     from mygym.robotics.inference.robots import infer_robot
 
     robot = infer_robot(urdf, mesh_points)

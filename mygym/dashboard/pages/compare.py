@@ -6,7 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
-from mygym.dashboard.pages import charts
+from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import empty, frame, heading
 from mygym.dashboard.service import Service
 from mygym.errors import MygymError

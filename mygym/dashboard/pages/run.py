@@ -9,7 +9,7 @@ from nicegui import ui
 from mygym.config.layers import flatten
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json, tail
-from mygym.dashboard.pages import charts
+from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, status_badge
 from mygym.dashboard.pages.runs import PERIOD
 from mygym.dashboard.run_index import Entry, stages_of

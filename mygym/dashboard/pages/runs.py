@@ -10,8 +10,7 @@ from typing import Any
 
 from nicegui import run, ui
 
-from mygym.dashboard.pages.charts import spark
-from mygym.dashboard.pages.frame import COLORS, attempt, frame, heading
+from mygym.dashboard.pages.frame import COLORS, attempt, frame, heading, spark
 from mygym.dashboard.service import Service, command_line, displayed
 from mygym.errors import ConfigError, MygymError
 from mygym.reporting.comparison import count

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mygym.robotics.temporary_files import temporary_file
+from mygym.robotics.files import temporary_file
 
 
 @contextlib.contextmanager

@@ -17,10 +17,9 @@ import numpy as np
 from mygym.engines.bullet.client import bullet, connect, disconnect, urdf_file
 from mygym.errors import AssetError
 from mygym.registry import registry
-from mygym.robotics.file_cache import cached_by_file
-from mygym.robotics.inference.completion import complete_robot
+from mygym.robotics.files import cached_by_file
 from mygym.robotics.inference.robots import Inferred, infer_robot
-from mygym.robotics.robot import load_robot
+from mygym.robotics.robot import complete_robot, load_robot
 from mygym.robotics.robots import RobotSpec
 from mygym.robotics.transforms import pose_matrix
 from mygym.robotics.urdf import origin_of, set_origin, text_of

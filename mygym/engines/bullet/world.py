@@ -22,8 +22,7 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.robotics.controllers import find_controller
 from mygym.robotics.controllers.arms import ArmControllers
 from mygym.robotics.episode_randomization import EpisodeRandomization
-from mygym.robotics.freedom import count_joints, freedom
-from mygym.robotics.inference.base_placement import arm_length
+from mygym.robotics.inference.base_placement import arm_length, count_joints, freedom
 from mygym.robotics.kinematics import Chain, Kinematics
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.robots import MountedCameraSpec, RobotSpec, at_home

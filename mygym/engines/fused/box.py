@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mygym.engines.fused.arm import FingerShape
 from mygym.engines.fused.arrays import Arrays, Rows
-from mygym.engines.fused.gripper import FingerShape
 from mygym.types import Array, Vector
 
 TOUCHING = 3e-4

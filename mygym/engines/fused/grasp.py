@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mygym.engines.fused.arm import BatchGripper
 from mygym.engines.fused.arrays import Arrays
 from mygym.engines.fused.box import GRAZE, TOUCHING, BatchBox
-from mygym.engines.fused.gripper import BatchGripper
 from mygym.types import Array
 
 PRESS = 2e-4

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mygym.engines.fused.arm import ArmModel, BatchArm
+from mygym.engines.fused.arm import ArmModel, BatchArm, BatchGripper, GripperModel
 from mygym.engines.fused.arrays import Arrays, Rows, to_numpy
 from mygym.engines.fused.box import GRAZE, BatchBox, BoxModel
 from mygym.engines.fused.grasp import BatchGrasp
-from mygym.engines.fused.gripper import BatchGripper, GripperModel
 from mygym.tasks.state import State
 from mygym.types import Array
 

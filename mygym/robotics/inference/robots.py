@@ -11,10 +11,9 @@ from pathlib import Path
 from mygym.errors import AssetError, bad_value
 from mygym.registry import RobotFileName, registry
 from mygym.robotics.assets import Quaternion
-from mygym.robotics.file_cache import Stamp
-from mygym.robotics.freedom import DIRECTIONS, count_joints, freedom
+from mygym.robotics.files import Stamp
 from mygym.robotics.inference.arms import ARM_JOINTS, infer_arm, infer_tool
-from mygym.robotics.inference.base_placement import ENOUGH, place_base
+from mygym.robotics.inference.base_placement import DIRECTIONS, ENOUGH, count_joints, freedom, place_base
 from mygym.robotics.inference.findings import Certainty, Finding
 from mygym.robotics.inference.grippers import infer_gripper, is_jaw
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps

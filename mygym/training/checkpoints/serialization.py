@@ -6,12 +6,15 @@ import json
 import sys
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+
+from mygym.training.files import write_json
 
 
 def _jax() -> Any:
@@ -260,3 +263,34 @@ def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if kind == "$pairs":
         return dict(_decode(content, tensors))
     raise ValueError(f"unknown key {kind}")
+
+
+RECEIPTS = ".receipts.json"
+
+
+def record(file: Path) -> None:
+    """Write the receipt of a file that this process has just written."""
+    receipts = _receipts(file.parent)
+    receipts[file.name] = _identity(file)
+    write_json(file.parent / RECEIPTS, receipts)
+
+
+def has_valid_receipt(file: Path) -> bool:
+    """Return whether `file` is unchanged since its receipt was written."""
+    return not file.is_symlink() and _receipts(file.parent).get(file.name) == _identity(file)
+
+
+def _identity(file: Path) -> str:
+    status = file.stat()
+    return f"{status.st_dev} {status.st_ino} {status.st_ctime_ns} {status.st_size}"
+
+
+def _receipts(folder: Path) -> dict[str, str]:
+    path = folder / RECEIPTS
+    if not path.is_file():  # reading a pipe would block
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -10,8 +10,8 @@ import pytest
 
 from mygym.checks import parity
 from mygym.checks.parity import compare_engines
+from mygym.engines.fused.arm import finger_shapes
 from mygym.engines.fused.arrays import to_numpy
-from mygym.engines.fused.gripper import finger_shapes
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.fused_support import check_supported
 from mygym.envs.robot_env import RobotEnv

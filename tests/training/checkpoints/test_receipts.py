@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mygym.training.checkpoints.receipts import RECEIPTS, has_valid_receipt, record
+from mygym.training.checkpoints.serialization import RECEIPTS, has_valid_receipt, record
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from mygym.engines.bullet.rendering.scene import Scene
 from mygym.engines.bullet.world import World
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.robots import MountedCameraSpec
-from mygym.tasks.camera_view import Frame, Image
+from mygym.tasks.observations import Frame, Image
 from mygym.types import FloatArray
 
 NEAR, NEAR_ON_ROBOT, FAR = 0.05, 0.01, 10.0

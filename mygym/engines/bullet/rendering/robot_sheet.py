@@ -21,7 +21,7 @@ from mygym.robotics.kinematics import Kinematics
 from mygym.robotics.robots import RobotSpec
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.workspace import CameraSpec, WorkspaceSpec, load_workspace
-from mygym.tasks.camera_view import Frame
+from mygym.tasks.observations import Frame
 from mygym.types import FloatArray
 
 Picture = NDArray[np.uint8]

@@ -6,8 +6,10 @@ import atexit
 import os
 import shutil
 import tempfile
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache, wraps
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from mygym.errors import RunError
 
@@ -49,3 +51,39 @@ def temporary_file(name: str, content: str | bytes) -> str:
         RunError: The folder for temporary files cannot be written.
     """
     return _written(os.getpid(), name, content)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Stamp = tuple[int, int]
+"""Time of the last change in ns, and size in bytes; zeros for a missing file."""
+
+
+def stamp(path: str | Path) -> Stamp:
+    """Return a value that changes with the content of a file."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
+def cached_by_file(maxsize: int | None = None) -> Callable[[Function], Function]:
+    """Return a decorator that caches a function of a file name and further arguments until the file changes.
+
+    Args:
+        maxsize: Number of results that are kept; None: all.
+    """
+
+    def decorate(function: Function) -> Function:
+        @lru_cache(maxsize=maxsize)
+        def cached(stamped: Stamp, *args: Any) -> Any:
+            return function(*args)
+
+        @wraps(function)
+        def call(path: str | Path, *args: Any) -> Any:
+            return cached(stamp(path), path, *args)
+
+        return cast("Function", call)
+
+    return decorate
