@@ -4,7 +4,7 @@
 
 Bullet plays random actions; the engine repeats them from the reset, open loop. Coordinate descent lowers the mean
 distance between the tool points: each joint in turn takes the best of several values, all of which are tried in one
-batch. `--write` stores the values in mygym/fused/motors.yaml. The table has the distances on fresh episodes.
+batch. `--write` stores the values in mygym/engines/fused/motors.yaml. The table has the distances on fresh episodes.
 """
 
 from __future__ import annotations
