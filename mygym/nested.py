@@ -58,3 +58,16 @@ def without(values: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any
         for key, value in values.items()
         if key not in keys or (isinstance(value, Mapping) and isinstance(keys[key], Mapping))
     }
+
+
+def changed(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of nested `values` that differs from `known`."""
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        old = known.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := changed(value, old):
+                changes[key] = inner
+        elif value != old:
+            changes[key] = value
+    return changes

@@ -7,17 +7,18 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named, sections_in
 from mygym.config.plain import check_plain
-from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
+from mygym.config.schema import NOT_SHAPING, RunConfig
 from mygym.config.toolkit import REPLACED_BY
 from mygym.config.validation_errors import dotted, first_mistake, unknown_keys
 from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
-from mygym.nested import merged
+from mygym.nested import changed, merged
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,52 @@ def resolve(layers: Sequence[Layer]) -> Resolved:
     for layer in layers:
         check_plain(layer.values, layer.origin)
         values = merge_configs(values, layer.values)
-        origins |= {"control.name" if key == "control" else key: layer.origin for key, _ in flatten(layer.values)}
+        origins |= _origins_of(layer)
     try:
         config = RunConfig.model_validate(values)
     except ValidationError as error:
         raise _explain(error, values, origins) from None
+    return _with_origins(config, origins)
+
+
+def overlaid(resolved: Resolved, layer: Layer) -> Resolved:
+    """Return a config with a further layer on top, whose values are valid by themselves; see `with_values`."""
+    known = {"control.name" if key == "control" else key: origin for key, origin in resolved.origins.items()}
+    return _with_origins(with_values(resolved.config, layer), known | _origins_of(layer))
+
+
+def with_values(config: RunConfig, layer: Layer) -> RunConfig:
+    """Return a config with further values; only the sections among them are validated.
+
+    Raises:
+        ConfigError: A value of a section is invalid.
+    """
+    known = config.model_dump(mode="json", include=set(layer.values), exclude_unset=True)
+    updates: dict[str, Any] = {}
+    for key, value in merge_configs(known, layer.values).items():
+        section = type(getattr(config, key))
+        try:
+            updates[key] = section.model_validate(value) if issubclass(section, BaseModel) else value
+        except ValidationError:
+            resolve([layer])  # words the mistake
+            raise
+    return config.model_copy(update=updates)
+
+
+def beneath(config: RunConfig, layers: Sequence[Layer]) -> RunConfig:
+    """Return a config with the values of layers where the config has none that is set; see `with_values`."""
+    values: dict[str, Any] = {}
+    for layer in layers:
+        values = merge_configs(values, layer.values)
+    above = config.model_dump(mode="json", include=set(values), exclude_unset=True)
+    return with_values(config, Layer(layers[-1].origin, merge_configs(values, above)))
+
+
+def _origins_of(layer: Layer) -> dict[str, str]:
+    return {"control.name" if key == "control" else key: layer.origin for key, _ in flatten(layer.values)}
+
+
+def _with_origins(config: RunConfig, origins: dict[str, str]) -> Resolved:
     complete = dict(flatten(config.model_dump(mode="json")))
     if "control" in complete:  # a name without parameters
         origins["control"] = origins.get("control.name", "default")
@@ -114,44 +156,18 @@ def refuse_defaults(resolved: Resolved) -> None:
         )
 
 
-ADDED_LATER = ("frames", "detector", "encoder")
-"""Keys of `image_params` that do not change the hashes of runs from before these keys existed, unless they are set."""
+@cache
+def _defaults() -> dict[str, Any]:
+    return RunConfig().model_dump(mode="json")
 
 
 def config_hash(values: Mapping[str, Any]) -> str:
-    """Return eight hex digits that identify the values that shape the result (not seed, logdir or evaluation)."""
-    shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
-    if "subprocesses" in values:
-        shaping["subprocesses"] = False  # keeps the hashes of runs from before results were free of it
-    for key in ("training_params", "strategy_params", "randomize", "callbacks", "critic_observations"):
-        if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
-            shaping.pop(key, None)
-    for key, alone in (("workers", 1), ("overlap", False)):
-        if shaping.get(key) == alone:  # as above
-            shaping.pop(key, None)
-    algo_params = shaping.get("algo_params")
-    default_shift = 0 if "gamma" in (algo_params or {}) else 2  # of replay, and of imitation
-    if isinstance(algo_params, Mapping) and algo_params.get("random_shift") == default_shift:  # as above
-        shaping["algo_params"] = {key: value for key, value in algo_params.items() if key != "random_shift"}
-    task_params = shaping.get("task_params") or {}
-    later = [key for key in ("starts", "goals_on_surface") if key in task_params and not task_params[key]]
-    if later:
-        shaping["task_params"] = {key: value for key, value in task_params.items() if key not in later}
-    images = shaping.get("image_params")
-    if isinstance(images, Mapping):  # as above
-        later = [key for key in ADDED_LATER if images.get(key) == getattr(ImageParams(), key)]
-        shaping["image_params"] = {key: value for key, value in images.items() if key not in later}
-    unset = {
-        "pretrained": PretrainedParams(),
-        "robot_params": RobotParams(),
-        "actions": ActionParams(),
-        "image_params": ImageParams(),
-    }
-    for key, section in unset.items():
-        if shaping.get(key) == section.model_dump(mode="json", exclude=set(ADDED_LATER)):
-            del shaping[key]
-    text = json.dumps(shaping, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    """Return eight hex digits that identify the values that shape the result (not seed, logdir or evaluation).
+
+    Values equal to the schema's defaults do not count: a new key leaves the hashes of other configs as they are.
+    """
+    shaping = {key: value for key, value in changed(values, _defaults()).items() if key not in NOT_SHAPING}
+    return hashlib.sha256(json.dumps(shaping, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def _origin(key: str, origins: Mapping[str, str]) -> str:

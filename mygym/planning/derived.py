@@ -161,19 +161,6 @@ def _absolute_all(names: str | Sequence[str]) -> str | list[str]:
     return absolute(names) if isinstance(names, str) else [absolute(name) for name in names]
 
 
-def changed(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of nested `values` that differs from `known`."""
-    changes: dict[str, Any] = {}
-    for key, value in values.items():
-        old = known.get(key)
-        if isinstance(value, Mapping) and isinstance(old, Mapping):
-            if inner := changed(value, old):
-                changes[key] = inner
-        elif value != old:
-            changes[key] = value
-    return changes
-
-
 def rollout_steps(model: Any, config: RunConfig) -> int:
     """Return the env steps between two updates of the policy, of ARS at most; 0 if unknown."""
     from sb3_contrib import ARS

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
+from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
 from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.nested import common
+from mygym.nested import changed, common
 from mygym.planning.callbacks import check_callbacks
 from mygym.planning.checks import (
     REQUIREMENTS,
@@ -23,7 +23,7 @@ from mygym.planning.checks import (
     errors_name_file,
     registered_training_params,
 )
-from mygym.planning.derived import absolute, changed, derived_values, plain_distractors, uses_her
+from mygym.planning.derived import absolute, derived_values, plain_distractors, uses_her
 from mygym.planning.engines import check_engine
 from mygym.planning.strategies import (
     JOIN,
@@ -306,24 +306,25 @@ def resolve_with_strategies(
         ConfigError: An invalid key, type, value or combination, in any layer.
     """
     user = without_aliases([Layer(file_origin, file or {}), Layer(origin, overrides or {})])
-    asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
+    hidden = resolve(user[:1]).config if user[0].values and user[1].values else None  # a flag may hide a mistake
+    asked = resolve(user).config  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
     recommended = recommended_layer(asked)
-    asked = resolve([recommended, *user]).config if recommended.values else asked
+    asked = beneath(asked, [recommended])
     try:
-        if user[0].values and user[1].values:
+        if hidden is not None:
             with errors_name_file():
-                check_names(resolve(user[:1]).config)  # a flag may hide an unknown name
+                check_names(hidden)
         check_callbacks(asked.callbacks)
         required = strategy_of_algorithm(asked)
-        asked = resolve([recommended, required, *user]).config if required.values else asked
+        asked = beneath(asked, [required])
         strategy_class = strategy_defaults(asked, user)
         defaults = strategy_class.values.get("strategy_params", {})
         strategies = ConstructedStrategies(asked, merged(defaults, asked.strategy_params))
         preferred = strategy_run_defaults(asked, strategies.strategies)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    asked = resolve([recommended, required, preferred, *user]).config if preferred.values else asked
+    asked = beneath(asked, [preferred])
     task = find_task(asked.task)
     workspace, entry = _find_names(asked, task)
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
@@ -332,7 +333,7 @@ def resolve_with_strategies(
     preferences = [recommended, task_layer(task, entry, of_engine), preferred]
     decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
     of_algorithm = [algorithm_layer(entry, of_entry), *of_stages, of_engine]
-    draft = resolve([strategy_class, *of_algorithm, *preferences, *user]).config
+    draft = beneath(asked, [strategy_class, *of_algorithm, *preferences])
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
     layers, schema = _all_layers(decided, her)
@@ -346,7 +347,7 @@ def resolve_with_strategies(
     changes = changed(derived, chosen.values())
     if "name" in changes.get("control", ()):  # a name replaces all parameters
         changes["control"] = control
-    resolved = resolve([*layers, Layer("derived", changes)]) if changes else chosen
+    resolved = overlaid(chosen, Layer("derived", changes))
     if resolved.config.strict:
         refuse_defaults(resolved)
     check_engine(resolved.config, variants)
@@ -360,21 +361,6 @@ def resolve_with_strategies(
 def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
     """Resolve a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`."""
     return resolve_config(overrides=python_values(config), origin="argument")
-
-
-# The user's layers ----------------------------------------------------------------------------------------------------
-
-
-def _check_user_layers(user: Sequence[Layer]) -> RunConfig:
-    """Validate the file alone, because a flag may hide an invalid value; then the file with the overrides.
-
-    Raises:
-        ConfigError: An invalid key, type or value.
-    """
-    file, overrides = user
-    if file.values and overrides.values:
-        resolve([file])
-    return resolve(user).config
 
 
 def _check_imports(asked: RunConfig) -> None:

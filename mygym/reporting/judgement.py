@@ -11,7 +11,7 @@ from typing import Any
 
 from mygym.config.schema import NOT_SHAPING
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.derived import changed
+from mygym.nested import changed
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs

@@ -94,6 +94,27 @@ def test_every_value_is_set_and_the_config_resolves_to_itself(algo: str, task: s
     assert from_python(values).values() == values
 
 
+@pytest.mark.parametrize(
+    ("file", "flags", "times"),
+    [
+        ({}, {}, 2),
+        ({"task": "push", "algo": "ppo"}, {}, 2),
+        ({"task": "push", "algo": "ppo"}, {"seed": 3}, 3),
+        ({}, {"task": "pick_and_place", "her": True, "algo": "sac"}, 2),
+        ({}, {"strategy": "demos"}, 2),
+    ],
+)
+def test_the_user_s_values_and_the_complete_config_are_validated_once(
+    file: dict[str, Any], flags: dict[str, Any], times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file alone as well if a flag may hide a mistake in it."""
+    validated: list[Any] = []
+    validate = RunConfig.model_validate
+    monkeypatch.setattr(RunConfig, "model_validate", lambda values: validated.append(values) or validate(values))
+    resolve_config(file, flags)
+    assert len(validated) == times
+
+
 @pytest.mark.parametrize("control", CONTROLS)
 def test_an_alias_and_its_name_are_the_same_setting(control: str) -> None:
     aliases = {"ee_delta": "step", "joint_position": "joints"}
@@ -123,13 +144,6 @@ def test_on_policy_algorithms_are_rewarded_for_all_stages(algo: str, framework: 
     assert (several.config.reward == "shaped") == is_on_policy
     assert not is_on_policy or several.origins["reward"].endswith(", for several stages")
     assert resolve_config(overrides={**run, "task": "push", "reward": "dense"}).config.reward == "dense"
-
-
-def test_hashes_of_configs_do_not_depend_on_unused_starts() -> None:
-    values = resolve_config().values()
-    params = {key: value for key, value in values["task_params"].items() if key not in ("starts", "goals_on_surface")}
-    assert config_hash(values) == config_hash({**values, "task_params": params})
-    assert config_hash(values) != config_hash({**values, "task_params": {**params, "starts": {"in_hand": 0.3}}})
 
 
 # hindsight ----------------------------------------------------------------------------------------------------------
