@@ -7,6 +7,7 @@ is a file in `algos/` (see `algos/myalgo.py`); it appears in `implemented_combos
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,8 +56,8 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
         session = Session(
             plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, workers=workers
         )
-        return session.run(lambda callbacks: model.learn(plan.config.steps, callback=callbacks))
+        return session.run(partial(model.learn, plan.config.steps))  # learn(steps, callbacks)
 
 
 if __name__ == "__main__":
-    main.train(train)
+    main.run("train", train=train)

@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def train(
         session = Session(
             plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, added, workers
         )
-        return session.run(lambda callbacks: model.learn(plan.config.steps, callback=callbacks))
+        return session.run(partial(model.learn, plan.config.steps))
 
 
 def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import io
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -64,44 +65,42 @@ Errors of files have a file name.
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the `mygym` program and exit.
 
     Args:
         arguments: Words of the command line; None: the arguments of the process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in {"-h", "--help"}:
-        _exit_after(_print_help)
-    elif words[0] == "--version":
-        _exit_after(_print_version)
-    run(words[0], words[1:])
+    if words and words[0] not in {"-h", "--help", "--version"}:
+        run(words[0], words[1:])
+    with _exiting():
+        (_print_version if words and words[0] == "--version" else _print_help)()
 
 
-def train(train: Callable[..., Result]) -> NoReturn:
-    """Run the program `train.py`.
+def run(command: str, arguments: Sequence[str] | None = None, **options: Any) -> None:
+    """Run a command and exit: 0 done, 2 invalid input, 1 any other error, 130 interrupted.
+
+    Args:
+        command: Its name; `train.py` and `evaluate.py` are commands, too.
+        arguments: The words after it; None: the arguments of the process.
+        **options: Further arguments of the command.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    with _exiting("--traceback" in words):
+        _check_process()
+        if command not in COMMANDS:
+            raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
+        import_module(f"mygym.cli.{MODULES.get(command, command)}").main(words, **options)
+
+
+def train(train: Callable[..., Result]) -> None:
+    """Run the program `train.py` of version 0.1.
 
     Args:
         train: Trains a run, with the signature of `mygym.train`.
     """
-    run("train", sys.argv[1:], train=train)
-
-
-def evaluate() -> NoReturn:
-    """Run the program `evaluate.py`."""
-    run("evaluate", sys.argv[1:])
-
-
-def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
-    """Run a command and exit: 0 done, 2 invalid input, 1 any other error, 130 interrupted."""
-
-    def perform() -> None:
-        _check_process()
-        if command not in COMMANDS:
-            raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
-        import_module(f"mygym.cli.{MODULES.get(command, command)}").main(arguments, **options)
-
-    _exit_after(perform, "--traceback" in arguments)
+    run("train", train=train)
 
 
 def _print_help() -> None:
@@ -132,17 +131,22 @@ def _check_process() -> None:
         raise ConfigError(bad_value("PYTHONOPTIMIZE", sys.flags.optimize, "0 or 1", why))
 
 
-def _exit_after(perform: Callable[[], None], with_traceback: bool = False) -> NoReturn:
-    """Call a function, then exit; an error is one message, whatever its cause.
+@contextlib.contextmanager
+def _exiting(with_traceback: bool = False) -> Iterator[None]:
+    """Exit the program at the end of the block; an error is one message, whatever its cause.
 
     Args:
-        perform: The function.
         with_traceback: Whether to print the traceback of an error before its message.
     """
     _open_streams()
+    message, code = "", 0
     with StopRequest(immediate=True) as stop:
         try:
-            message, code = _outcome(perform, with_traceback)
+            try:
+                yield
+                sys.stdout.flush()
+            except Exception as error:  # noqa: BLE001 - mistakes of this program are raised again
+                message, code = _outcome(error, with_traceback)
         except KeyboardInterrupt:
             message, code = INTERRUPTED
         except Exception:
@@ -153,31 +157,24 @@ def _exit_after(perform: Callable[[], None], with_traceback: bool = False) -> No
         _end(message, code)
 
 
-def _outcome(perform: Callable[[], None], with_traceback: bool) -> tuple[str, int]:
-    """Call a function; return the message for standard error, and the exit code.
+def _outcome(error: Exception, with_traceback: bool) -> tuple[str, int]:
+    """Return the message for standard error, and the exit code.
 
     An error that is neither ours nor raised by the user's code is raised again: it is a mistake in this program.
     """
-    try:
-        perform()
-        sys.stdout.flush()
-    except InterruptedRunError as error:
+    if isinstance(error, InterruptedRunError):
         return str(error), error.exit_code
-    except MygymError as error:
+    if isinstance(error, MygymError):
         return _message(error, str(error), with_traceback), error.exit_code
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         return "", 1  # the reader has closed the pipe, e.g. `mygym list | head -1`
-    except OSError as error:
-        if error.filename is not None or error.errno not in STREAM_ERRORS:
-            raise
+    if isinstance(error, OSError) and error.filename is None and error.errno in STREAM_ERRORS:
         return f"error: standard output: cannot be written: {error.strerror}", 1
-    except Exception as error:
-        from mygym.registry.user_files import place_of
+    from mygym.registry.user_files import place_of
 
-        if not place_of(error):
-            raise
-        return _message(error, error_text(error), with_traceback), 1
-    return "", 0
+    if isinstance(error, OSError) or not place_of(error):
+        raise error
+    return _message(error, error_text(error), with_traceback), 1
 
 
 def _message(error: Exception, text: str, with_traceback: bool) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,10 +132,16 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
     elif numbers:
         train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
     else:
+        from mygym import api
+
         flags.pop("imports", None)  # the config of the run names them
-        result = _train(train, plan or merge_configs(file, flags), options.resume, options.gui)
-        if finetuning:
-            _train(train, {**finetuning, "pretrained": str(result.path)}, None, options.gui)
+        train = train or api.train
+        window: dict[str, Any] = {"gui": True} if options.gui else {}  # a copy of train.py may lack the parameter
+        with _naming_the_run():
+            result = train(plan or merge_configs(file, flags), resume=options.resume, **window)
+            _print_result(result)
+            if finetuning:
+                _print_result(train({**finetuning, "pretrained": str(result.path)}, resume=None, **window))
 
 
 def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,24 +182,25 @@ def _without(arguments: Sequence[str], *flags: str) -> list[str]:
     return kept
 
 
-def _train(train: Callable[..., Result] | None, config: Any, resume: str | None, gui: bool) -> Result:
-    """Train, and print the result and the path of the run, also of a failed run."""
-    from mygym import api
-    from mygym.training.strategy_callback import outcome_texts
-
+@contextlib.contextmanager
+def _naming_the_run() -> Iterator[None]:
+    """Print the path of a failed run as well."""
     try:
-        window: dict[str, Any] = {"gui": True} if gui else {}  # a copy of train.py may lack the parameter
-        result = (train or api.train)(config, resume=resume, **window)
+        yield
     except MygymError as error:
         if error.run is not None:
             print(f"run: {error.run}", flush=True)
         raise
+
+
+def _print_result(result: Result) -> None:
+    from mygym.training.strategy_callback import outcome_texts
+
     cost = f"{result.steps:,} steps, {result.wall_time_s:.1f} s"
     success = f"success {result.success_rate:.1%} of fresh episodes after {cost}"
     by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
     print_note("; ".join(filter(None, (success, by_task, *outcome_texts(result.strategy)))))
     print(f"run: {result.path}")
-    return result
 
 
 def _print_help(options: argparse.Namespace) -> None:

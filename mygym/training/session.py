@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -229,7 +229,12 @@ class Session:
         with self.stop:
             try:
                 self.open_logs()
-                self._learn(learn)
+                if self.checkpoint is not None and self.checkpoint.finished:
+                    self.state.load(self.checkpoint)
+                else:
+                    callbacks = self._callbacks()
+                    with self._learning():
+                        (self._trainer(callbacks) or partial(learn, callbacks))()
                 self._finish()
                 self.result.status = "done"
                 self._write_result()
@@ -271,42 +276,34 @@ class Session:
             writers.append(board := logs.TensorBoard(path / directory.TENSORBOARD))
             board.write_config(self.resolved.values())
 
-    def _learn(self, learn: Callable[[list[BaseCallback]], object]) -> None:
-        if self.checkpoint is not None and self.checkpoint.finished:
-            self.state.load(self.checkpoint)
-        else:
-            self.state.check()
-            if self.checkpoint is None:  # a resumed run keeps its model until it has a newer one
-                self._check_loading()
-            if self.checkpoint is not None:  # `create_trainer` of a strategy goes on with its phase
-                self.model.num_timesteps = self.checkpoint.steps
-            resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
-            callbacks = [
-                *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
-                self.strategies,  # after checkpoints: a resumed run repeats the decisions of strategies and callbacks
-                *([self.user] if self.user.callbacks else []),
-            ]
+    def _callbacks(self) -> list[BaseCallback]:
+        """Return the callbacks of the training; a checkpoint is loaded by the first one when the training starts."""
+        self.state.check()
+        if self.checkpoint is None:  # a resumed run keeps its model until it has a newer one
+            self._check_loading()
+        else:  # `create_trainer` of a strategy goes on with its phase
+            self.model.num_timesteps = self.checkpoint.steps
+        resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
+        callbacks = [
+            *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
+            self.strategies,  # after checkpoints: a resumed run repeats the decisions of strategies and callbacks
+            *([self.user] if self.user.callbacks else []),
+        ]
+        return self.synchronization.around(callbacks) if self.synchronization else callbacks
+
+    @contextlib.contextmanager
+    def _learning(self) -> Iterator[None]:
+        """Measure the training, and write its last checkpoint."""
+        try:
+            with self.clock.measure_learning():
+                yield
+        except StopTraining:
+            pass
+        finally:
+            self.result.steps = int(self.model.num_timesteps)
             if self.synchronization:
-                callbacks = self.synchronization.around(callbacks)
-            try:
-                with self.clock.measure_learning():
-                    (self._trainer(callbacks) or partial(learn, callbacks))()
-            except StopTraining:
-                pass
-            finally:
-                self.result.steps = int(self.model.num_timesteps)
-                if self.synchronization:
-                    self.synchronization.workers.end_learning()
-            self._write_checkpoint(finished=True)
-        # The checkpoint is written before: it still counts these figures for a run that goes on.
-        self.result.last_interval = self.evaluations.log_last_interval()
-        if self.stop.received:
-            raise KeyboardInterrupt
-        self.stop.immediate = True
-        self.strategies.finish(partial(self.evaluate, len(self.evaluations.records)))
-        self.result.steps = int(self.model.num_timesteps)
-        self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
-        self.save_model()
+                self.synchronization.workers.end_learning()
+        self._write_checkpoint(finished=True)
 
     def _log_last_interval(self) -> None:
         """Log the figures since the last evaluation after the last checkpoint: a resumed run writes them again."""
@@ -409,7 +406,16 @@ class Session:
         return self.state.write(self.path, finished)
 
     def _finish(self) -> None:
-        """Evaluate the saved model and record its videos."""
+        """Save the model, evaluate it and record its videos."""
+        # The checkpoint is written before: it still counts these figures for a run that goes on.
+        self.result.last_interval = self.evaluations.log_last_interval()
+        if self.stop.received:
+            raise KeyboardInterrupt
+        self.stop.immediate = True
+        self.strategies.finish(partial(self.evaluate, len(self.evaluations.records)))
+        self.result.steps = int(self.model.num_timesteps)
+        self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
+        self.save_model()
         config = self.resolved.config
         policy = saved_policy(self.plan, self.path, self.env)
         evaluation = evaluate_finally(policy, config, self.eval_envs, self.result)
