@@ -31,7 +31,7 @@ from mygym.reporting.records import find_runs as results
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.run_search import network_of, search
 from mygym.training import directory, env_factory, model_factory
-from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
+from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
 from mygym.training.result import Result
 from mygym.training.starting import open_result, start_run
@@ -199,7 +199,7 @@ def evaluate(
         else:
             evaluated = Keyboard(envs[0]) if policy == KEYBOARD else policy_for(envs)
             evaluated = Sliders(envs[0], evaluated) if gui else evaluated
-        seeds = round_robin(episode_seeds(seed, EXTRA, episodes), envs[0])
+        seeds = episode_seeds(seed, EXTRA, episodes, env=envs[0])
         evaluation = evaluate_or_fail(str(run or policy), evaluated, envs, seeds)
         if video is not None:
             record_video(policy_for(envs[:1]), envs[0], seeds[: max(plan.config.video.episodes, 1)], Path(video))

@@ -19,7 +19,6 @@ from mygym.training.evaluation import (
     EpisodesEnded,
     Predicts,
     episode_seeds,
-    round_robin,
     stack_observations,
 )
 from mygym.training.video import VideoRecorder
@@ -54,7 +53,7 @@ def attempts(
     Raises:
         RunError: The policy's actions are not finite.
     """
-    seeds = round_robin(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
+    seeds = episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes, env=env)
     kept = [0] * len(levels)
     for episode_seed in seeds:
         level = kept.index(min(kept))

@@ -17,7 +17,7 @@ from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.formats import FORMATS
 from mygym.registry import resolve
 from mygym.training import directory, env_factory
-from mygym.training.evaluation import BATCH, EXTRA, episode_seeds, evaluate_policy, round_robin
+from mygym.training.evaluation import BATCH, EXTRA, episode_seeds, evaluate_policy
 from mygym.training.files import write
 from mygym.training.loading import load, plan_of_run
 from mygym.training.result import Result
@@ -135,7 +135,7 @@ def _verify(file: Path, target: Path, policy: Any, envs: Sequence[AnyEnv], seed:
         RunError: They differ.
     """
     comparison = Comparison(policy, ExportedPolicy(file, trust=True))  # this process has just written it
-    seeds = round_robin(episode_seeds(seed, EXTRA, ALONE + TOGETHER), envs[0])
+    seeds = episode_seeds(seed, EXTRA, ALONE + TOGETHER, env=envs[0])
     evaluate_policy(comparison, envs[:1], seeds[:ALONE])
     evaluate_policy(comparison, envs, seeds[ALONE:])
     if not comparison.difference <= TOLERANCE:

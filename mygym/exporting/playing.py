@@ -18,7 +18,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.registry.user_files import is_imported
 from mygym.training.env_factory import build_env
-from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
+from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.types import FloatArray
 
 
@@ -81,7 +81,7 @@ def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False
     timed = Timed(policy)
     with contextlib.closing(build_env(description, render_mode="human" if gui else None)) as env:
         policy.check_observations(env.observation_space)
-        seeds = round_robin(episode_seeds(seed, EXTRA, episodes), env)
+        seeds = episode_seeds(seed, EXTRA, episodes, env=env)
         acting = Sliders(env, timed) if gui else timed
         evaluation = evaluate_or_fail(str(file), acting, [env], seeds)
     return Playing(evaluation, np.array(timed.durations))

@@ -16,7 +16,7 @@ from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
 from mygym.training import directory, env_factory, files, model_factory
-from mygym.training.evaluation import JUDGE, episode_seeds, evaluate_or_fail, round_robin
+from mygym.training.evaluation import JUDGE, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
 from mygym.training.result import Result, versions
 
@@ -88,7 +88,7 @@ def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
     policy = load(run)
     with contextlib.ExitStack() as stack:
         envs = env_factory.make_eval_envs(plan, stack, episodes)
-        seeds = round_robin(episode_seeds(SEED, JUDGE, episodes, number), envs[0])
+        seeds = episode_seeds(SEED, JUDGE, episodes, number, env=envs[0])
         evaluation = evaluate_or_fail(str(run), policy, envs, seeds)
     return Row(
         run=label(result),

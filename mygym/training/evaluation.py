@@ -18,12 +18,14 @@ BATCH = 4
 """Number of environments of an evaluation; more environments would save network calls, but need 30 MB each."""
 
 TRAINING, EVALUATION, FINAL, EXTRA, DEMONSTRATION, TEST, JUDGE = 0, 1, 2, 3, 5, 6, 7
-"""Purposes of episode seeds, stored in the bits above the lowest 30, so that seeds of two purposes never coincide.
+"""Purposes of episode seeds, stored in the bits from `PURPOSE_BIT`, so that seeds of two purposes never coincide.
 
 4 would coincide with training: the first episode of seed 2**32 + n is the second of seed n, see `EpisodeSeeds`.
 EVALUATION seeds (validation) select the best model; TEST seeds are used at the same marks and select nothing. JUDGE
 seeds are those of leaderboards: they do not depend on the run, so that all policies play the same episodes.
 """
+
+PURPOSE_BIT = 30
 
 NOT_HELD = "all stages were complete, but not for long enough"
 """Phrase of failures after the last stage."""
@@ -147,7 +149,7 @@ class Evaluation:
         return figures | ({"success_by_task": self.success_by_task} if self.success_by_task else {})
 
 
-def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[int]:
+def episode_seeds(seed: int, purpose: int, count: int, number: int = 0, env: AnyEnv | None = None) -> list[int]:
     """Return episode seeds.
 
     Args:
@@ -155,15 +157,22 @@ def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[
         purpose: `TRAINING`, `EVALUATION`, `FINAL`, `EXTRA`, `TEST`, `DEMONSTRATION` or `JUDGE`.
         count: Number of seeds.
         number: Number of the evaluation among the evaluations of its purpose.
+        env: With an environment of several tasks, the seeds select its tasks in turn.
     """
     words = np.random.SeedSequence([seed, purpose, number]).generate_state(count)
-    return [(int(word) >> 2) | (purpose << 30) for word in words]
+    seeds = [_with_purpose(int(word), purpose) for word in words]
+    tasks = len(env.labels) if isinstance(env, MultiTaskEnv) else 1
+    return [seed + (index - seed) % tasks for index, seed in enumerate(seeds)]
 
 
-def round_robin(seeds: Sequence[int], env: AnyEnv) -> list[int]:
-    """Shift each seed to the next value whose residue selects the next task of `env` (round robin)."""
-    count = len(env.labels) if isinstance(env, MultiTaskEnv) else 1
-    return [seed + (index - seed) % count for index, seed in enumerate(seeds)]
+def next_seed(seed: int, number: int) -> int:
+    """Return another seed with the purpose of a seed."""
+    (word,) = np.random.SeedSequence([seed, number]).generate_state(1)
+    return _with_purpose(int(word), seed >> PURPOSE_BIT)
+
+
+def _with_purpose(word: int, purpose: int) -> int:
+    return word >> (32 - PURPOSE_BIT) | purpose << PURPOSE_BIT
 
 
 def evaluate_policy(

@@ -33,7 +33,6 @@ from mygym.training.evaluation import (
     Predicts,
     episode_seeds,
     evaluate_policy,
-    round_robin,
 )
 from mygym.training.learners.processes import SynchronizeCallback, TrainingWorkers
 from mygym.training.loading import load
@@ -65,7 +64,7 @@ def evaluate_finally(policy: Predicts, config: RunConfig, envs: list[AnyEnv], re
     Raises:
         DivergedError: The mean return is not finite.
     """
-    seeds = round_robin(episode_seeds(result.seed, FINAL, config.eval.final_episodes), envs[0])
+    seeds = episode_seeds(result.seed, FINAL, config.eval.final_episodes, env=envs[0])
     evaluation = check_finite(evaluate_policy(policy, envs, seeds))
     result.success_rate = evaluation.success_rate
     result.mean_return = evaluation.mean_return
@@ -84,7 +83,7 @@ def record_videos(policy: Predicts, config: RunConfig, env: AnyEnv, evaluation: 
         evaluation: The final evaluation, which lists the failures.
         run: The run directory.
     """
-    seeds = round_robin(episode_seeds(config.seed, FINAL, config.video.episodes), env)
+    seeds = episode_seeds(config.seed, FINAL, config.video.episodes, env=env)
     if not seeds:
         return
     folder = run / directory.VIDEOS
@@ -361,7 +360,7 @@ class Session:
         """
         config = self.resolved.config
         count = config.eval.test_episodes if purpose == TEST else config.eval.episodes
-        seeds = round_robin(episode_seeds(config.seed, purpose, count, number), self.eval_envs[0])
+        seeds = episode_seeds(config.seed, purpose, count, number, env=self.eval_envs[0])
         return check_finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
 
     def _on_record(self, record: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
-from mygym.training.evaluation import round_robin
+from mygym.training.evaluation import EXTRA, episode_seeds
 
 TASKS = ("reach", "push", "AGM")
 
@@ -59,13 +59,15 @@ def test_environments_are_selected_round_robin(env: MultiTaskEnv) -> None:
 
 
 def test_any_seeds_of_an_evaluation_select_the_tasks_in_turn(env: MultiTaskEnv) -> None:
-    seeds = round_robin([7, 7, 3, 100, 100], env)
+    seeds = episode_seeds(7, EXTRA, 5, env=env)
     labels = []
     for seed in seeds:
         env.reset(seed=seed)
         labels.append(env.label)
     assert labels == [*TASKS, *TASKS[:2]]
-    assert [new - old for new, old in zip(seeds, [7, 7, 3, 100, 100], strict=True)] == [2, 0, 2, 2, 0]
+    plain = episode_seeds(7, EXTRA, 5)
+    assert all(0 <= new - old < 3 for new, old in zip(seeds, plain, strict=True))
+    assert {seed >> 30 for seed in seeds} == {EXTRA}
 
 
 def test_weights_set_the_frequencies(env: MultiTaskEnv) -> None:

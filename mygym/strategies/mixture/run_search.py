@@ -15,7 +15,7 @@ from mygym.strategies.mixture.mixture import Mixture
 from mygym.strategies.mixture.protocols import PROTOCOLS
 from mygym.training.directory import POLICY, find_policy
 from mygym.training.env_factory import make_eval_envs
-from mygym.training.evaluation import EVALUATION, episode_seeds, evaluate_policy, round_robin
+from mygym.training.evaluation import EVALUATION, episode_seeds, evaluate_policy
 from mygym.training.files import check_new
 from mygym.training.loading import load, plan_of_run, read_config
 from mygym.training.result import Result
@@ -76,7 +76,7 @@ def search(
         check_budget(network, budget_us, "budget_us")
     with contextlib.ExitStack() as stack:
         envs = make_eval_envs(plan, stack, episodes)
-        seeds = round_robin(episode_seeds(seed, EVALUATION, episodes), envs[0])
+        seeds = episode_seeds(seed, EVALUATION, episodes, env=envs[0])
         paths = search_paths(network, lambda: evaluate_policy(policy, envs, seeds), method, tries, budget_us, seed)
     if not paths:
         why = f"is less than the time of each of {tries} paths"

@@ -17,6 +17,7 @@ import numpy as np
 
 from mygym.training.env_processes.worker_main import answer, full_name
 from mygym.training.env_processes.worker_process import UNGUARDED, WorkerProcess, end_workers, signals_blocked
+from mygym.training.evaluation import next_seed
 
 PATIENCE_AT_START = 600.0
 """Time limit for a worker's first answer, s; on few cores, many workers need a while to import and build."""
@@ -229,7 +230,8 @@ def worker_vec_env(
                             worker.send(command, ([index - worker.rows.start], data))
                             worker.recv()
                     # other episodes than those that the seeds gave, one of which may have killed the worker
-                    seeds = [_next_seed(seed, self.replacements) for seed in self._first_seeds[worker.rows]]
+                    first = self._first_seeds[worker.rows]
+                    seeds = [seed if seed is None else next_seed(seed, self.replacements) for seed in first]
                     worker.send("reset", [(seed, {}) for seed in seeds])
                     self._reset_results[worker] = worker.recv()
                     return
@@ -291,11 +293,3 @@ def _row(observations: Any, index: int) -> Any:
     if isinstance(observations, dict):
         return {key: values[index].copy() for key, values in observations.items()}
     return observations[index].copy()
-
-
-def _next_seed(seed: int | None, replacements: int) -> int | None:
-    """Return another seed in the same range of seeds (`mygym.training.evaluation.episode_seeds`); None stays None."""
-    if seed is None:
-        return None
-    word = int(np.random.SeedSequence([seed, replacements]).generate_state(1)[0])
-    return seed >> 30 << 30 | word >> 2
