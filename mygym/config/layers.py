@@ -13,7 +13,16 @@ from pydantic import BaseModel, ValidationError
 
 from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named, sections_in
 from mygym.config.plain import check_plain
-from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
+from mygym.config.schema import (
+    FORMER_KEYS,
+    NOT_SHAPING,
+    ActionParams,
+    ImageParams,
+    PretrainedParams,
+    RobotParams,
+    RunConfig,
+    renamed,
+)
 from mygym.config.toolkit import REPLACED_BY
 from mygym.config.validation_errors import dotted, first_mistake, unknown_keys
 from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
@@ -26,6 +35,10 @@ class Layer:
 
     origin: str
     values: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Replace former names of keys."""
+        object.__setattr__(self, "values", renamed(self.values))
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,7 @@ def merge_configs(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, 
     A controller that `high` names replaces the controller of `low` with its parameters; parameters without a name are
     added to those of `low`.
     """
+    low, high = renamed(low), renamed(high)
     result = merged(low, high)
     known, value = low.get("control"), high.get("control")
     if isinstance(value, Mapping) and "name" in value:
@@ -120,8 +134,9 @@ ADDED_LATER = ("frames", "detector", "encoder")
 
 def config_hash(values: Mapping[str, Any]) -> str:
     """Return eight hex digits that identify the values that shape the result (not seed, logdir or evaluation)."""
-    shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
-    if "subprocesses" in values:
+    former = {key: name for name, key in FORMER_KEYS.items()}  # keeps the hashes of runs from before the new names
+    shaping = {former.get(key, key): value for key, value in values.items() if key not in NOT_SHAPING}
+    if "env_processes" in values:
         shaping["subprocesses"] = False  # keeps the hashes of runs from before results were free of it
     for key in ("training_params", "strategy_params", "randomize", "callbacks", "critic_observations"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed

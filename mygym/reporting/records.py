@@ -18,7 +18,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mygym.config.layers import flatten
-from mygym.config.loading import load_file
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import at, has
 from mygym.reporting.statistics import success_interval
@@ -204,7 +203,7 @@ def _select(records: Sequence[RunRecord], key: str, value: Any) -> list[RunRecor
 
 def _config(record: RunRecord) -> dict[str, Any]:
     try:
-        return load_file(Path(record.path) / directory.CONFIG)
+        return directory.saved_config(Path(record.path))
     except ConfigError:
         return {}
 

@@ -35,7 +35,7 @@ from mygym.training.evaluation import (
     evaluate_policy,
     round_robin,
 )
-from mygym.training.learners.processes import SynchronizeCallback, TrainingWorkers
+from mygym.training.learners.processes import OtherLearners, SynchronizeCallback
 from mygym.training.loading import load
 from mygym.training.policy import Policy, normalizer_of, save_policy
 from mygym.training.result import Result, versions
@@ -163,7 +163,7 @@ class Session:
         checkpoint: Checkpoint to resume from; None: start from step 0.
         notify: Called with messages for the user.
         callbacks: The user's callbacks, besides the callbacks of the config.
-        workers: The other processes that train the model; None: this process alone.
+        learners: The other processes that train the model; None: this process alone.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Session:
         checkpoint: Checkpoint | None,
         notify: Callable[[str], None],
         callbacks: Sequence[BaseCallback] = (),
-        workers: TrainingWorkers | None = None,
+        learners: OtherLearners | None = None,
     ) -> None:
         config, resolved = plan.config, plan.resolved
         self.plan, self.resolved, self.result = plan, resolved, result
@@ -210,9 +210,9 @@ class Session:
             "strategies": self.strategies,
             "user": self.user,
         }
-        self.synchronization = SynchronizeCallback(workers) if workers else None
+        self.synchronization = SynchronizeCallback(learners) if learners else None
         if self.synchronization:
-            stateful["workers"] = self.synchronization
+            stateful["workers"] = self.synchronization  # the name in checkpoints from before `learners`
         self.state = RunState(resolved.values(), model, env, stateful, self.clock, self.checkpoints, notify)
 
     def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
@@ -296,7 +296,7 @@ class Session:
             finally:
                 self.result.steps = int(self.model.num_timesteps)
                 if self.synchronization:
-                    self.synchronization.workers.end_learning()
+                    self.synchronization.learners.end_learning()
             self._write_checkpoint(finished=True)
         # The checkpoint is written before: it still counts these figures for a run that goes on.
         self.result.last_interval = self.evaluations.log_last_interval()
@@ -375,7 +375,7 @@ class Session:
 
     def _on_replacement(self, reason: str, replacements: int) -> None:
         self.notify(f"{reason}: new episodes begin in a new process")
-        self.model.logger.record("time/replaced_workers", replacements)
+        self.model.logger.record("time/replaced_processes", replacements)
 
     # Saving -------------------------------------------------------------------------------------------------------
 
