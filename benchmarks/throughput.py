@@ -4,9 +4,9 @@
 
 Each config is trained in this process alone, with two processes of environments, and, if the algorithm is off-policy,
 with `overlap` and one such process, in turn, by calls of `model.learn` (what a run adds to it: benchmarks/overhead.py).
-The first call, with the warm-up of a replay buffer, is not counted. CPU times do not depend on what else the machine does;
-steps per second do. *Environment* is stepping the environments, with processes only the messages; *replay* is adding,
-drawing and relabelling of transitions; *rest* is monitoring, normalisation and rollout buffers.
+The first call, with the warm-up of a replay buffer, is not counted. CPU times do not depend on what else the machine
+does; steps per second do. *Environment* is stepping the environments, with processes only the messages; *replay* is
+adding, drawing and relabelling of transitions; *rest* is monitoring, normalisation and rollout buffers.
 """
 
 from __future__ import annotations
