@@ -165,6 +165,16 @@ def test_a_call_with_both_names_is_refused() -> None:
     assert plan_or_mistakes({"algo": "ppo", "workers": 2, "learners": 2}, {})[1][0].startswith("workers: 2 ")
 
 
+def test_mistakes_of_former_keys_are_listed_beside_others() -> None:
+    mistakes = plan_or_mistakes({"algo": "ppo", "workers": 0, "seed": -1}, {})[1]
+    assert sorted(mistake.partition(":")[0] for mistake in mistakes) == ["learners", "seed"]
+
+
+def test_runs_are_selected_by_both_names() -> None:
+    for key in ("workers", "learners"):
+        assert len(mygym.results(RUNS, where={key: 1})) == 3
+
+
 def test_sweeps_take_workers_as_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main.main(["sweep", "--space", "default", "--workers", "none"])
