@@ -24,7 +24,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
     from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
     from mygym.strategies.requirements import prepare_run
     from mygym.training.env_factory import make_eval_envs, make_vec_env
-    from mygym.training.learners.processes import training_workers
+    from mygym.training.learners.processes import other_learners
     from mygym.training.model_factory import build_model
     from mygym.training.pretrained import load_pretrained
     from mygym.training.session import Session
@@ -37,8 +37,8 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
             return start.complete
         plan = start.plan
 
-        # More training processes, if the config asks for `workers`: each builds its share of environments, and a model.
-        workers = stack.enter_context(training_workers(plan, start.checkpoint is not None))
+        # Other processes, if the config has several `learners`: each builds its share of the environments, and a model.
+        learners = stack.enter_context(other_learners(plan, start.checkpoint is not None))
 
         # Environments: separate ones for training and for evaluations.
         eval_envs = make_eval_envs(plan, stack)
@@ -54,7 +54,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
         # Run directory, logs and callbacks; learning; model.zip, its evaluation, videos and result.json.
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
         session = Session(
-            plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, workers=workers
+            plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, learners=learners
         )
         return session.run(partial(model.learn, plan.config.steps))  # learn(steps, callbacks)
 

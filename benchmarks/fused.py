@@ -38,7 +38,7 @@ from mygym.envs.fused_vector_env import FusedVectorEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.plan import make_plan
 from mygym.training.env_factory import make_vec_env
-from mygym.training.learners.processes import SynchronizeCallback, training_workers
+from mygym.training.learners.processes import SynchronizeCallback, other_learners
 from mygym.training.model_factory import build_model
 
 TIMES = 5
@@ -58,10 +58,10 @@ TRAINERS: dict[str, dict[str, Any]] = {
     "Stable-Baselines3": SB3,
     "`ppo`, pytorch": {},
     "`ppo`, pytorch, two threads": {"threads": 2},
-    "`ppo`, pytorch, two workers": {"workers": 2},
+    "`ppo`, pytorch, two learners": {"learners": 2},
     "`ppo`, jax": {"framework": "jax"},
     "`ppo`, jax, two threads": {"framework": "jax", "threads": 2},
-    "`ppo`, jax, two workers, each with two threads": {"framework": "jax", "workers": 2, "threads": 2},
+    "`ppo`, jax, two learners, each with two threads": {"framework": "jax", "learners": 2, "threads": 2},
 }
 """Trainer → keys of its config, see `SB3`."""
 
@@ -192,8 +192,8 @@ def train_on_request(config: dict[str, Any], rollouts: int, pipe: Connection) ->
         cls = stable_baselines3.PPO if plan.config.algo == "ppo" else in_numpy(cls)
     combo = (cls, args, kwargs)
     with ExitStack() as stack:
-        workers = stack.enter_context(training_workers(plan))
-        callbacks: list[BaseCallback] = SynchronizeCallback(workers).around([clock]) if workers else [clock]
+        learners = stack.enter_context(other_learners(plan))
+        callbacks: list[BaseCallback] = SynchronizeCallback(learners).around([clock]) if learners else [clock]
         model = build_model(plan, make_vec_env(plan, stack), combo)
         length = model.train_freq.frequency if hasattr(model, "train_freq") else model.n_steps
         pipe.send(None)

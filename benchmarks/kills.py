@@ -55,8 +55,8 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 }
 """Algorithms with small networks; `sac` and `tqc` use hindsight, `myalgo` is from `algos/`."""
 
-SIDES = {"1": (1, False), "3": (3, False), "2 workers": (2, True)}
-"""Name → number of environments, and whether each environment runs in a worker process."""
+SIDES = {"1": (1, False), "3": (3, False), "2 processes": (2, True)}
+"""Name → number of environments, and whether each environment runs in a process."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Case:
 
     def config(self, logdir: Path) -> dict[str, Any]:
         """Return the config of the run."""
-        n_envs, workers = SIDES[self.side]
+        n_envs, processes = SIDES[self.side]
         return {
             "algo": self.algo,
             "framework": self.framework,
@@ -85,7 +85,7 @@ class Case:
             "her": self.algo in ("sac", "tqc"),
             "steps": 360,
             "n_envs": n_envs,
-            "subprocesses": workers,
+            "env_processes": processes,
             "seed": self.seed,
             "stop_at_success": None,
             "eval": {"every": 120, "episodes": 2, "final_episodes": 2},
@@ -242,8 +242,8 @@ def contents(run: Path) -> dict[str, Any]:
     state["callbacks"]["evaluations"]["seconds"] = None
     for record in state["callbacks"]["evaluations"]["records"]:
         del record["wall_time_s"]
-    workers = state["callbacks"].get("workers", {}).get("processes", [])
-    for process in (state, *workers):
+    others = state["callbacks"].get("workers", {}).get("processes", [])
+    for process in (state, *others):
         for episode in process["algorithm"]["attributes"]["ep_info_buffer"]:
             episode.pop("t", None)
     state["logger"]["values"] = timeless(state["logger"]["values"])

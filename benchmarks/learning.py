@@ -33,9 +33,9 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "reach": ("The end effector to a point in space", ["--task reach", "--algo ppo --task reach"]),
     "push": (
         "A cube to a point on the table",
-        ["--task push", "--task push --workers 2", "--config configs/push_ppo.yaml"],
+        ["--task push", "--task push --learners 2", "--config configs/push_ppo.yaml"],
     ),
-    "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place", "--task pick_and_place --workers 2"]),
+    "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place", "--task pick_and_place --learners 2"]),
     "hindsight": (
         "Sparse reward with hindsight replay",
         [f"--config configs/{task}_hindsight.yaml" for task in ("push", "pick_and_place", "slide")],
@@ -66,7 +66,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
             *(f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")),
             "--task hit_board --steps 400000",
             "--algo ppo --task hit_board",
-            "--task stack --workers 2",
+            "--task stack --learners 2",
             "--task stack --set control.step=0.02",
             "--task stack --set control.step=0.02 --set task_params.starts.in_hand=0.3",
             "--task stack --steps 1200000 --set control.step=0.02 --set task_params.starts.along_expert=0.3 "

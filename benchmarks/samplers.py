@@ -64,7 +64,7 @@ CONFIG: dict[str, Any] = {
 class ThisProcess:
     """Executor that trains each run in this process, which saves the imports."""
 
-    workers = 1
+    jobs = 1
 
     def limit(self, memory: int) -> None:
         """Do nothing: one run at a time fits."""

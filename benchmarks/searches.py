@@ -26,7 +26,7 @@ SHOWN = 5
 """Rows of a table."""
 
 
-def search(name: str, folder: Path, workers: int) -> list[dict[str, Any]]:
+def search(name: str, folder: Path, jobs: int) -> list[dict[str, Any]]:
     """Return the rows of a search, the best first, and that of the defaults; a search that exists goes on."""
     from mygym.config import load_file
     from mygym.sweeps.executors import LocalExecutor
@@ -37,7 +37,7 @@ def search(name: str, folder: Path, workers: int) -> list[dict[str, Any]]:
 
     file = load_file(ROOT / "configs/sweeps" / f"{name}.yaml")
     work = resume_sweep if (folder / name).exists() else new_sweep
-    report = work(folder / name, file, {}, LocalExecutor(workers), note)
+    report = work(folder / name, file, {}, LocalExecutor(jobs), note)
     keys = [key for key in report.rows[0] if key.startswith("algo_params.")]
     rows = [{"": _name(row), "score": f"{row['score']:,.4g}", **{key: row[key] for key in keys}} for row in report.rows
             if row["score"] is not None]  # fmt: skip
@@ -73,7 +73,7 @@ def main() -> None:
     """Search and print tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", nargs="+", default=FILES, help=f"names of files (default: {' '.join(FILES)})")
-    parser.add_argument("--workers", type=int, default=1, help="runs at the same time (default 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (default 1)")
     parser.add_argument("--folder", default="", help="folder of the sweeps, which go on if they exist")
     options = parser.parse_args()
     from mygym.config import load_file
@@ -85,7 +85,7 @@ def main() -> None:
     for name in options.files:
         objective = make_sweep(load_file(ROOT / "configs/sweeps" / f"{name}.yaml")).objective
         better = "larger" if objective.maximize else "smaller"
-        rows = search(name, folder, options.workers)
+        rows = search(name, folder, options.jobs)
         print(f"\n## configs/sweeps/{name}.yaml\n\nScore: {objective.name}; {better} is better.\n")
         print(as_markdown(rows), flush=True)
     packages = versions_in_words("optuna", "torch", "pybullet")

@@ -1,9 +1,9 @@
-"""Sweeps: time of the search per trial, two workers against two processes started by hand, a sabotaged default.
+"""Sweeps: time of the search per trial, two runs at a time against two processes started by hand, a sabotaged default.
 
     python benchmarks/sweeps.py > benchmarks/results/sweeps.md
 
 Search: sweeps of 100 trials over six hyperparameters whose runs end at once (a run directory is copied); the seconds of
-the copies are subtracted. Workers: a grid of short runs by `mygym sweep --workers 2`, and the same runs by
+the copies are subtracted. Jobs: a grid of short runs by `mygym sweep --jobs 2`, and the same runs by
 `xargs -P 2 mygym train`; both in turn, as wall time and as processor time of all processes, which other programs change
 less. Sabotage: a grid over the learning rate with the value 1e-6, which must be the
 worst.
@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 SEARCHED = {"random": "none", "tpe": "none", "cmaes": "none", "tpe, median": "median"}
 """Sampler → pruner of the sweeps whose runs end at once."""
 
-PARTS = ("search", "workers", "sabotage")
+PARTS = ("search", "jobs", "sabotage")
 
 BUDGET = 24_000
 """Env steps of a trial."""
@@ -74,7 +74,7 @@ class Copies:
         template: A run directory.
     """
 
-    workers = 1
+    jobs = 1
 
     def __init__(self, template: Path) -> None:
         self.template, self.seconds = template, 0.0
@@ -122,7 +122,7 @@ def search_time(sampler: str, pruner: str, template: Path, trials: int) -> tuple
     return each, 1000 * (ends[-1] - ends[-11]) / 10 - waited
 
 
-def sweep(folder: Path, parameters: dict[str, Any], workers: int, **settings: Any) -> list[dict[str, Any]]:
+def sweep(folder: Path, parameters: dict[str, Any], jobs: int, **settings: Any) -> list[dict[str, Any]]:
     """Return the rows of a sweep of `ppo` on `reach`, in the order of the trials; a sweep that exists goes on."""
     from mygym.sweeps.executors import LocalExecutor
     from mygym.sweeps.run import new_sweep, resume_sweep
@@ -131,7 +131,7 @@ def sweep(folder: Path, parameters: dict[str, Any], workers: int, **settings: An
         print(line, file=sys.stderr, flush=True)
 
     file = {**CONFIG, "algo_params": parameters, "sweep": {"objective": "steps_to_0.9", **settings}}
-    executor = LocalExecutor(workers)
+    executor = LocalExecutor(jobs)
     if folder.exists():
         report = resume_sweep(folder, file, {}, executor, note)
     else:
@@ -154,10 +154,10 @@ def print_search_time() -> None:
 
 
 def by_sweep(folder: Path) -> tuple[float, float]:
-    """Return wall and processor seconds of a sweep of the short runs by two workers."""
+    """Return wall and processor seconds of a sweep of the short runs two at a time."""
     names = ",".join(f"{rate:g}" for rate in RATES)
     space = f"algo_params.learning_rate={{grid: [{names}]}}"
-    words = ["sweep", "--space", space, *SHORT, "--workers", "2", "--out", str(folder)]
+    words = ["sweep", "--space", space, *SHORT, "--jobs", "2", "--out", str(folder)]
     return _seconds([*MYGYM, *words])
 
 
@@ -177,9 +177,9 @@ def _seconds(command: list[str]) -> tuple[float, float]:
     return time.perf_counter() - began, processor
 
 
-def print_workers(options: argparse.Namespace) -> None:
-    """Compare two workers with two processes started by hand, in turn, and print a table."""
-    print(f"\n## Two workers\n\n{len(RATES)} runs of {STEPS:,} env steps of `ppo` each, from begin to end.\n")
+def print_jobs(options: argparse.Namespace) -> None:
+    """Compare two runs at a time with two processes started by hand, in turn, and print a table."""
+    print(f"\n## Two runs at a time\n\n{len(RATES)} runs of {STEPS:,} env steps of `ppo` each, from begin to end.\n")
     print(
         "| repetition | sweep: wall, processor (s) | by hand (s) "
         "| trials of the sweep per hour and per processor hour, relative |"
@@ -203,7 +203,7 @@ def print_sabotage(options: argparse.Namespace, folder: Path) -> None:
     print("\n## A sabotaged default\n\nA grid over the learning rate; 1e-6 stands for a mistake in the defaults.\n")
     print("| learning rate | reached 90 % | score: env steps to 90 %, or up to twice the budget |\n|---|---|---|")
     rates = {"learning_rate": {"grid": [1e-6, 1e-5, 1e-4, 1e-3, 3e-3]}}
-    for row in sweep(folder / "sabotage", rates, options.workers):
+    for row in sweep(folder / "sabotage", rates, options.jobs):
         score = row["score"]
         print(f"| {row['algo_params.learning_rate']:g} | {'yes' if score <= BUDGET else 'no'} | {score:,.0f} |")
 
@@ -212,16 +212,16 @@ def main() -> None:
     """Measure and print tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="measurements (default: all)")
-    parser.add_argument("--repetitions", type=int, default=5, help="measurements of the workers (default 5)")
-    parser.add_argument("--workers", type=int, default=1, help="runs at the same time (default 1)")
+    parser.add_argument("--repetitions", type=int, default=5, help="measurements of the jobs (default 5)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (default 1)")
     parser.add_argument("--folder", default="", help="folder of the sweeps that train, which go on if they exist")
     options = parser.parse_args()
     folder = Path(options.folder or tempfile.mkdtemp())
     print("# Sweeps")
     if "search" in options.parts:
         print_search_time()
-    if "workers" in options.parts:
-        print_workers(options)
+    if "jobs" in options.parts:
+        print_jobs(options)
     if "sabotage" in options.parts:
         print_sabotage(options, folder)
     machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine, load {os.getloadavg()[0]:.1f}"

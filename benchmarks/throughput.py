@@ -1,12 +1,12 @@
-"""CPU time of each phase of a training, and env steps per second with and without worker processes.
+"""CPU time of each phase of a training, and env steps per second with and without processes of environments.
 
     python benchmarks/throughput.py > benchmarks/results/throughput.md
 
-Each config is trained in this process alone, with two worker processes, and, if the algorithm is off-policy, with
-`overlap` and a worker process, in turn, by calls of `model.learn` (what a run adds to it: benchmarks/overhead.py). The
-first call, with the warm-up of a replay buffer, is not counted. CPU times do not depend on what else the machine does;
-steps per second do. *Environment* is stepping the environments, with workers only the messages; *replay* is adding,
-drawing and relabelling of transitions; *rest* is monitoring, normalisation and rollout buffers.
+Each config is trained in this process alone, with two processes of environments, and, if the algorithm is off-policy,
+with `overlap` and one such process, in turn, by calls of `model.learn` (what a run adds to it: benchmarks/overhead.py).
+The first call, with the warm-up of a replay buffer, is not counted. CPU times do not depend on what else the machine
+does; steps per second do. *Environment* is stepping the environments, with processes only the messages; *replay* is
+adding, drawing and relabelling of transitions; *rest* is monitoring, normalisation and rollout buffers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], int, int]] = {
 """Flags of `train.py` → config, env steps of the first call of `learn`, and of each further call."""
 
 OVERLAP = "1, overlap"
-"""In place of a number of worker processes: a worker process, and gradient steps while it steps the environments."""
+"""In place of a number of processes: one process, and gradient steps while it steps the environments."""
 
 PHASES = ("environment", "actions", "replay", "gradient steps", "rest")
 
@@ -58,12 +58,12 @@ class Measurement:
     """s."""
     cpu: float
     """CPU time of this process, s."""
-    cpu_of_workers: float
+    cpu_of_processes: float
     """s."""
     phases: dict[str, float]
     """CPU time of this process by phase, s."""
     overlapped: float
-    """CPU time of this process while workers step the environments (gradient steps, with the replay in them), s."""
+    """CPU time of this process while processes step the environments (gradient steps, with the replay in them), s."""
 
 
 class Training:
@@ -71,14 +71,14 @@ class Training:
 
     Args:
         name: A key of `CONFIGS`.
-        workers: Number of worker processes, or `OVERLAP`.
+        processes: Number of processes of environments, or `OVERLAP`.
         stack: Closes the environments.
     """
 
-    def __init__(self, name: str, workers: int | str, stack: contextlib.ExitStack) -> None:
+    def __init__(self, name: str, processes: int | str, stack: contextlib.ExitStack) -> None:
         config, self.first, self.further = CONFIGS[name]
-        overlap = workers == OVERLAP
-        plan = make_plan(config, {"subprocesses": 1, "overlap": True} if overlap else {"subprocesses": workers})
+        overlap = processes == OVERLAP
+        plan = make_plan(config, {"env_processes": 1, "overlap": True} if overlap else {"env_processes": processes})
         self.model = model = build_model(plan, make_vec_env(plan, stack))
         self.envs = model.get_env().unwrapped
         self.seconds: dict[str, float] = {}
@@ -95,15 +95,15 @@ class Training:
     def learn(self, steps: int) -> Measurement:
         """Train for some env steps."""
         self.seconds, self.overlapped = dict.fromkeys(PHASES, 0.0), 0.0
-        before, workers = self.model.num_timesteps, self._cpu_of_workers()
+        before, of_processes = self.model.num_timesteps, self._cpu_of_processes()
         wall, cpu = time.perf_counter(), time.process_time()
         self.model.learn(steps, reset_num_timesteps=False)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         self.seconds["rest"] = cpu - sum(self.seconds.values())
         done = self.model.num_timesteps - before
         phases = {phase: seconds / done for phase, seconds in self.seconds.items()}
-        worker_cpu = (self._cpu_of_workers() - workers) / done
-        return Measurement(wall / done, cpu / done, worker_cpu, phases, self.overlapped / done)
+        process_cpu = (self._cpu_of_processes() - of_processes) / done
+        return Measurement(wall / done, cpu / done, process_cpu, phases, self.overlapped / done)
 
     def _measure(self, owner: Any, name: str, phase: str) -> None:
         """Replace a method by one that adds its CPU time, without the phases inside it, to `phase`."""
@@ -123,7 +123,7 @@ class Training:
 
         setattr(owner, name, measured)
 
-    def _cpu_of_workers(self) -> float:
+    def _cpu_of_processes(self) -> float:
         times = [psutil.Process(process.pid).cpu_times() for process in getattr(self.envs, "processes", [])]
         return sum(each.user + each.system for each in times)
 
@@ -132,13 +132,13 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5, help="repeats of each row (default 5)")
-    parser.add_argument("--processes", type=int, default=2, help="worker processes to compare with none (default 2)")
+    parser.add_argument("--processes", type=int, default=2, help="processes to compare with none (default 2)")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         pairs: list[tuple[str, int | str]] = []
         for name, (config, *_) in CONFIGS.items():
             overlap = [OVERLAP] if issubclass(make_plan(config).schema.cls, OffPolicyAlgorithm) else []
-            pairs += [(name, workers) for workers in (0, options.processes, *overlap)]
+            pairs += [(name, processes) for processes in (0, options.processes, *overlap)]
         trainings = {pair: Training(*pair, stack) for pair in pairs}
         rows: dict[tuple[str, int | str], list[Measurement]] = {pair: [] for pair in pairs}
         for _ in range(options.repeats):
@@ -147,28 +147,30 @@ def main() -> None:
     print("# Throughput of learning\n")
     print(f"Medians of {options.repeats} repeats, in turn; ratios are of one repeat, smallest to largest.\n")
     print("*With free cores* is the ratio that these CPU times give if each process has a core for itself.\n")
-    columns = "env steps per second | ratio | CPU time, ms per env step | of the workers | with free cores"
-    print(f"| flags | worker processes | {columns} |")
+    columns = "env steps per second | ratio | CPU time, ms per env step | of the processes | with free cores"
+    print(f"| flags | processes | {columns} |")
     print("|---|---|---|---|---|---|---|")
-    for (name, workers), row in rows.items():
+    for (name, processes), row in rows.items():
         ratios = [alone.wall / each.wall for alone, each in zip(rows[name, 0], row, strict=True)]
-        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if workers else "1"
+        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if processes else "1"
         rate = statistics.median(1 / each.wall for each in row)
         cpu = statistics.median(each.cpu for each in row)
-        worker_cpu = statistics.median(each.cpu_of_workers for each in row)
+        process_cpu = statistics.median(each.cpu_of_processes for each in row)
         alone_cpu = statistics.median(each.cpu for each in rows[name, 0])
         free = "1"
-        if workers:
+        if processes:
             overlapped = statistics.median(each.overlapped for each in row)
-            of_workers = worker_cpu if workers == OVERLAP else worker_cpu / int(workers)
-            free = f"{alone_cpu / (cpu - overlapped + max(overlapped, of_workers)):.2f}"
-        print(f"| `{name}` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * worker_cpu:.3f} | {free} |")
+            of_processes = process_cpu if processes == OVERLAP else process_cpu / int(processes)
+            free = f"{alone_cpu / (cpu - overlapped + max(overlapped, of_processes)):.2f}"
+        print(
+            f"| `{name}` | {processes} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * process_cpu:.3f} | {free} |"
+        )
     print("\nCPU time of the training process by phase:\n")
-    print(f"| flags | worker processes | {' | '.join(PHASES)} |")
+    print(f"| flags | processes | {' | '.join(PHASES)} |")
     print("|---" * (2 + len(PHASES)) + "|")
-    for (name, workers), row in rows.items():
+    for (name, processes), row in rows.items():
         shares = [statistics.median(each.phases[phase] / each.cpu for each in row) for phase in PHASES]
-        print(f"| `{name}` | {workers} | {' | '.join(f'{share:.0%}' for share in shares)} |")
+        print(f"| `{name}` | {processes} | {' | '.join(f'{share:.0%}' for share in shares)} |")
     packages = versions_in_words("torch", "stable-baselines3", "pybullet")
     print(f"\nMade by `python benchmarks/throughput.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")

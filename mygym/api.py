@@ -97,7 +97,7 @@ def train(
     """
     from mygym.planning.callbacks import as_callbacks
     from mygym.strategies.requirements import prepare_run
-    from mygym.training.learners.processes import training_workers
+    from mygym.training.learners.processes import other_learners
     from mygym.training.pretrained import load_pretrained
     from mygym.training.session import Session
 
@@ -106,7 +106,7 @@ def train(
         start = stack.enter_context(start_run(config, resume, print_note))
         if start.complete:
             return start.complete
-        workers = stack.enter_context(training_workers(start.plan, start.checkpoint is not None))
+        learners = stack.enter_context(other_learners(start.plan, start.checkpoint is not None))
         eval_envs = env_factory.make_eval_envs(start.plan, stack)
         env = env_factory.make_vec_env(start.plan, stack, gui)
         combo = implemented_combos[start.plan.config.algo][start.plan.config.framework]
@@ -116,7 +116,7 @@ def train(
         plan = prepare_run(start.plan, env, model)
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
         session = Session(
-            plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, added, workers
+            plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, added, learners
         )
         return session.run(partial(model.learn, plan.config.steps))
 

@@ -49,8 +49,8 @@ from mygym.robotics import files as temporary_files
 from mygym.training import env_factory, files, logs, result, run_callbacks, session, video
 from mygym.training.checkpoints import checkpoints, replay_log
 from mygym.training.checkpoints.checkpoints import Checkpoints
-from mygym.training.env_processes import worker_process, worker_vec_env
-from mygym.training.learners import processes as training_workers
+from mygym.training.env_processes import env_process, process_vec_env
+from mygym.training.learners import processes as learners
 from mygym.training.logs import events_file
 from tests.components import slow_except, small
 from tests.conftest import ROOT
@@ -66,9 +66,9 @@ CONFIG: dict[str, Any] = {
     "checkpoint": {"every": 30, "keep": 2},
     "video": {"episodes": 1, "width": 32, "height": 32},
 }
-WORKERS: dict[str, Any] = {
+PROCESSES: dict[str, Any] = {
     "n_envs": 2,
-    "subprocesses": True,
+    "env_processes": True,
     "algo_params": {"learning_starts": 21},
     "video": {"episodes": 0},
 }
@@ -164,16 +164,16 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def in_this_process() -> Iterator[None]:
-    """Environments of workers in the main process, for the same results without the seconds in which workers start."""
+    """Environments of processes in the main process, for the same results without the seconds of their start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(env_factory, "worker_vec_env", lambda makers, processes: DummyVecEnv(makers))
+        patch.setattr(env_factory, "process_vec_env", lambda makers, processes, **_: DummyVecEnv(makers))
         yield
 
 
 @pytest.fixture(scope="module")
-def undisturbed_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def in_others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with in_this_process():
-        return mygym.train(merged(CONFIG, {**WORKERS, "logdir": str(tmp_path_factory.mktemp("undisturbed"))})).path
+        return mygym.train(merged(CONFIG, {**PROCESSES, "logdir": str(tmp_path_factory.mktemp("undisturbed"))})).path
 
 
 def assert_ends_as(row: Row, outcome: Outcome) -> None:
@@ -549,53 +549,53 @@ def test_checkpoints_that_are_removed(
     assert_same(outcome.run, undisturbed)
 
 
-# Worker processes ---------------------------------------------------------------------------------------------------
+# Processes of environments --------------------------------------------------------------------------------------------
 
 
-def in_workers(before: Any, do: Callable[[Any], Any]) -> None:
+def in_processes(before: Any, do: Callable[[Any], Any]) -> None:
     """Let `do(envs)` happen in the twentieth step."""
     before(run_callbacks.DivergenceCallback, "_on_step", lambda callback: do(callback.training_env), call=20)
 
 
-@holds("a worker process is killed")
-def test_a_worker_that_is_replaced(row: Row, train: Train, before: Any) -> None:
-    in_workers(before, lambda envs: os.kill(envs.processes[1].pid, signal.SIGKILL))
-    outcome = train(**WORKERS, tensorboard=False)
+@holds("a process of environments is killed")
+def test_a_process_that_is_replaced(row: Row, train: Train, before: Any) -> None:
+    in_processes(before, lambda envs: os.kill(envs.processes[1].pid, signal.SIGKILL))
+    outcome = train(**PROCESSES, tensorboard=False)
     assert_ends_as(row, outcome)
     episodes = (outcome.run / "monitor.csv").read_text().splitlines()[2:]
     lengths = [int(line.split(",")[1]) for line in episodes]
     assert sorted(set(lengths)) == [1, 10]
     lines = [json.loads(line) for line in (outcome.run / "progress.jsonl").read_text().splitlines()]
-    assert [line["time/replaced_workers"] for line in lines if "time/replaced_workers" in line] == [1]
+    assert [line["time/replaced_processes"] for line in lines if "time/replaced_processes" in line] == [1]
 
 
-@pytest.mark.slow  # as in tests/training/env_processes/test_worker_vec_env.py, in a whole run
-@holds("a worker process dies 3 times without a step in between", "a worker process hangs")
-def test_a_worker_that_is_lost(
-    row: Row, train: Train, before: Any, undisturbed_workers: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow  # as in tests/training/env_processes/test_process_vec_env.py, in a whole run
+@holds("a process of environments dies 3 times without a step in between", "a process of environments hangs")
+def test_a_process_that_is_lost(
+    row: Row, train: Train, before: Any, in_others: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patience = worker_process.PATIENCE
-    monkeypatch.setattr(worker_process, "PATIENCE", 1.0)
-    monkeypatch.setattr(worker_process, "GRACE", 0.2)
-    assert f"{worker_vec_env.DEATHS} times" in row.fault or "hangs" in row.fault
-    monkeypatch.setattr(worker_vec_env, "DEATHS", 1)
+    patience = env_process.PATIENCE
+    monkeypatch.setattr(env_process, "PATIENCE", 1.0)
+    monkeypatch.setattr(env_process, "GRACE", 0.2)
+    assert f"{process_vec_env.DEATHS} times" in row.fault or "hangs" in row.fault
+    monkeypatch.setattr(process_vec_env, "DEATHS", 1)
     number = signal.SIGKILL if "dies" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
-    worker_process.resource_tracker.ensure_running()  # a process that stays
+    env_process.resource_tracker.ensure_running()  # a process that stays
     earlier = set(psutil.Process().children())
-    in_workers(before, lambda envs: os.kill(envs.processes[1].pid, number))
-    outcome = train(**WORKERS)
+    in_processes(before, lambda envs: os.kill(envs.processes[1].pid, number))
+    outcome = train(**PROCESSES)
     assert_ends_as(row, outcome)
     assert set(psutil.Process().children()) <= earlier
     assert_whole_files(outcome.run)
     monkeypatch.undo()
     with in_this_process():
-        assert_goes_on(train, outcome.run, undisturbed_workers)
+        assert_goes_on(train, outcome.run, in_others)
 
 
-TRAINING_WORKERS: dict[str, Any] = {
+LEARNERS: dict[str, Any] = {
     "algo": "ppo",
-    "workers": 2,
+    "learners": 2,
     "n_envs": 2,
     "algo_params": {"n_steps": 10, "batch_size": 20},
     "video": {"episodes": 0},
@@ -603,24 +603,24 @@ TRAINING_WORKERS: dict[str, Any] = {
 
 
 @pytest.mark.slow  # starts four processes
-@holds("a training worker dies (`--workers`)", "a training worker hangs (`--workers`)")
-def test_a_training_worker_that_is_lost(
+@holds("a learner dies (`--learners`)", "a learner hangs (`--learners`)")
+def test_a_learner_that_is_lost(
     row: Row, train: Train, before: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = train(logdir=tmp_path / "whole", **TRAINING_WORKERS).run
+    whole = train(logdir=tmp_path / "whole", **LEARNERS).run
     earlier = {process.pid for process in psutil.Process().children()}
-    hangs, patience = "hangs" in row.fault, training_workers.PATIENCE
+    hangs, patience = "hangs" in row.fault, learners.PATIENCE
     assert not hangs or f"after {patience:g} s" in row.end
 
     def lose(_: Any) -> None:
-        (worker,) = (process for process in psutil.Process().children() if process.pid not in earlier)
-        worker.send_signal(signal.SIGSTOP if hangs else signal.SIGKILL)
-        monkeypatch.setattr(training_workers, "PATIENCE", 1.0)
+        (learner,) = (process for process in psutil.Process().children() if process.pid not in earlier)
+        learner.send_signal(signal.SIGSTOP if hangs else signal.SIGKILL)
+        monkeypatch.setattr(learners, "PATIENCE", 1.0)
 
     before(run_callbacks.DivergenceCallback, "_on_step", lose, call=35)
-    outcome = train(**TRAINING_WORKERS)
+    outcome = train(**LEARNERS)
     assert_ends_as(row, outcome)
-    monkeypatch.setattr(training_workers, "PATIENCE", patience)
+    monkeypatch.setattr(learners, "PATIENCE", patience)
     assert {process.pid for process in psutil.Process().children()} <= earlier
     assert_whole_files(outcome.run)
     assert_goes_on(train, outcome.run, whole)
@@ -672,9 +672,9 @@ def test_a_reward_that_is_not_finite(row: Row, number: float, normalize: bool, t
 
 @pytest.mark.slow
 @holds("a reward is NaN or infinite")
-def test_a_reward_of_a_worker_that_is_not_finite(row: Row, train: Train, before: Any) -> None:
-    in_workers(before, lambda envs: envs.env_method("move_goal", np.full(3, np.nan), indices=[1]))
-    assert_diverged(row, train, train(reward="dense", **WORKERS))
+def test_a_reward_of_a_process_that_is_not_finite(row: Row, train: Train, before: Any) -> None:
+    in_processes(before, lambda envs: envs.env_method("move_goal", np.full(3, np.nan), indices=[1]))
+    assert_diverged(row, train, train(reward="dense", **PROCESSES))
 
 
 @pytest.mark.parametrize("step", slow_except([15, 35], (35).__eq__))
@@ -725,14 +725,14 @@ def test_code_that_raises(row: Row, train: Train, before: Any, undisturbed: Path
 
 
 @pytest.mark.slow
-@holds("an environment raises in a worker process")
-def test_an_environment_that_raises_in_a_worker(row: Row, train: Train, before: Any, undisturbed_workers: Path) -> None:
-    in_workers(before, lambda envs: envs.set_attr("task", None, indices=[1]))
-    outcome = train(**WORKERS)
+@holds("an environment raises in a process of environments")
+def test_an_environment_that_raises_in_a_process(row: Row, train: Train, before: Any, in_others: Path) -> None:
+    in_processes(before, lambda envs: envs.set_attr("task", None, indices=[1]))
+    outcome = train(**PROCESSES)
     assert_ends_as(row, outcome)
     assert "environment 2 of 2: AttributeError: 'NoneType'" in outcome.err
     assert "robot_env.py" in (outcome.run / "traceback.txt").read_text()
-    assert_goes_on(train, outcome.run, undisturbed_workers)  # with workers
+    assert_goes_on(train, outcome.run, in_others)  # with processes
 
 
 # SIGTERM ------------------------------------------------------------------------------------------------------------

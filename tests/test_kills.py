@@ -19,7 +19,7 @@ TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
 
 QUICK = Case("sac", "1", video=True)
-"""The case of the quick suite: it has a replay log, hindsight and a video. tests/test_faults.py kills a worker."""
+"""The case of the quick suite: it has a replay log, hindsight and a video. tests/test_faults.py kills others."""
 
 
 @pytest.fixture(scope="module")

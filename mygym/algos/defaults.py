@@ -37,7 +37,7 @@ _PPO = {"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95}
 _PPO_SEVERAL_STAGES = {
     **_SEVERAL_STAGES,
     "n_envs": 32,
-    "subprocesses": "auto",
+    "env_processes": "auto",
     "steps": 500_000,
     "eval": {"every": 40_000, "episodes": 32},
     "algo_params": {
@@ -148,7 +148,7 @@ _SAC_OF_TASKS = {
 
 _PPO_FUSED = {
     "n_envs": 512,
-    "subprocesses": False,
+    "env_processes": False,
     "steps": 1_000_000,
     "reward": "dense",
     "eval": {"every": 32_768, "episodes": 25},

@@ -126,7 +126,7 @@ class PPO(Stateful, sbx.PPO):
     """Proximal policy optimisation (Schulman et al., 2017); the value function is not clipped."""
 
     gather_rollouts: GatherRollouts | None = None
-    """With several `workers`: gathers the rollouts of all processes in the main process; None: a single worker."""
+    """With several `learners`: gathers the rollouts of all processes in the main process; None: a single learner."""
 
     def __init__(self, policy: Any, env: Any, clip_range_vf: None = None, **kwargs: Any) -> None:
         super().__init__(policy, env, clip_range_vf=clip_range_vf, **kwargs)

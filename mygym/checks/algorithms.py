@@ -19,7 +19,7 @@ from safetensors.numpy import load_file as load_tensors
 
 from mygym import api
 from mygym.checks.suite import LEARNS, Check, CheckFailed, demand
-from mygym.config import Resolved, config_hash, load_file, merged
+from mygym.config import Resolved, config_hash, merged
 from mygym.config.layers import flatten
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError
@@ -325,7 +325,7 @@ class Subject:
         demand(content == json.loads(json.dumps(result.to_json())), "result.json differs from the result of train()")
         stored = Result.read(result.path)
         demand(stored is not None and stored.to_json() == result.to_json(), "result.json cannot be read back")
-        values = load_file(result.path / directory.CONFIG)
+        values = directory.saved_config(result.path)
         again = resolve_config(values)
         changed = different_keys(values, again.values())
         demand(again.values() == values, f"config.yaml resolves to other values: {changed}")
@@ -336,7 +336,7 @@ class Subject:
 
     def repeats_exactly(self) -> None:
         """The stored config, with its seed, gives the same weights, to the bit."""
-        stored = load_file(self.first.path / directory.CONFIG)
+        stored = directory.saved_config(self.first.path)
         second = api.train({**stored, "logdir": str(self.folder / "second")})
         demand_same_weights(self.first.path, second.path, "a second run, of config.yaml and its seed,")
 

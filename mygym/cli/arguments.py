@@ -29,13 +29,13 @@ CONFIG_FLAGS = {
     "engine": ("E", "physics engine of training: pybullet, or fused"),
     "steps": ("N", "env steps to train"),
     "n_envs": ("N", "number of training environments"),
-    "workers": ("K", "processes that train the same model (ppo, a2c), each with a share of the environments"),
+    "learners": ("K", "processes that train the same model (ppo, a2c), each with a share of the environments"),
     "seed": ("S", "seed of all random numbers"),
     "logdir": ("DIR", "folder of all runs"),
 }
 """Config key with a flag → metavar and help; other keys are set by `--set`."""
 
-NUMBER_FLAGS = frozenset({"steps", "n_envs", "workers", "seed"})
+NUMBER_FLAGS = frozenset({"steps", "n_envs", "learners", "seed"})
 """Config flags whose values are numbers; other values are text, except those of `NESTED_FLAGS`."""
 
 NESTED_FLAGS = frozenset({"task", "control"})

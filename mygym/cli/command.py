@@ -8,6 +8,7 @@ from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
 
 from mygym.cli.arguments import CONFIG_FLAGS
+from mygym.config.schema import FORMER_KEYS, note_former
 from mygym.errors import ConfigError, bad_value
 
 
@@ -19,7 +20,10 @@ class Argument(NamedTuple):
 
 
 def argument(*names: str, **options: Any) -> Argument:
-    """Return an `Argument`, e.g. `argument("--steps", metavar="N", help="env steps")`."""
+    """Return an `Argument`, e.g. `argument("--steps", metavar="N", help="env steps")`.
+
+    The option `former` is a former name of the flag, which is still accepted.
+    """
     return Argument(names, options)
 
 
@@ -94,6 +98,14 @@ def log_directory(
     )
 
 
+class _Former(argparse.Action):
+    """Takes a flag under its former name, with a note; `const` is the flag."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        note_former(str(option_string), str(self.const))
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
     """`ArgumentParser` that raises a `ConfigError` with the nearest flag instead of printing its usage."""
 
@@ -104,7 +116,8 @@ class Parser(argparse.ArgumentParser):
             word = unrecognized.split(" ")[0]  # argparse joins the words by spaces; the first word may be empty
             if not word.startswith("-"):
                 raise ConfigError(f"{self.prog}: unexpected argument {word!r}")
-            flags = sorted(flag for flag in self._option_string_actions if flag.startswith("--"))
+            shown = {flag for flag, action in self._option_string_actions.items() if action.help != argparse.SUPPRESS}
+            flags = sorted(flag for flag in shown if flag.startswith("--"))
             raise ConfigError(bad_value(self.prog, word, flags, "is not an option"))
         raise ConfigError(f"{self.prog}: {message}")
 
@@ -162,20 +175,32 @@ def command(
     either = parser.add_mutually_exclusive_group() if logdir else parser
     for names, options in logdir:
         either.add_argument(*names, **options)
-    for names, options in arguments:
-        parser.add_argument(*names, **options)
+    for each in arguments:
+        _add(parser, each)
     group: argparse._ActionsContainer = parser
     if config_flags:
         group = parser.add_argument_group("config (the later overrides: defaults, algorithm, task, file, flag)")
         flags = [_config_flag(key) for key in CONFIG_FLAGS if key in config_flags]
-        for names, options in (CONFIG, *flags, SET):
-            group.add_argument(*names, **options)
+        for each in (CONFIG, *flags, SET):
+            _add(group, each)
     for names, options in (IMPORT, TRACEBACK):
         group.add_argument(*names, **options)
     return parser
 
 
+def _add(group: argparse._ActionsContainer, added: Argument) -> None:
+    """Add an argument, also under its former name."""
+    options = {name: value for name, value in added.options.items() if name != "former"}
+    former = added.options.get("former")
+    either = group.add_mutually_exclusive_group() if former else group
+    action = either.add_argument(*added.names, **options)
+    if former:
+        hidden: dict[str, Any] = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+        either.add_argument(former, dest=action.dest, action=_Former, const=added.names[0], **hidden)
+
+
 def _config_flag(key: str) -> Argument:
     metavar, help = CONFIG_FLAGS[key]
     spellings = dict.fromkeys((f"--{key.replace('_', '-')}", f"--{key}"))
-    return argument(*spellings, dest=key, metavar=metavar, help=help)
+    former = next((f"--{name}" for name, now in FORMER_KEYS.items() if now == key), None)
+    return argument(*spellings, dest=key, metavar=metavar, help=help, former=former)

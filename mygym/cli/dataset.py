@@ -13,7 +13,7 @@ from mygym.errors import ConfigError, bad_value
 DATASETS = ("vision",)
 """Values of KIND."""
 
-UNUSED_FLAGS = {"task", "steps", "n_envs", "workers", "logdir", "engine", "algo", "framework", "strategy", "reward"}
+UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine", "algo", "framework", "strategy", "reward"}
 """Config flags without a meaning for images; the task is a positional argument."""
 
 PARSER = command(

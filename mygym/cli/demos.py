@@ -11,7 +11,7 @@ from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
-UNUSED_FLAGS = {"task", "steps", "n_envs", "workers", "logdir", "engine"}
+UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine"}
 """Config flags without a meaning for demonstrations; the task is a positional argument."""
 
 PARSER = command(

@@ -63,7 +63,7 @@ def dry_run(plan: RunPlan) -> None:
         for action in actions:
             env.step(action)
         seconds = (time.perf_counter() - begin) / STEPS
-        each = f" in each of {plan.config.workers} workers" if plan.config.workers > 1 else ""
+        each = f" in each of {plan.config.learners} learners" if plan.config.learners > 1 else ""
         duration = f"{1e6 * seconds:.0f} µs, {env.num_envs / seconds:,.0f} env steps/s"
         print(f"step of {env.num_envs} environment(s){each}: {duration}")
     finally:

@@ -45,7 +45,12 @@ PARSER = command(
     ),
     SET,
     argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
-    argument("--workers", metavar="N", help="runs at the same time (default: as many as cores and memory allow)"),
+    argument(
+        "--jobs",
+        metavar="N",
+        help="runs at the same time (default: as many as cores and memory allow)",
+        former="--workers",
+    ),
     argument("--executor", metavar="E", default="local", help="local (default), ray or slurm"),
     argument("--address", metavar="A", help="with --executor ray: address of the cluster (default auto)"),
     argument(
@@ -71,7 +76,7 @@ PARSER = command(
     argument("--watch", metavar="DIR", help="show the state of a sweep: progress, time left, the best trial, runs"),
     JSON,
     examples="""
-mygym sweep configs/sweeps/reach_ppo.yaml --workers 4
+mygym sweep configs/sweeps/reach_ppo.yaml --jobs 4
 mygym sweep --space default --set algo=sac --set steps=4000 --trials 20
 mygym sweep --space 'algo_params.learning_rate={loguniform: [1e-5, 1e-2]}' --set sweep.seeds=3 --logdir sweeps/rate
 mygym sweep --resume sweeps/rate --trials 50
@@ -94,12 +99,12 @@ def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
     _check_combination(options)
-    workers = parse_count(options.workers, "--workers") if options.workers else None
+    jobs = parse_count(options.jobs, "--jobs") if options.jobs else None
     if options.watch:
         _watch(Path(options.watch))
         return
     with contextlib.redirect_stdout(sys.stderr):  # where Ray writes about lost nodes
-        report = _search(options, workers)
+        report = _search(options, jobs)
     if options.json:
         print_json(
             {
@@ -118,13 +123,13 @@ def main(arguments: Sequence[str]) -> None:
     print(f"sweep: {report.folder}")
 
 
-def _search(options: argparse.Namespace, workers: int | None) -> Report:
+def _search(options: argparse.Namespace, jobs: int | None) -> Report:
     """Execute a new or a resumed sweep, or train its best trials on."""
     from mygym.sweeps.run import new_sweep, resume_sweep
     from mygym.sweeps.train_on import train_on
 
     file = load_file(options.file) if options.file else None
-    flags, executor = _flags(options), _executor(options, workers)
+    flags, executor = _flags(options), _executor(options, jobs)
     if options.train_on:
         count, steps = parse_count(options.train_on, "--train-on"), parse_count(options.steps, "--steps")
         return train_on(Path(options.resume), count, steps, executor, print_note)
@@ -135,7 +140,7 @@ def _search(options: argparse.Namespace, workers: int | None) -> Report:
     return new_sweep(folder, file or {}, flags, executor, print_note, options.past)
 
 
-def _executor(options: argparse.Namespace, workers: int | None) -> Executor:
+def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
     """Return the executor of `--executor`.
 
     Raises:
@@ -154,10 +159,10 @@ def _executor(options: argparse.Namespace, workers: int | None) -> Executor:
             raise ConfigError(bad_value("--resource", pair, "KEY=VALUE with --executor ray or slurm"))
         resources[key] = parse_value(text, key)
     if options.executor == "ray":
-        return cluster.RayExecutor(options.address or "auto", workers, resources)
+        return cluster.RayExecutor(options.address or "auto", jobs, resources)
     if options.executor == "slurm":
-        return cluster.SlurmExecutor(workers, resources)
-    return executors.LocalExecutor(workers)
+        return cluster.SlurmExecutor(jobs, resources)
+    return executors.LocalExecutor(jobs)
 
 
 def _check_combination(options: argparse.Namespace) -> None:

@@ -64,12 +64,12 @@ python train.py --resume runs/reach/panda/ppo/1a2b3c4d --seeds 0..9      the mis
 `mygym train` is the same program. The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
 Ctrl-C, SIGTERM and SIGHUP save a checkpoint and stop; --resume continues from the newest checkpoint, also after a
 crash, and ends with the same weights as a run without a stop. Keys that may change then: steps, stop_at_success, eval,
-checkpoint, video, tensorboard, subprocesses.
+checkpoint, video, tensorboard, env_processes.
 """,
 )
 
 
-ENGINE_KEYS = ("engine", "steps", "n_envs", "workers", "algo_params")
+ENGINE_KEYS = ("engine", "steps", "n_envs", "learners", "algo_params")
 """Keys of a fused run whose values do not suit PyBullet, where the defaults of the algorithm apply."""
 
 POLICY_KEYS = ("policy", "policy_kwargs", "gamma")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named, sections_in
 from mygym.config.plain import check_plain
-from mygym.config.schema import NOT_SHAPING, RunConfig
+from mygym.config.schema import NOT_SHAPING, RunConfig, renamed
 from mygym.config.toolkit import REPLACED_BY
 from mygym.config.validation_errors import dotted, first_mistake, unknown_keys
 from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
@@ -27,6 +27,10 @@ class Layer:
 
     origin: str
     values: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Replace former names of keys."""
+        object.__setattr__(self, "values", renamed(self.values))
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ def merge_configs(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, 
     A controller that `high` names replaces the controller of `low` with its parameters; parameters without a name are
     added to those of `low`.
     """
+    low, high = renamed(low), renamed(high)
     result = merged(low, high)
     known, value = low.get("control"), high.get("control")
     if isinstance(value, Mapping) and "name" in value:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_serializer, model_validator
+
+from mygym.errors import ConfigError, bad_value
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
@@ -280,6 +285,37 @@ class PretrainedParams(NamedSection):
     )
 
 
+FORMER_KEYS: Mapping[str, str] = {"workers": "learners", "subprocesses": "env_processes"}
+"""Former key of a config → its key; users, and runs of before, may give the former ones."""
+
+
+def renamed(values: Mapping[str, Any], notify: bool = True) -> dict[str, Any]:
+    """Return the values of a config with the keys in place of their former names.
+
+    Args:
+        values: Values of a file, of flags, of a call or of a run.
+        notify: Whether to note a former name on standard error.
+
+    Raises:
+        ConfigError: A key has a value under both names.
+    """
+    for former, key in FORMER_KEYS.items():
+        if former not in values:
+            continue
+        if key in values:
+            raise ConfigError(bad_value(former, values[former], f"{key} alone", f"is given beside {key}, its name now"))
+        if notify:
+            note_former(former, key)
+    return {FORMER_KEYS.get(key, key): value for key, value in values.items()}
+
+
+@functools.cache
+def note_former(former: str, name: str) -> None:
+    """Note on standard error, once in a process, that something has another name now."""
+    with contextlib.suppress(OSError):  # stderr is closed
+        print(f"note: {former} is called {name} now", file=sys.stderr, flush=True)  # noqa: T201
+
+
 class RunConfig(Section):
     """Complete config of a run; its defaults are the lowest layer: schema < algorithm < task < file < flag."""
 
@@ -336,14 +372,14 @@ class RunConfig(Section):
     n_envs: Annotated[int, Field(ge=1, le=65_536)] = Field(
         1, description="training environments; at most 1024 with engine pybullet"
     )
-    subprocesses: bool | Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
-        False, description="worker processes for the environments; true: one for each; auto: measured; same results"
+    env_processes: bool | Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
+        False, description="processes that step the environments; true: one for each; auto: measured; same results"
     )
     overlap: bool = Field(
         False,
-        description="gradient steps while worker processes step the environments: on several cores; changes results",
+        description="gradient steps while other processes step the environments: on several cores; changes results",
     )
-    workers: Annotated[int, Field(ge=1, le=1024)] = Field(
+    learners: Annotated[int, Field(ge=1, le=1024)] = Field(
         1,
         description="processes that train the same model, each with a share of the environments; changes results",
     )
@@ -359,6 +395,11 @@ class RunConfig(Section):
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads for the networks' computations")
     logdir: Annotated[str, Field(min_length=1)] = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        return renamed(values) if isinstance(values, Mapping) else values
 
     @field_validator("observations", "critic_observations")
     @classmethod
@@ -384,6 +425,6 @@ class RunConfig(Section):
 
 
 NOT_SHAPING = frozenset(
-    {"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict", "subprocesses"}
+    {"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict", "env_processes"}
 )
 """Top-level keys that do not change the policy that a run learns; `config_hash` ignores them."""

@@ -519,7 +519,7 @@ class _Converter:
         elif "algo_steps" in self.data:
             self.note("algo_steps", f"is left out; {algo or 'the algorithm'} has no rollouts of a fixed length")
         if envs and int(envs) > 1:
-            self.config |= {"n_envs": int(envs), "subprocesses": True}
+            self.config |= {"n_envs": int(envs), "env_processes": True}
         if (engine := self.take("engine", str, "pybullet or mujoco")) is not None:
             known = get_args(RunConfig.model_fields["engine"].annotation)
             self.config["engine"] = engine if engine in known else "pybullet"

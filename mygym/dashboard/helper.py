@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved
-from mygym.config.loading import load_file
 from mygym.config.plain import is_plain
 from mygym.registry.user_files import user_files, user_folders
 from mygym.training import directory
@@ -45,7 +44,7 @@ class Helper:
     """Calls functions of this module in a process, which is new after each change of the user's files.
 
     Args:
-        make_pool: Returns an executor with a single worker.
+        make_pool: Returns an executor with a single process.
     """
 
     def __init__(self, make_pool: Callable[[], Executor] = new_process) -> None:
@@ -201,7 +200,7 @@ def origins(run: str) -> dict[str, str]:
     from mygym.planning.plan import make_plan
 
     keys = ("algo", "framework", "strategy", "robot", "task", "workspace", "engine", "imports")
-    values = load_file(Path(run) / directory.CONFIG)
+    values = directory.saved_config(Path(run))
     plain = make_plan({key: values[key] for key in keys if key in values}).resolved
     usual = dict(flatten(plain.values()))
     return {

@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from mygym.config.schema import renamed
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import is_locked
 from mygym.sweeps.executors import Job, LocalExecutor, cores
@@ -270,17 +271,18 @@ class Jobs:
 
 
 def cores_of(config: Mapping[str, Any]) -> int:
-    """Return the cores that a training keeps busy: threads, training workers, or processes of environments.
+    """Return the cores that a training keeps busy: threads, learners, or processes of environments.
 
     With `overlap`, threads and processes are busy at the same time.
     """
-    workers, overlap = config.get("workers", 1), bool(config.get("overlap"))
-    processes = config.get("subprocesses", cores() if overlap else False)
-    if processes == "auto" and (workers != 1 or config.get("engine") == "fused"):
+    config = renamed(config, notify=False)
+    learners, overlap = config.get("learners", 1), bool(config.get("overlap"))
+    processes = config.get("env_processes", cores() if overlap else False)
+    if processes == "auto" and (learners != 1 or config.get("engine") == "fused"):
         processes = 0
     count = config.get("n_envs", 1) if processes is True or processes == "auto" else int(processes or 0)
     threads = config.get("threads", 1)
-    numbers = (count, threads * workers if isinstance(threads, int) and isinstance(workers, int) else 1)
+    numbers = (count, threads * learners if isinstance(threads, int) and isinstance(learners, int) else 1)
     if overlap:
         return min(cores(), sum(number for number in numbers if isinstance(number, int)))
     return min(cores(), max(1, *(number for number in numbers if isinstance(number, int))))

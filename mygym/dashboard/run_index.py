@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mygym.config import load_file
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.curves import read_curve
 from mygym.reporting.records import RunRecord, read_run, run_directories
@@ -112,7 +111,7 @@ class RunIndex:
 
     def config(self, identifier: str) -> dict[str, Any]:
         """Return the config of a run."""
-        return load_file(self.path(identifier) / directory.CONFIG)
+        return directory.saved_config(self.path(identifier))
 
     def files(self, identifier: str) -> dict[str, Path]:
         """Return name → path of the files of a run that are served; links are left out."""
@@ -177,7 +176,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _steps(run: Path) -> int | None:
     try:
-        steps = load_file(run / directory.CONFIG).get("steps")
+        steps = directory.saved_config(run).get("steps")
     except ConfigError:
         return None
     return steps if isinstance(steps, int) else None

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.config import RunConfig
+from mygym.config.schema import renamed
 from mygym.demonstrations.episodes import Demonstration, Demonstrations
 from mygym.demonstrations.storage import DATA, METADATA_KEY, require_minari
 from mygym.errors import ConfigError, RunError, bad_value
@@ -68,6 +69,7 @@ def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrat
         values = about.pop("config")
         if not isinstance(values, dict) or not isinstance(about.get("policy"), str):
             raise ValueError("its metadata has no config or no policy")
+        values = renamed(values, notify=False)
     except Exception as error:  # Minari and HDF5 raise many types
         raise RunError(f"{path}: cannot be read: {type(error).__name__}: {' '.join(str(error).split())}") from error
     return Demonstrations(path, episodes, storage.observation_space, storage.action_space, values, about)
@@ -78,7 +80,7 @@ def recorded_values(dataset: str | Path) -> Mapping[str, Any]:
     values: Any = None
     with contextlib.suppress(ConfigError):
         values = _metadata(Path(dataset), "dataset")[METADATA_KEY].get("config")
-    return values if isinstance(values, dict) else {}
+    return renamed(values, notify=False) if isinstance(values, dict) else {}
 
 
 def _metadata(path: Path, key: str) -> dict[str, Any]:

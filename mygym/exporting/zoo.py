@@ -34,7 +34,7 @@ MODULES = {"torch.nn": "nn", "torch.optim": "th.optim"}
 LEFT_OUT: Mapping[str, Any] = {
     "strategy": "standard",
     "engine": "pybullet",
-    "workers": 1,
+    "learners": 1,
     "overlap": False,
     "callbacks": [],
     "pretrained": {"path": None},

@@ -139,7 +139,7 @@ for _name, _help in {
     "section_times": "logs the time of environment, rollout, update and evaluation per env step",
 }.items():
     _class = "".join(word.title() for word in _name.split("_"))
-    registry("callback").register(_name, f"mygym.training.{_name}:{_class}Callback", _help, "mygym.training")
+    registry("callback").register(_name, f"mygym.training.monitors:{_class}Callback", _help, "mygym.training")
 for _name, _help in {
     "wandb": "logs figures to Weights & Biases; offline by default",
     "mlflow": "logs figures to MLflow; into a local file by default",

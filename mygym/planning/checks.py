@@ -234,8 +234,8 @@ def gathers_rollouts(cls: type[Any]) -> bool:
     return hasattr(cls, "gather_rollouts")
 
 
-def check_workers(config: RunConfig, cls: type[Any]) -> None:
-    """Refuse `workers` of a config that the processes cannot share.
+def check_learners(config: RunConfig, cls: type[Any]) -> None:
+    """Refuse `learners` of a config that the processes cannot share.
 
     Args:
         config: The complete config.
@@ -244,7 +244,7 @@ def check_workers(config: RunConfig, cls: type[Any]) -> None:
     Raises:
         ConfigError: The message names the key and the allowed values.
     """
-    if config.workers == 1:
+    if config.learners == 1:
         return
     from stable_baselines3 import A2C, PPO
 
@@ -252,24 +252,24 @@ def check_workers(config: RunConfig, cls: type[Any]) -> None:
         # other classes take other numbers of gradient steps, or change weights without them
         why = f"is not available with algo {config.algo} of {config.framework}"
         allowed = "1, or ppo or a2c of framework pytorch, ppo of framework jax, or a subclass of these"
-        raise ConfigError(bad_value("workers", config.workers, allowed, why))
+        raise ConfigError(bad_value("learners", config.learners, allowed, why))
     if cls.__module__ == "__main__":
         why = f"cannot train {cls.__name__}, which is defined in a notebook or in the main script"
         allowed = "1, or an algorithm in a file in algos/ or in a module for --import"
-        raise ConfigError(bad_value("workers", config.workers, allowed, why))
+        raise ConfigError(bad_value("learners", config.learners, allowed, why))
     if config.strategy != "standard":
         why = f"is not available with strategy {config.strategy}"
-        raise ConfigError(bad_value("workers", config.workers, "1, or strategy standard", why))
-    if config.subprocesses not in (False, "auto"):
-        why = "is not available with several workers, each of which steps its share of the environments"
-        raise ConfigError(bad_value("subprocesses", config.subprocesses, ["false"], why))
+        raise ConfigError(bad_value("learners", config.learners, "1, or strategy standard", why))
+    if config.env_processes not in (False, "auto"):
+        why = "is not available with several learners, each of which steps its share of the environments"
+        raise ConfigError(bad_value("env_processes", config.env_processes, ["false"], why))
     if config.algo_params.get("target_kl") is not None:
-        why = "ends updates early, in each of the workers at another step"
+        why = "ends updates early, in each of the learners at another step"
         raise ConfigError(bad_value("algo_params.target_kl", config.algo_params["target_kl"], "null", why))
     batch = None if gathers_rollouts(cls) else config.algo_params.get("batch_size")
     for key, value in (("n_envs", config.n_envs), ("algo_params.batch_size", batch)):
-        if isinstance(value, int) and value % config.workers:
-            raise ConfigError(bad_value(key, value, f"a multiple of workers, {config.workers}"))
+        if isinstance(value, int) and value % config.learners:
+            raise ConfigError(bad_value(key, value, f"a multiple of learners, {config.learners}"))
 
 
 def check_overlap(config: RunConfig, cls: type[Any]) -> None:

@@ -32,8 +32,8 @@ def derived_values(
         derived["task_params"] = task_params
     if asked.randomize:
         derived["randomize"] = {name: list(given) for name, given in ranges(asked.randomize).items()}
-    if chosen.overlap and chosen.subprocesses is False and "subprocesses" not in asked.model_fields_set:
-        derived["subprocesses"] = "auto"
+    if chosen.overlap and chosen.env_processes is False and "env_processes" not in asked.model_fields_set:
+        derived["env_processes"] = "auto"
     algo_params: dict[str, Any] = {}
     two_episodes = _two_episodes(chosen, variants)
     if her:

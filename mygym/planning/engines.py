@@ -77,7 +77,7 @@ def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
     if len(variants) > 1:
         why = f"cannot train {len(variants)} variants, which strategy {config.strategy} asks for"
         raise ConfigError(bad_value("engine", "fused", ["pybullet"], why))
-    if config.subprocesses not in (False, "auto"):
+    if config.env_processes not in (False, "auto"):
         why = "is not available with engine fused, which is one process"
-        raise ConfigError(bad_value("subprocesses", config.subprocesses, ["false"], why))
+        raise ConfigError(bad_value("env_processes", config.env_processes, ["false"], why))
     check_supported(env_arguments(config))

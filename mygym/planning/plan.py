@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mygym.config import Layer, Resolved, RunConfig, resolve
 from mygym.config.hyperparameters import Schema
+from mygym.config.schema import renamed
 from mygym.errors import MygymError
 from mygym.planning.resolve import check_names, python_values, resolve_with_strategies
 from mygym.planning.strategies import construct_strategies
@@ -170,7 +171,8 @@ def plan_or_mistakes(
     """
     listed: dict[str, str] = {}
     plans: list[RunPlan] = []
-    rest = _collect(lambda values: resolve([Layer(origin, values)]), config, listed)
+    rest = renamed(_collect(renamed, config, listed))
+    rest = _collect(lambda values: resolve([Layer(origin, values)]), rest, listed)
     for path, message in refused.items():
         shorter = _without(rest, path)
         if shorter != rest:  # else its key is unknown

@@ -18,8 +18,8 @@ from mygym.planning.checks import (
     check_critic,
     check_hyperparameters,
     check_images,
+    check_learners,
     check_overlap,
-    check_workers,
     errors_name_file,
     registered_training_params,
 )
@@ -351,7 +351,7 @@ def resolve_with_strategies(
     if resolved.config.strict:
         refuse_defaults(resolved)
     check_engine(resolved.config, variants)
-    check_workers(resolved.config, schema.cls)
+    check_learners(resolved.config, schema.cls)
     check_overlap(resolved.config, schema.cls)
     check_images(resolved.config, entry, schema)
     check_critic(resolved.config, entry, schema)

@@ -1,6 +1,6 @@
 """The user's `algos/`, `envs/` and `strategies/` folders and installed plug-ins: paths, imports, and lines of errors.
 
-A user's file is imported under a stable module name, e.g. `mygym_user.algos.NAME`, so that pickles and worker processes
+A user's file is imported under a stable module name, e.g. `mygym_user.algos.NAME`, so that pickles and other processes
 can import it again. Its imports of the files beside it, relative or not (`from .parts import x`, `from parts import x`,
 `from algos.parts import x`), find the same modules. Nothing is imported from a run directory or a folder in it, because
 its author may be unknown.
@@ -289,7 +289,7 @@ def import_modules(names: Sequence[str]) -> list[str]:
     """Import the modules of `--import`: names of modules, which may be in the current folder, or paths of files.
 
     Returns:
-        The names, and the absolute paths, so that a worker process or a later run finds them from any folder.
+        The names, and the absolute paths, so that another process or a later run finds them from any folder.
 
     Raises:
         RegistryError: A module or file does not exist or raises an error; the message contains file and line.
@@ -378,7 +378,7 @@ def place_of(error: BaseException) -> str:
     """Return `file:line` of the innermost line of the user's code that has raised an error; empty without one.
 
     The user's code is every file outside this package, Python and the installed packages, and every plug-in. If no line
-    of it has raised the error itself, its cause is searched. Errors of runs, such as the death of a worker process, are
+    of it has raised the error itself, its cause is searched. Errors of runs, such as the death of a process, are
     not mistakes of the lines that they pass.
     """
     cause: BaseException | None = error

@@ -18,7 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mygym.config.layers import flatten
-from mygym.config.loading import load_file
+from mygym.config.schema import renamed
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import at, has
 from mygym.reporting.statistics import success_interval
@@ -131,7 +131,7 @@ def find_runs(folder: str | Path, where: Mapping[str, Any] | None = None) -> lis
         near = sorted(str(entry) for entry in path.parent.glob("*/")) if path.parent.is_dir() else []
         raise ConfigError(bad_value("folder", str(folder), near or "a folder with runs", "is not a folder"))
     records = [read_run(run, now) for run in sorted(run_directories(path))]
-    for key, value in (where or {}).items():
+    for key, value in renamed(where or {}).items():
         records = _select(records, key, value)
     return records
 
@@ -204,7 +204,7 @@ def _select(records: Sequence[RunRecord], key: str, value: Any) -> list[RunRecor
 
 def _config(record: RunRecord) -> dict[str, Any]:
     try:
-        return load_file(Path(record.path) / directory.CONFIG)
+        return directory.saved_config(Path(record.path))
     except ConfigError:
         return {}
 

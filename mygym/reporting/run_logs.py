@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from mygym.config.loading import load_file
 from mygym.errors import ConfigError, RegistryError
 from mygym.nested import at
 from mygym.reporting.records import RUNNING, RunRecord, find_runs
@@ -138,7 +137,7 @@ def read_logs(run: str | Path) -> RunLogs:
     """
     path = directory.find(run)
     (record,) = find_runs(path)
-    return RunLogs(record, load_file(path / directory.CONFIG), _lines(path), _episodes(path / directory.MONITOR))
+    return RunLogs(record, directory.saved_config(path), _lines(path), _episodes(path / directory.MONITOR))
 
 
 def _lines(run: Path) -> tuple[Mapping[str, Any], ...]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from mygym.config.layers import flatten
-from mygym.config.loading import load_file
 from mygym.config.schema import NOT_SHAPING
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import at
@@ -119,19 +118,15 @@ def _in_folder(folder: str | Path) -> list[Setting]:
 
 def _setting(path: str, records: Sequence[RunRecord]) -> Setting:
     first, *more = {record.config_hash: record for record in records}.values()
-    config = _read_config(first)
+    config = directory.saved_config(Path(first.path))
     shaping = _shaping(config)
     for other in more:  # runs that a user has moved here
-        second = _shaping(_read_config(other))
+        second = _shaping(directory.saved_config(Path(other.path)))
         for key in different_keys(shaping, second):
             both = f"{shaping.get(key)} ({first.path}) and {second.get(key)} ({other.path})"
             raise ConfigError(f"{key} differs: {both}; the runs in a folder must differ in their seeds alone")
     episodes = at(config, ("eval", "episodes"))
     return Setting(path, shaping, tuple(_unique_seeds(records)), episodes if isinstance(episodes, int) else 0)
-
-
-def _read_config(record: RunRecord) -> dict[str, Any]:
-    return load_file(Path(record.path) / directory.CONFIG)
 
 
 def _unique_seeds(records: Iterable[RunRecord]) -> list[RunRecord]:

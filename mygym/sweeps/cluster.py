@@ -98,7 +98,7 @@ class RayExecutor:
 
     Args:
         address: Address of the cluster, e.g. `auto` or `10.0.0.1:6379`.
-        workers: Largest number of runs at the same time; None: as many as the nodes have resources for.
+        jobs: Largest number of runs at the same time; None: as many as the nodes have resources for.
         resources: Resources of a run, options of Ray's tasks, e.g. `num_gpus`; one CPU by default.
 
     Raises:
@@ -106,15 +106,15 @@ class RayExecutor:
     """
 
     def __init__(
-        self, address: str = "auto", workers: int | None = None, resources: Mapping[str, Any] | None = None
+        self, address: str = "auto", jobs: int | None = None, resources: Mapping[str, Any] | None = None
     ) -> None:
         try:
             import ray
         except ImportError as error:
             raise ConfigError("--executor ray needs the package 'ray': pip install \"mygym[cluster]\"") from error
         self._ray: Any = ray
-        self._chosen = workers
-        self.workers = workers or 1
+        self._chosen = jobs
+        self.jobs = jobs or 1
         self._options = {
             "num_cpus": 1,
             "max_retries": RAY_RETRIES,
@@ -129,7 +129,7 @@ class RayExecutor:
         _connect(address)
 
     def limit(self, memory: int) -> None:
-        """Limit the workers to those that fit into the nodes of the cluster.
+        """Limit the runs at the same time to those that fit into the nodes of the cluster.
 
         Raises:
             ConfigError: No node has the resources of a run.
@@ -142,7 +142,7 @@ class RayExecutor:
             why = f"needs a node with {cpus:g} free CPUs and {memory / 1e9:.1f} GB of memory"
             allowed = f"{len(nodes)} nodes with at most {largest / 1e9:.1f} GB"
             raise ConfigError(bad_value("--executor", "ray", allowed, why))
-        self.workers = self._chosen or fitting
+        self.jobs = self._chosen or fitting
 
     def submit(self, job: Job) -> Any:
         """Submit the task of a run; return its reference."""
@@ -196,7 +196,7 @@ def _connect(address: str) -> None:
         raise ConfigError(bad_value("--address", address, allowed, "has no cluster")) from error
 
 
-WORKERS = 10
+JOBS = 10
 """Default number of jobs in the queue."""
 
 TIME = 24 * 60
@@ -224,7 +224,7 @@ class SlurmExecutor:
     """Executes each run as a job of Slurm.
 
     Args:
-        workers: Largest number of jobs in the queue; None: `WORKERS`.
+        jobs: Largest number of jobs in the queue; None: `JOBS`.
         resources: Parameters of submitit, e.g. `slurm_partition`, `timeout_min`, `gpus_per_node`.
         program: Words that start the program of a run.
 
@@ -234,11 +234,11 @@ class SlurmExecutor:
 
     def __init__(
         self,
-        workers: int | None = None,
+        jobs: int | None = None,
         resources: Mapping[str, Any] | None = None,
         program: tuple[str, ...] | None = None,
     ) -> None:
-        self.workers = workers or WORKERS
+        self.jobs = jobs or JOBS
         self._program = program
         self._parameters = {"timeout_min": TIME, "cpus_per_task": 1, "name": "mygym", **(resources or {})}
         with tempfile.TemporaryDirectory() as folder:

@@ -50,17 +50,17 @@ class Job:
 class Executor(Protocol):
     """Executes runs, some of them at the same time."""
 
-    workers: int
+    jobs: int
     """Largest number of runs at the same time."""
 
     def limit(self, memory: int) -> None:
-        """Limit the workers to those that fit into the memory.
+        """Limit the runs at the same time to those that fit into the memory.
 
         Args:
             memory: Bytes that a run needs.
 
         Raises:
-            ConfigError: The user's workers, or a single run, need more memory than is free.
+            ConfigError: The user's number of runs, or a single run, needs more memory than is free.
         """
 
     def submit(self, job: Job) -> Any:
@@ -77,29 +77,29 @@ class LocalExecutor:
     """Executes each run in a process of this machine, with one thread for its computations.
 
     Args:
-        workers: Largest number of processes; None: the number of cores that this process may use, if memory allows.
+        jobs: Largest number of processes; None: the number of cores that this process may use, if memory allows.
         program: Words that start the program of a run.
     """
 
-    def __init__(self, workers: int | None = None, program: Sequence[str] = TRAIN) -> None:
-        self.workers = workers or cores()
+    def __init__(self, jobs: int | None = None, program: Sequence[str] = TRAIN) -> None:
+        self.jobs = jobs or cores()
         self.program = tuple(program)
-        self._chosen = workers is not None
+        self._chosen = jobs is not None
 
     def limit(self, memory: int) -> None:
         """Limit the processes to those that fit into the free memory of this machine.
 
         Raises:
-            ConfigError: The user's workers, or a single run, need more memory than is free.
+            ConfigError: The user's number of runs, or a single run, needs more memory than is free.
         """
         free = psutil.virtual_memory().available
         fitting = free // memory
-        if fitting < 1 or (self._chosen and fitting < self.workers):
-            needed = memory * (self.workers if self._chosen else 1)
+        if fitting < 1 or (self._chosen and fitting < self.jobs):
+            needed = memory * (self.jobs if self._chosen else 1)
             why = f"needs {needed / 1e9:,.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
             allowed = f"at most {fitting}" if fitting else f"a machine with {memory / 1e9:,.1f} GB, or a smaller run"
-            raise ConfigError(bad_value("--workers", self.workers if self._chosen else 1, allowed, why))
-        self.workers = min(self.workers, fitting)
+            raise ConfigError(bad_value("--jobs", self.jobs if self._chosen else 1, allowed, why))
+        self.jobs = min(self.jobs, fitting)
 
     def submit(self, job: Job) -> subprocess.Popen[bytes]:
         """Start the process of a run; it does not end with this process, but `stop_left_over` stops it later."""
@@ -155,7 +155,7 @@ def stop_left_over(folder: Path) -> None:
 
 
 def _belongs_to(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process is a run of a sweep, or a worker process of a run."""
+    """Return whether a process is a run of a sweep, or a process of a run."""
     try:
         return process.environ().get(OWNER, "").startswith(f"{folder}{os.sep}")
     except (psutil.Error, OSError):  # ended, or of another user
@@ -163,7 +163,7 @@ def _belongs_to(process: psutil.Process, folder: Path) -> bool:
 
 
 def _parent(process: psutil.Process) -> int | None:
-    """Return the number of the process that has started a process; worker processes of a run end with the run."""
+    """Return the number of the process that has started a process; further processes of a run end with the run."""
     try:
         return process.ppid()
     except psutil.Error:
@@ -175,7 +175,7 @@ POLL = 0.05
 
 
 def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], None], again: str) -> None:
-    """Execute runs in their order, as many at the same time as the executor has workers.
+    """Execute runs in their order, as many at the same time as the executor allows.
 
     Args:
         executor: Executes the runs.
@@ -195,7 +195,7 @@ def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], Non
                     del running[index]
                     on_end(index)
             for index, job in list(waiting.items()):
-                if len(running) < executor.workers and not job.busy():
+                if len(running) < executor.jobs and not job.busy():
                     running[index] = executor.submit(waiting.pop(index))
             if not running and not waiting:
                 return

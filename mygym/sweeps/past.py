@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.config import config_hash, load_file
+from mygym.config import config_hash
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import at, merged
 from mygym.planning.resolve import resolve_config
@@ -79,7 +79,7 @@ def _trial(sweep: Sweep, runs: Mapping[int, Path], values: Any, outcomes: Mappin
 
 def _values(sweep: Sweep, run: Path) -> dict[str, Any] | None:
     """Return key → stored value of each parameter in a run; None if the run is not in the space."""
-    config, result = load_file(run / directory.CONFIG), Result.read(run)
+    config, result = directory.saved_config(run), Result.read(run)
     values = {each.path: at(config, each.path) for each in sweep.parameters}
     if result is None or not all(each.contains(values[each.path]) for each in sweep.parameters):
         return None

@@ -45,7 +45,7 @@ def run_memory(resolved: Resolved) -> int:
             buffer, _ = buffer_bytes(build_model(plan, env))
         finally:
             env.close()
-    return PROCESS.get(config.framework, PROCESS["pytorch"]) * config.workers + CLIENT * clients + buffer
+    return PROCESS.get(config.framework, PROCESS["pytorch"]) * config.learners + CLIENT * clients + buffer
 
 
 @dataclass(frozen=True)
@@ -136,15 +136,15 @@ def resume_sweep(
 
 
 def limited(executor: Executor, largest: Resolved, notify: Callable[[str], None]) -> int:
-    """Limit the workers of an executor to those that fit into the memory; return the bytes that a run needs.
+    """Limit the runs at the same time to those that fit into the memory; return the bytes that a run needs.
 
     Raises:
-        ConfigError: The user's workers, or a single run, need more memory than is free.
+        ConfigError: The user's number of runs, or a single run, needs more memory than is free.
     """
-    memory, before = run_memory(largest), executor.workers
+    memory, before = run_memory(largest), executor.jobs
     executor.limit(memory)
-    if executor.workers < before:
-        notify(f"workers: {executor.workers}, because a run needs about {memory / 1e9:.1f} GB of memory")
+    if executor.jobs < before:
+        notify(f"jobs: {executor.jobs}, because a run needs about {memory / 1e9:.1f} GB of memory")
     return memory
 
 

@@ -84,7 +84,7 @@ def make_pruner(name: str, evaluations: int) -> BasePruner:
 
 
 def ask(study: Study, parameters: Sequence[Parameter], sampler: str, seed: int) -> Trial:
-    """Return the next trial with the values of all parameters; with one worker, the journal alone decides them.
+    """Return the next trial with the values of all parameters; with one run at a time, the journal alone decides them.
 
     Args:
         study: The study.

@@ -121,8 +121,8 @@ class Search:
             opened.waiting = [other for other in opened.waiting if other != seed]
 
     def _fill(self) -> None:
-        """Start runs until all workers have one."""
-        while sum(len(opened.running) for opened in self.open) < self.executor.workers:
+        """Start runs until the executor has as many as it allows."""
+        while sum(len(opened.running) for opened in self.open) < self.executor.jobs:
             startable = next(self._startable(), None)
             if startable is not None:
                 opened, seed, job = startable

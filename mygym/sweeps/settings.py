@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, ValidationError, field_validator
 
 from mygym.config import Layer, Resolved, RunConfig, merge_configs, resolve
-from mygym.config.schema import Section
+from mygym.config.schema import Section, renamed
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import at, merged
@@ -120,7 +120,7 @@ MIN_WILCOXON_SEEDS = 5
 MAX_TRIALS = 100_000
 """Largest number of trials."""
 
-FAST = {"video": {"episodes": 0}, "tensorboard": False, "subprocesses": False}
+FAST = {"video": {"episodes": 0}, "tensorboard": False, "env_processes": False}
 """Values of the runs of a sweep that the user has not set."""
 
 
@@ -297,8 +297,9 @@ def _check_objectives(sweep: Sweep) -> None:
 
 def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `low` overlaid by those of `high`; a range replaces the value or range below it."""
+    high = renamed(high)
     ranges = find_parameters(high)[1]
-    cleared = dict(low)
+    cleared = renamed(low)
     for parameter in ranges:
         cleared = _without(cleared, parameter.path)
     return merge_configs(cleared, high)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.config import load_file
 from mygym.config.layers import flatten
+from mygym.config.schema import renamed
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting.settings import different_keys
 from mygym.reporting.sweep_files import SWEEP
@@ -69,7 +70,7 @@ def read(folder: Path, flag: str = "--resume") -> Sweep:
     if not files.is_file(folder / SWEEP):
         near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{SWEEP}")) if folder.parent.is_dir() else []
         raise ConfigError(bad_value(flag, str(folder), near or "the folder of a sweep", f"has no {SWEEP}"))
-    return make_sweep(load_file(folder / SWEEP))
+    return make_sweep(renamed(load_file(folder / SWEEP), notify=False))
 
 
 def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:

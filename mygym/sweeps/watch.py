@@ -76,13 +76,13 @@ def _generations(folder: Path, sweep: Sweep) -> list[str]:
     return lines
 
 
-def _seconds_left(study: Study, trials: int, workers: int) -> float | None:
+def _seconds_left(study: Study, trials: int, jobs: int) -> float | None:
     """Return the estimated time left, s: the median duration of the trials so far for each that is left."""
     ended = [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
     seconds = [trial.duration.total_seconds() for trial in ended if trial.duration and "past" not in trial.user_attrs]
     if not seconds:
         return None
-    return statistics.median(seconds) * (trials - len(ended)) / max(1, workers)
+    return statistics.median(seconds) * (trials - len(ended)) / max(1, jobs)
 
 
 def _runs(folder: Path) -> list[str]:

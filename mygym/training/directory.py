@@ -8,7 +8,10 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from mygym.config.loading import load_file
+from mygym.config.schema import renamed
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry.user_files import user_modules
 from mygym.training.files import is_file, locked, remove
@@ -53,6 +56,15 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
         why = f"cannot be written ({error.strerror or error})"
         raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
     raise ConfigError(bad_value("logdir", str(folder), "a folder with fewer runs of one seed", "is full"))
+
+
+def saved_config(run: Path) -> dict[str, Any]:
+    """Return the content of a run's config.yaml; a run of before may have former names of keys in it.
+
+    Raises:
+        ConfigError: The file is missing or damaged.
+    """
+    return renamed(load_file(run / CONFIG), notify=False)
 
 
 def check_files(run: Path) -> None:

@@ -22,7 +22,7 @@ from mygym.planning.engines import env_arguments
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.variants import Variant
 from mygym.registry import user_files
-from mygym.training.env_processes.worker_vec_env import worker_vec_env
+from mygym.training.env_processes.process_vec_env import process_vec_env
 from mygym.training.evaluation import BATCH
 
 MONITORED = ("is_success", "stages_done", "touched", "saturation")
@@ -52,7 +52,7 @@ def _make_env(
 ) -> AnyEnv:
     """Return an environment that plays the variants.
 
-    It needs no plan: a worker process may lack an algorithm or a strategy that a notebook has registered.
+    It needs no plan: another process may lack an algorithm or a strategy that a notebook has registered.
     """
     return build_env(_description(variants, goal_env, codes), **rendering)
 
@@ -86,7 +86,7 @@ def build_env(description: Mapping[str, Any], **rendering: Any) -> AnyEnv:
         description: The description.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
     """
-    user_files.import_modules(description["imports"])  # a worker process has not imported them yet
+    user_files.import_modules(description["imports"])  # another process has not imported them yet
     arguments = [{**arguments, **rendering} for arguments in description["arguments"]]
     if len(arguments) == 1:
         return RobotEnv(**arguments[0])
@@ -157,7 +157,7 @@ def make_vec_env(
 ) -> Any:
     """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
 
-    If the config has several `workers`, these are the environments of a single worker.
+    If the config has several `learners`, these are the environments of a single learner.
 
     Args:
         run: A plan, or a complete config.
@@ -172,7 +172,7 @@ def make_vec_env(
 
     plan = plan_of(run)
     config = plan.config
-    count = config.n_envs // config.workers
+    count = config.n_envs // config.learners
     if config.engine == "fused":
         return _wrapped(_make_fused_env(plan, count, gui, only_spaces), plan, stack)
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
@@ -189,8 +189,8 @@ def make_vec_env(
         env = DummyVecEnv(makers[:1])
         env.num_envs, env.envs = count, env.envs * count
     else:
-        workers = _worker_count(config)
-        env = worker_vec_env(makers, workers, reward_maker=reward_maker) if workers else DummyVecEnv(makers)
+        processes = _process_count(config)
+        env = process_vec_env(makers, processes, reward_maker=reward_maker) if processes else DummyVecEnv(makers)
     return _wrapped(env, plan, stack)
 
 
@@ -251,11 +251,11 @@ def engine_device(config: RunConfig) -> str:
     return config.device if config.framework == "pytorch" and config.device.startswith("cuda") else "cpu"
 
 
-def _worker_count(config: RunConfig) -> int:
-    """Return the number of worker processes; 0 for `auto`, which a run replaces by a number."""
-    if isinstance(config.subprocesses, bool):
-        return config.n_envs if config.subprocesses else 0
-    return 0 if config.subprocesses == "auto" else config.subprocesses
+def _process_count(config: RunConfig) -> int:
+    """Return the number of processes of environments; 0 for `auto`, which a run replaces by a number."""
+    if isinstance(config.env_processes, bool):
+        return config.n_envs if config.env_processes else 0
+    return 0 if config.env_processes == "auto" else config.env_processes
 
 
 def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
@@ -264,7 +264,7 @@ def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
 
 
 def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
-    """Set the function that is called when a dead worker process has been replaced.
+    """Set the function that is called when a dead process of environments has been replaced.
 
     Args:
         env: The training environments.

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.config import RunConfig, load_file
+from mygym.config import RunConfig
 from mygym.errors import ConfigError, RunError
 from mygym.planning.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
 from mygym.registry import registry
@@ -34,7 +34,7 @@ def read_config(run: Path) -> dict[str, Any]:
     Raises:
         ConfigError: The algorithm is not registered in this process; the message names the file that registered it.
     """
-    values = load_file(run / directory.CONFIG)
+    values = directory.saved_config(run)
     algo = values.get("algo")
     if isinstance(algo, str) and algo not in registry("algorithm") and (result := Result.read(run)):
         file = Path(result.algo_source.rpartition(":")[0])

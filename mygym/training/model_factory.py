@@ -249,8 +249,8 @@ def _arguments(plan: RunPlan, schema: Schema, env: Any) -> tuple[list[Any], dict
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
-    if config.workers > 1 and "batch_size" in kwargs and not gathers_rollouts(schema.cls):
-        kwargs["batch_size"] //= config.workers  # of this process's share of each minibatch
+    if config.learners > 1 and "batch_size" in kwargs and not gathers_rollouts(schema.cls):
+        kwargs["batch_size"] //= config.learners  # of this process's share of each minibatch
     noise = kwargs.get("action_noise")
     if isinstance(noise, int | float) and is_noise(taken["action_noise"].annotation):
         kwargs["action_noise"] = gaussian_noise(noise, env.action_space)
@@ -330,7 +330,7 @@ def for_acting(plan: RunPlan) -> RunConfig:
     elif isinstance(params.get("n_steps"), int):
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
     device = or_cpu(config.framework, config.device, config.threads)
-    alone = {"n_envs": 1, "workers": 1, "subprocesses": False, "overlap": False}
+    alone = {"n_envs": 1, "learners": 1, "env_processes": False, "overlap": False}
     return config.model_copy(update={**alone, "her": False, "algo_params": params, "device": device})
 
 
@@ -351,7 +351,7 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
         for name, value in values.items():
             decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
-            if name == "batch_size" and not path and resolved.config.workers > 1:
+            if name == "batch_size" and not path and resolved.config.learners > 1:
                 result[name] = value  # the model has the share of this process
             elif isinstance(value, Mapping) and value:
                 result[name] = built(value, (*path, name))

@@ -12,7 +12,6 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 
-from mygym.config import load_file
 from mygym.registry.entries import resolve
 from mygym.training import directory
 from mygym.training.policy import weights
@@ -167,7 +166,7 @@ class TrackerCallback(BaseCallback, KVWriter):
         }
         if numbers and not self.is_open:  # only now a resumed run has loaded its checkpoint
             self.path = Path(str(self.logger.dir))
-            self.open(load_file(self.path / directory.CONFIG))
+            self.open(directory.saved_config(self.path))
             self.is_open = True
         if numbers:
             self.log(numbers, step)

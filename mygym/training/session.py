@@ -34,7 +34,7 @@ from mygym.training.evaluation import (
     episode_seeds,
     evaluate_policy,
 )
-from mygym.training.learners.processes import SynchronizeCallback, TrainingWorkers
+from mygym.training.learners.processes import OtherLearners, SynchronizeCallback
 from mygym.training.loading import load
 from mygym.training.policy import Policy, normalizer_of, save_policy
 from mygym.training.result import Result, versions
@@ -162,7 +162,7 @@ class Session:
         checkpoint: Checkpoint to resume from; None: start from step 0.
         notify: Called with messages for the user.
         callbacks: The user's callbacks, besides the callbacks of the config.
-        workers: The other processes that train the model; None: this process alone.
+        learners: The other processes that train the model; None: this process alone.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Session:
         checkpoint: Checkpoint | None,
         notify: Callable[[str], None],
         callbacks: Sequence[BaseCallback] = (),
-        workers: TrainingWorkers | None = None,
+        learners: OtherLearners | None = None,
     ) -> None:
         config, resolved = plan.config, plan.resolved
         self.plan, self.resolved, self.result = plan, resolved, result
@@ -209,9 +209,9 @@ class Session:
             "strategies": self.strategies,
             "user": self.user,
         }
-        self.synchronization = SynchronizeCallback(workers) if workers else None
+        self.synchronization = SynchronizeCallback(learners) if learners else None
         if self.synchronization:
-            stateful["workers"] = self.synchronization
+            stateful["workers"] = self.synchronization  # the name in checkpoints from before `learners`
         self.state = RunState(resolved.values(), model, env, stateful, self.clock, self.checkpoints, notify)
 
     def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
@@ -301,7 +301,7 @@ class Session:
         finally:
             self.result.steps = int(self.model.num_timesteps)
             if self.synchronization:
-                self.synchronization.workers.end_learning()
+                self.synchronization.learners.end_learning()
         self._write_checkpoint(finished=True)
 
     def _log_last_interval(self) -> None:
@@ -371,7 +371,7 @@ class Session:
 
     def _on_replacement(self, reason: str, replacements: int) -> None:
         self.notify(f"{reason}: new episodes begin in a new process")
-        self.model.logger.record("time/replaced_workers", replacements)
+        self.model.logger.record("time/replaced_processes", replacements)
 
     # Saving -------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from mygym.config import Resolved, config_hash
 from mygym.config.layers import flatten
+from mygym.config.schema import renamed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import Config, RunPlan, plan_from_python, plan_of
@@ -68,9 +69,9 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
 
 def _measured(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
     """Return a plan without `auto`."""
-    from mygym.training.env_processes.worker_count import with_worker_count  # imports torch
+    from mygym.training.env_processes.process_count import with_process_count  # imports torch
 
-    return with_worker_count(plan, notify)
+    return with_process_count(plan, notify)
 
 
 _TRAINING = threading.RLock()
@@ -135,7 +136,7 @@ def _changes(config: Config) -> Mapping[str, Any]:
     return python_values(config)
 
 
-MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard", "subprocesses")
+MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard", "env_processes")
 """Config keys that do not affect the training so far."""
 
 _IRRELEVANT = ("logdir", "strict")
@@ -221,7 +222,7 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
             *((replay["size"], replay["total"]) if replay is not None else ()),
         ]
         if all(isinstance(number, int | float) for number in numbers):
-            return resolve_config(checkpoint.state["config"]).values()
+            return resolve_config(renamed(checkpoint.state["config"], notify=False)).values()
         why = "times or sizes are not numbers"
     except (ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
         why = f"{type(error).__name__}: {error}"

@@ -307,10 +307,10 @@ def figures(run: Result) -> list[Any]:
         pytest.param("sac", "jax", True, marks=pytest.mark.slow),
     ],
 )
-def test_worker_processes_give_the_same_weights_and_figures(
+def test_processes_give_the_same_weights_and_figures(
     algo: str, framework: str, processes: int, trained: Any, tmp_path: Path
 ) -> None:
-    usual, result = trained(algo, framework), train(algo, framework, tmp_path, subprocesses=processes)
+    usual, result = trained(algo, framework), train(algo, framework, tmp_path, env_processes=processes)
     assert result.config_hash == usual.config_hash
     assert figures(result) == figures(usual)
     first, second = (load_tensors(run.path / "policy.safetensors") for run in (usual, result))

@@ -61,7 +61,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(executors, "LocalExecutor", OneProcess)
         with pytest.raises(SystemExit) as ended:
-            main(["sweep", str(folder / "space.yaml"), "--workers", "1", "--out", str(folder / "out"), "--json"])
+            main(["sweep", str(folder / "space.yaml"), "--jobs", "1", "--out", str(folder / "out"), "--json"])
     assert ended.value.code == 0
     return folder / "out"
 
@@ -94,7 +94,7 @@ def test_the_table_and_the_best_config_agree_with_the_runs(swept: Path) -> None:
 
 
 def test_a_complete_sweep_is_read_again(swept: Path, mygym_command: Command) -> None:
-    code, out, err = mygym_command("sweep", "--resume", str(swept), "--workers", "1")
+    code, out, err = mygym_command("sweep", "--resume", str(swept), "--jobs", "1")
     assert code == 0, err
     assert out.splitlines()[-2:] == [f"best: {swept / 'best.yaml'}", f"sweep: {swept}"]
     assert len(runs_of(swept)) == 2
@@ -143,7 +143,7 @@ def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) ->
         ("", "space: {} has no range"),
         ("missing.yaml", "'missing.yaml' does not exist"),
         ("--space default --trials 0", "--trials: '0'"),
-        ("--space default --workers none", "--workers: 'none'"),
+        ("--space default --jobs none", "--jobs: 'none'"),
         ("--space gamma=3", "--space: 'gamma=3'"),
         ("--space algo_params.gamma={uniform:[1,0.5]}", "algo_params.gamma: {'uniform': [1, 0.5]} is inverted"),
         ("--space algo_params.gamm={uniform:[0.5,0.9]}", "did you mean 'gamma'?"),
@@ -152,7 +152,7 @@ def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) ->
         ("--resume a --out b", "--resume and --logdir exclude each other"),
         ("--space default --out taken", "--logdir: 'taken' exists already"),
         ("--space default --past taken", "--past: 'taken' has no such runs"),
-        ("--space default --workers 9000", "--workers: 9000 needs"),
+        ("--space default --jobs 9000", "--jobs: 9000 needs"),
         (
             "--space algo_params.learning_rate={choice:[0.1]} --set algo_params.buffer_size=4_000_000_000",
             "needs too much memory",
@@ -179,7 +179,7 @@ def test_a_sweep_killed_at_ten_moments_is_the_same_sweep(tmp_path: Path) -> None
     (tmp_path / "space.yaml").write_text(FILE.format(steps=3072, every=512, trials=9, pruner="hyperband"))
 
     def start(*words: str) -> Any:
-        command = [sys.executable, "-m", "mygym", "sweep", *words, "--workers", "1"]
+        command = [sys.executable, "-m", "mygym", "sweep", *words, "--jobs", "1"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
 

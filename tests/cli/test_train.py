@@ -82,7 +82,7 @@ def test_explain_prints_every_value_and_its_origin(mygym_command: Command, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
 
 
-@pytest.mark.parametrize("more", [[], ["--algo", "ppo", "--set", "normalize=true"], ["--set", "subprocesses=true"]])
+@pytest.mark.parametrize("more", [[], ["--algo", "ppo", "--set", "normalize=true"], ["--set", "env_processes=true"]])
 def test_explain_builds_a_single_environment(
     more: list[str], mygym_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mygym.cli.main import main
 from mygym.registry import user_files
-from mygym.training.env_processes.worker_main import picklable_error
+from mygym.training.env_processes.process_main import picklable_error
 from mygym.training.result import Result
 from tests.cli.conftest import SHORT_RUN, Command, Outcome
 
@@ -122,7 +122,7 @@ def test_the_last_line_names_the_line_and_the_traceback(place: str, file: Path, 
     assert line_of(HEAD + text, file) in result.error
 
 
-def test_an_error_of_a_worker_process_brings_its_line(file: Path) -> None:
+def test_an_error_of_a_process_brings_its_line(file: Path) -> None:
     file.write_text("def reward():\n    return 1 / 0\n", encoding="utf-8")
     user_files.execute("mygym_user.algos.user_file", file)
     try:

@@ -285,7 +285,7 @@ SETTINGS: dict[str, st.SearchStrategy[Any]] = {
     "engine": st.just("pybullet"),
     "her": st.sampled_from([None, False, False, True]),
     "normalize": st.booleans(),
-    "subprocesses": st.just(False),
+    "env_processes": st.just(False),
     "seed": st.integers(0, 2**32 - 1),
     "stop_at_success": st.none() | st.floats(0.01, 1),
     "eval": some(every=COUNTS, episodes=COUNTS, final_episodes=COUNTS),
@@ -422,7 +422,7 @@ def is_small(config: RunConfig) -> bool:
     """Return whether a run of this config is built quickly, with little memory, in this process."""
     largest = max([0, config.steps, *map(abs, numbers(config.algo_params))])
     few = config.n_envs <= 2 and config.threads <= 2 and (config.task_params.horizon or 0) <= 1000
-    return largest <= 10_000 and few and config.device == "cpu" and not config.subprocesses
+    return largest <= 10_000 and few and config.device == "cpu" and not config.env_processes
 
 
 def numbers(value: Any) -> Iterator[float]:

@@ -13,7 +13,7 @@ from mygym.config import Layer, Resolved, RunConfig, config_hash, resolve
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError
 
-NOT_SHAPING = {"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict", "subprocesses"}
+NOT_SHAPING = {"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict", "env_processes"}
 KEYS = [*RunConfig.model_fields, "eval.every", "task_params.areas.reach.low", "steps.x", "str", "int", "list[str]"]
 
 

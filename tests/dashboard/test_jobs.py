@@ -72,9 +72,9 @@ def test_cores_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mygym.dashboard.jobs.cores", lambda: 8)
     assert cores_of({}) == 1
     assert cores_of({"n_envs": 4}) == 1
-    assert cores_of({"n_envs": 2, "subprocesses": True}) == 2
-    assert cores_of({"n_envs": 8, "subprocesses": 1, "overlap": True}) == 2
-    assert cores_of({"subprocesses": 1, "overlap": True, "threads": 2}) == 3
+    assert cores_of({"n_envs": 2, "env_processes": True}) == 2
+    assert cores_of({"n_envs": 8, "env_processes": 1, "overlap": True}) == 2
+    assert cores_of({"env_processes": 1, "overlap": True, "threads": 2}) == 3
     assert cores_of({"overlap": True}) == 8
-    assert cores_of({"n_envs": 4, "workers": 2, "subprocesses": "auto"}) == 2
-    assert cores_of({"n_envs": 512, "engine": "fused", "subprocesses": "auto"}) == 1
+    assert cores_of({"n_envs": 4, "learners": 2, "env_processes": "auto"}) == 2
+    assert cores_of({"n_envs": 512, "engine": "fused", "env_processes": "auto"}) == 1

@@ -26,7 +26,7 @@ def mistakes(config: dict[str, Any], refused: dict[Any, str] | None = None) -> l
         ({"algo": "ppo", "robbot": 1, "algo_params": {"gama": 1}}, ["robbot", "gama"]),
         ({"strategy": "curriculum", "steps": 0, "strategy_params": {"windw": 1}}, ["steps", "windw"]),
         ({"algoo": "ppo", "algo_params": {"clip_range": 0.1}}, ["algoo"]),  # of ppo, which is not chosen
-        ({"algo": "pppo", "workers": 2}, ["algo"]),  # of ppo alone
+        ({"algo": "pppo", "learners": 2}, ["algo"]),  # of ppo alone
         ({"engine": "fused", "task": "press"}, ["task"]),
     ],
 )

@@ -599,11 +599,11 @@ def test_a_missing_file_of_import_is_refused(folder: Path, capsys: pytest.Captur
     assert all(words in message for words in ("--import: 'algos/none.py'", "is not a file", "allowed: a module"))
 
 
-def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(
+def test_an_imported_module_trains_in_processes_and_is_named_in_the_config(
     folder: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--import", module, "--algo", "plugged", "--task", "tap", *SHORT]
-    assert command("train", *words, "--set", "subprocesses=1") == 0
+    assert command("train", *words, "--set", "env_processes=1") == 0
     run = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("run: "))
     config = load_file(run / "config.yaml")
     assert config["imports"] == [module]

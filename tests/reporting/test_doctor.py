@@ -288,7 +288,7 @@ def test_the_learning_table_is_measured() -> None:
             measured.setdefault(("reach", row["algorithm"]), []).append(row["steps"])
     for row in json.loads((results / "learning.json").read_text()):
         words = re.fullmatch(
-            r"(?:--algo (\w+) )?(?:--framework jax )?--task (\w+)(?: --workers 2)?|--config configs/(\w+)_ppo.yaml",
+            r"(?:--algo (\w+) )?(?:--framework jax )?--task (\w+)(?: --learners 2)?|--config configs/(\w+)_ppo.yaml",
             row["command"],
         )
         if words is None or words[2] == "reach":

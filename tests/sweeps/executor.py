@@ -22,7 +22,7 @@ SETTING = ("reach", "panda", "ppo", "12345678")
 class TrainingExecutor:
     """Trains each run in this process, and dies instead of a run."""
 
-    workers = 1
+    jobs = 1
 
     def __init__(self, dies_at: int = -1) -> None:
         self.dies_at = dies_at
@@ -52,8 +52,8 @@ class InstantExecutor:
     A learning rate of 1e-3 is the best. A rate above 0.05 diverges; three epochs fail.
     """
 
-    def __init__(self, workers: int = 1) -> None:
-        self.workers = workers
+    def __init__(self, jobs: int = 1) -> None:
+        self.jobs = jobs
         self.started: list[tuple[str, ...]] = []
         self.stopped = 0
         self.most = 0

@@ -43,7 +43,7 @@ def wait_for(log: Path) -> None:
 
 
 def test_a_process_for_each_job(executor: LocalExecutor, tmp_path: Path) -> None:
-    assert executor.workers == cores() >= 1
+    assert executor.jobs == cores() >= 1
     logs = [tmp_path / f"{word}.log" for word in ("pass", "fail")]
     handles = [executor.submit(Job(lambda word=log.stem: (word,), log)) for log in logs]
     assert [code(executor, handle) for handle in handles] == [0, 1]
@@ -73,18 +73,16 @@ def test_the_runs_of_a_killed_sweep_stop_and_no_other_process(executor: LocalExe
     assert code(executor, outside) == 130
 
 
-def test_workers_are_limited_by_the_memory() -> None:
+def test_jobs_are_limited_by_the_memory() -> None:
     executor, free = LocalExecutor(), psutil.virtual_memory().available
     executor.limit(int(free * 0.7))
-    assert executor.workers == 1
+    assert executor.jobs == 1
     chosen = LocalExecutor(3)
-    with pytest.raises(
-        ConfigError, match=r"--workers: 3 needs .* GB of memory, of which .* are free; allowed: at most 1"
-    ):
+    with pytest.raises(ConfigError, match=r"--jobs: 3 needs .* GB of memory, of which .* are free; allowed: at most 1"):
         chosen.limit(int(free * 0.7))
     chosen.limit(1)
-    assert chosen.workers == 3
-    with pytest.raises(ConfigError, match=r"--workers: 1 needs .* allowed: a machine with"):
+    assert chosen.jobs == 3
+    with pytest.raises(ConfigError, match=r"--jobs: 1 needs .* allowed: a machine with"):
         LocalExecutor().limit(free * 2)
 
 

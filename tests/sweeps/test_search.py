@@ -63,7 +63,7 @@ def test_tpe_finds_a_better_rate_than_random(sweep: Callable[..., Report]) -> No
 
 
 def test_every_seed_of_a_trial_is_a_run(sweep: Callable[..., Report]) -> None:
-    executor = InstantExecutor(workers=3)
+    executor = InstantExecutor(jobs=3)
     report = sweep(executor=executor, seeds=4, trials=3)
     assert len(executor.started) == 12
     assert executor.most == 3
@@ -178,7 +178,7 @@ def test_a_signal_stops_the_runs_with_checkpoints(sweep: Callable[..., Report], 
                 os.kill(os.getpid(), 15)
             return super().submit(job)
 
-    executor = Interrupting(workers=2)
+    executor = Interrupting(jobs=2)
     with pytest.raises(InterruptedRunError, match="go on with: mygym sweep --resume"):
         sweep(executor=executor)
     assert executor.running == 0

@@ -105,10 +105,10 @@ def test_a_run_with_images_is_resumed_to_the_bit_and_evaluated(algo: str, more: 
         assert policy.predict(env.reset(seed=0)[0])[0] in env.action_space
 
 
-def test_worker_processes_give_the_same_images(tmp_path: Path) -> None:
+def test_processes_give_the_same_images(tmp_path: Path) -> None:
     results = []
-    for subprocesses in (False, True):
-        settings = config("ppo", tmp_path, subprocesses=subprocesses)
+    for env_processes in (False, True):
+        settings = config("ppo", tmp_path, env_processes=env_processes)
         env = make_vec_env(plan_from_python(settings))
         env.seed(3)
         results.append([env.reset(), *(env.step(np.full((2, 3), 0.5, np.float32))[0] for _ in range(3))])

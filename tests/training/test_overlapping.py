@@ -1,4 +1,4 @@
-"""`overlap`: gradient steps while worker processes step the environments."""
+"""`overlap`: gradient steps while other processes step the environments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mygym.errors import ConfigError
 from mygym.planning.plan import make_plan, plan_from_python
 from mygym.registry import algorithm
 from mygym.training.env_factory import make_vec_env
-from mygym.training.env_processes import worker_count
+from mygym.training.env_processes import process_count
 from mygym.training.model_factory import build_model
 from tests.components import COMBOS_QUICKLY, small
 
@@ -47,7 +47,7 @@ def test_each_off_policy_algorithm_trains_before_it_waits_for_a_step(
         with pytest.raises(ConfigError, match=f"overlap: True is not available with algo {algo} of {framework}"):
             make_plan({"algo": algo, "framework": framework, "overlap": True})
         return
-    plan = plan_from_python(settings(algo, framework, subprocesses=False))
+    plan = plan_from_python(settings(algo, framework, env_processes=False))
     env = make_vec_env(plan)
     events: list[str] = []
     for owner, name in ((env, "step_async"), (env, "step_wait"), (cls, "train")):
@@ -66,18 +66,18 @@ def test_a_policy_learns_to_reach(tmp_path: Path) -> None:
     assert result.success_rate >= 0.95
 
 
-def test_the_same_result_without_worker_processes(tmp_path: Path) -> None:
+def test_the_same_result_without_processes(tmp_path: Path) -> None:
     evaluations = {"eval": {"every": 100, "episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
-    short = settings(steps=240, subprocesses=1, task_params={"horizon": 20}, logdir=str(tmp_path), **evaluations)
-    usual, alone = mygym.train(short), mygym.train({**short, "subprocesses": False})
+    short = settings(steps=240, env_processes=1, task_params={"horizon": 20}, logdir=str(tmp_path), **evaluations)
+    usual, alone = mygym.train(short), mygym.train({**short, "env_processes": False})
     assert differences(usual.path, alone.path) == []
-    assert pickle.dumps(mygym.load(usual.path).model)  # acts without worker processes
+    assert pickle.dumps(mygym.load(usual.path).model)  # acts without processes of environments
 
 
 def test_the_learner_has_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, processes in ((1, 0), (2, 1), (8, 2)):
-        monkeypatch.setattr(worker_count.os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        monkeypatch.setattr(process_count.os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         notes: list[str] = []
-        plan = worker_count.with_worker_count(plan_from_python(settings()), notes.append)
-        assert plan.config.subprocesses == processes
-        assert notes[0].startswith(f"subprocesses: {processes}: ")
+        plan = process_count.with_process_count(plan_from_python(settings()), notes.append)
+        assert plan.config.env_processes == processes
+        assert notes[0].startswith(f"env_processes: {processes}: ")

@@ -66,7 +66,7 @@ def test_policy_normalises_as_in_training(algo: str, normalize: bool, tmp_path: 
     ],
 )
 def test_a_loaded_policy_can_be_pickled(algo: str, framework: str, tmp_path: Path) -> None:
-    """For worker processes, e.g. of a search."""
+    """For other processes, e.g. of a search."""
     params = small(algo, framework)
     resolved = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": params})
     with contextlib.closing(env_factory.make_vec_env(resolved.config)) as env:

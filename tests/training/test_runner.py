@@ -26,7 +26,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.training import directory
 from mygym.training.curves import Curves
-from mygym.training.env_processes.worker_vec_env import worker_vec_env
+from mygym.training.env_processes.process_vec_env import process_vec_env
 from mygym.training.evaluation import EVALUATION, Evaluation, episode_seeds
 from mygym.training.result import Result
 from mygym.training.runner import SEEDS, Loop, Runner, Transitions
@@ -189,7 +189,7 @@ def test_reset_with_a_seed_starts_the_same_episode_everywhere() -> None:
                 loop.reset()
             return loop.curves()
 
-    for make in (DummyVecEnv, worker_vec_env):
+    for make in (DummyVecEnv, process_vec_env):
         goals.clear()
         env = VecMonitor(make([RobotEnv] * 2))
         Same("MultiInputPolicy", env, device="cpu").learn(2)
@@ -233,7 +233,7 @@ def collected(envs: Any, rows: int = 9) -> tuple[Transitions, Runner]:
     return rollout, runner
 
 
-@pytest.mark.parametrize("make", [DummyVecEnv, worker_vec_env])
+@pytest.mark.parametrize("make", [DummyVecEnv, process_vec_env])
 @pytest.mark.parametrize("goal_env", [True, False])
 def test_a_rollout_has_the_last_observations_of_episodes(make: Any, goal_env: bool) -> None:
     arguments = {"task_params": {"horizon": HORIZON}, "goal_env": goal_env, "reward": "dense"}

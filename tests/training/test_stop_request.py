@@ -1,4 +1,4 @@
-"""Stop requests, and worker processes, on a system without the signals and calls of POSIX, such as Windows."""
+"""Stop requests, and processes of environments, on a system without the signals and calls of POSIX, such as Windows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mygym.training import stop_request
-from mygym.training.env_processes import worker_process, worker_vec_env
+from mygym.training.env_processes import env_process, process_vec_env
 
 
 class _Ones(gymnasium.Env[Any, Any]):
@@ -36,14 +36,14 @@ def without_posix(monkeypatch: pytest.MonkeyPatch) -> Any:
     return monkeypatch
 
 
-def test_worker_processes_need_no_call_of_posix(without_posix: pytest.MonkeyPatch) -> None:
-    env = worker_vec_env.worker_vec_env([_Ones])
+def test_processes_need_no_call_of_posix(without_posix: pytest.MonkeyPatch) -> None:
+    env = process_vec_env.process_vec_env([_Ones])
     assert env.reset().tolist() == [[1.0]]
-    without_posix.setattr(worker_process, "PATIENCE", 0.2)
-    assert not env.workers[0].readable(0.01)
-    env.workers[0].process.kill()
+    without_posix.setattr(env_process, "PATIENCE", 0.2)
+    assert not env.env_processes[0].readable(0.01)
+    env.env_processes[0].handle.kill()
     with pytest.raises(EOFError):
-        env.workers[0].recv()
+        env.env_processes[0].recv()
     env.close()
 
 

@@ -242,11 +242,11 @@ def test_copies_snapshots_and_states_continue_the_episode(untrained: Path) -> No
 
 
 @pytest.mark.slow
-def test_worker_processes_give_the_same_latents(untrained: Path, tmp_path: Path) -> None:
+def test_processes_give_the_same_latents(untrained: Path, tmp_path: Path) -> None:
     results = []
-    for subprocesses in (False, True):
+    for env_processes in (False, True):
         settings = config("ppo", tmp_path, observations=LATENTS, image_params=params(untrained))
-        env = make_vec_env(plan_from_python({**settings, "subprocesses": subprocesses}))
+        env = make_vec_env(plan_from_python({**settings, "env_processes": env_processes}))
         env.seed(3)
         results.append([env.reset(), *(env.step(np.full((2, 3), 0.5, np.float32))[0] for _ in range(3))])
         env.close()

@@ -18,7 +18,6 @@ from urllib.parse import urlencode
 
 from nicegui import events, ui
 
-from mygym.config.loading import load_file
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.api import MESHES
@@ -27,7 +26,7 @@ from mygym.dashboard.player import STEP, play
 from mygym.dashboard.service import Service, refused_paths
 from mygym.errors import MygymError
 from mygym.registry import refresh, registry
-from mygym.training.directory import CONFIG
+from mygym.training.directory import saved_config
 
 COLUMNS = {"text": "inferred", "certainty": "sure", "reason": "why", "key": "key of the YAML file to correct it"}
 """Key of a finding → title of its column."""
@@ -120,7 +119,7 @@ def add_page(service: Service) -> None:
             if run:
                 try:
                     source = str(service.index.path(run))
-                    shown = str(load_file(Path(source) / CONFIG).get("robot", shown))
+                    shown = str(saved_config(Path(source)).get("robot", shown))
                 except MygymError as error:
                     empty(str(error), "All runs", "/")
                     return

@@ -1,1 +1,1 @@
-"""Several processes that train the same model, each with a share of the environments (config key `workers`)."""
+"""Several processes that train the same model, each with a share of the environments (config key `learners`)."""

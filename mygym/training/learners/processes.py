@@ -1,4 +1,4 @@
-"""The other processes of a run with several `workers`, as the main process sees them.
+"""The other processes of a run with several `learners`, as the main process sees them.
 
 Each process has a share of the environments, in lock-step. Before each step of an optimiser, the processes exchange
 their gradients, and each takes the step with the mean; a model of JAX, whose update is a few compiled calls, trains in
@@ -25,20 +25,20 @@ from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import MygymError, RunError
 from mygym.planning.plan import RunPlan
 from mygym.registry.user_files import user_modules
-from mygym.training.env_processes.worker_process import GRACE, UNGUARDED, death_of, signals_blocked
+from mygym.training.env_processes.env_process import GRACE, UNGUARDED, death_of, signals_blocked
 from mygym.training.learners.joint_training import Rollout, StepCountCallback, train_jointly
-from mygym.training.learners.worker_training import train_share
+from mygym.training.learners.learner import train_share
 from mygym.training.policy import normalizer_of, weights
 
 PATIENCE = 600.0
 """Time limit for a message of a process, s: its rollouts may take minutes, and its start on a busy machine as well."""
 
 
-class TrainingWorkers:
+class OtherLearners:
     """The other processes; they start at once, and build environments and model at the same time as this process.
 
     Args:
-        plan: The plan of the run; `workers` in its config is at least 2.
+        plan: The plan of the run; `learners` in its config is at least 2.
         resumed: Whether the run continues from a checkpoint.
 
     Raises:
@@ -48,7 +48,7 @@ class TrainingWorkers:
     def __init__(self, plan: RunPlan, resumed: bool = False) -> None:
         if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the main script
             sys.exit(UNGUARDED)
-        self.count = plan.config.workers
+        self.count = plan.config.learners
         self._processes: list[_Process] = []
         try:
             with signals_blocked():
@@ -144,18 +144,18 @@ class TrainingWorkers:
 
 
 @contextlib.contextmanager
-def training_workers(plan: RunPlan, resumed: bool = False) -> Iterator[TrainingWorkers | None]:
-    """Start the other processes of a run, and end them; None if the config has a single worker.
+def other_learners(plan: RunPlan, resumed: bool = False) -> Iterator[OtherLearners | None]:
+    """Start the other processes of a run, and end them; None if the config has a single learner.
 
     Args:
         plan: The plan of the run.
         resumed: Whether the run continues from a checkpoint.
     """
-    if plan.config.workers == 1:
+    if plan.config.learners == 1:
         yield None
         return
-    with contextlib.closing(TrainingWorkers(plan, resumed)) as workers:
-        yield workers
+    with contextlib.closing(OtherLearners(plan, resumed)) as learners:
+        yield learners
 
 
 class _Process:
@@ -163,8 +163,8 @@ class _Process:
 
     def __init__(self, plan: RunPlan, index: int, resumed: bool) -> None:
         context = multiprocessing.get_context("spawn")
-        self.count = plan.config.workers
-        self.name = f"training worker {index + 1} of {self.count}"
+        self.count = plan.config.learners
+        self.name = f"learner {index + 1} of {self.count}"
         self.commands, other_commands = context.Pipe()
         self.exchanges, other_exchanges = context.Pipe()
         self._is_ready = False
@@ -202,7 +202,7 @@ class _Process:
         """Return the gradients of the process, an array with the shape and type of `like`."""
         gradients = np.frombuffer(self._exchanged(), dtype=like.dtype)
         if gradients.shape != like.shape:
-            why = "; with several workers, the parameters with a gradient must not depend on the data"
+            why = "; with several learners, the parameters with a gradient must not depend on the data"
             raise RunError(f"{self.name} has {gradients.size} gradients, and the main process {like.size}{why}")
         return gradients
 
@@ -262,12 +262,12 @@ class _Process:
 
     def _out_of_step(self, amount: str) -> RunError:
         return RunError(
-            f"{self.name} takes {amount} gradient steps than the main process; with several workers, the number must "
+            f"{self.name} takes {amount} gradient steps than the main process; with several learners, the number must "
             "not depend on the data"
         )
 
     def _death(self) -> MygymError:
-        return death_of(self.process, self.name, "workers", self.count, "1")
+        return death_of(self.process, self.name, "learners", self.count, "1")
 
     def close_pipes(self) -> None:
         """Close the pipes, which ends the process."""
@@ -289,12 +289,12 @@ class SynchronizeCallback(BaseCallback):
     Its state is that of the other processes.
 
     Args:
-        workers: The other processes.
+        learners: The other processes.
     """
 
-    def __init__(self, workers: TrainingWorkers) -> None:
+    def __init__(self, learners: OtherLearners) -> None:
         super().__init__()
-        self.workers = workers
+        self.learners = learners
         self.has_hooks = False
         """Whether the model exchanges its gradients or rollouts already."""
 
@@ -304,17 +304,17 @@ class SynchronizeCallback(BaseCallback):
         Args:
             callbacks: The other callbacks of the run.
         """
-        return [StepCountCallback(self.workers.count), *callbacks, self]
+        return [StepCountCallback(self.learners.count), *callbacks, self]
 
     def _init_callback(self) -> None:
         if not self.has_hooks:
             self.has_hooks = True
-            train_jointly(self.model, self.workers.exchange, self.workers.gather_rollouts)
+            train_jointly(self.model, self.learners.exchange, self.learners.gather_rollouts)
 
     def _on_rollout_start(self) -> None:
         model = self.model
         held = {name: vars(model).get(name) for name in may_be_scheduled(type(model))}
-        self.workers.begin_rollout(
+        self.learners.begin_rollout(
             steps=model.num_timesteps,
             values={name: value for name, value in held.items() if isinstance(value, int | float)},
             weights={name: tensor.cpu().numpy() for name, tensor in weights(model).items()},
@@ -326,8 +326,8 @@ class SynchronizeCallback(BaseCallback):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of each other process, which has ended its rollout."""
-        return {"processes": self.workers.states()}
+        return {"processes": self.learners.states()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state of `state_dict`."""
-        self.workers.load_states(state["processes"])
+        self.learners.load_states(state["processes"])

@@ -1,4 +1,4 @@
-"""Worker processes: same results as in the main process, reported errors, no remaining processes."""
+"""Environments in processes: same results as in the main process, reported errors, no remaining processes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.planning.resolve import from_python
 from mygym.registry.user_files import user_modules
 from mygym.training import env_factory
-from mygym.training.env_processes import worker_process, worker_vec_env
+from mygym.training.env_processes import env_process, process_vec_env
 from tests.components import slow_except
-from tests.training.env_processes.worker_envs import Fatal, OddError, Watched, fail, scaled_env, small_env, watched_env
+from tests.training.env_processes.process_envs import Fatal, OddError, Watched, fail, scaled_env, small_env, watched_env
 
 ROOT = Path(__file__).parents[3]
 STILL = np.zeros((2, 3), dtype=np.float32)
@@ -36,10 +36,10 @@ STILL = np.zeros((2, 3), dtype=np.float32)
 UNGUARDED = """
 import mygym.errors
 from mygym.envs.robot_env import RobotEnv
-from mygym.training.env_processes.worker_vec_env import worker_vec_env
+from mygym.training.env_processes.process_vec_env import process_vec_env
 
 try:
-    worker_vec_env([RobotEnv])
+    process_vec_env([RobotEnv])
 except mygym.errors.MygymError as error:
     print(f"{type(error).__name__}: {error}")
 """
@@ -47,7 +47,7 @@ except mygym.errors.MygymError as error:
 
 def run_of(count: int) -> Any:
     """Return training environments as a run builds them."""
-    return env_factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "subprocesses": True}).config)
+    return env_factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "env_processes": True}).config)
 
 
 def pids(env: Any) -> list[int]:
@@ -76,7 +76,7 @@ def children() -> set[int]:
 @pytest.fixture(autouse=True)
 def no_process_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Check that no test leaves a process, a zombie or an open file."""
-    worker_process.resource_tracker.ensure_running()
+    env_process.resource_tracker.ensure_running()
     before = children(), psutil.Process().num_fds()
     yield
     gc.collect()
@@ -89,14 +89,14 @@ def no_process_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module", params=[2, 1], ids=["two processes", "one process"])
 def shared(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yield two environments, the second of which is wrapped."""
-    env = worker_vec_env.worker_vec_env([small_env, watched_env], request.param)
+    env = process_vec_env.process_vec_env([small_env, watched_env], request.param)
     yield env
     env.close()
 
 
 @pytest.fixture
 def pair() -> Iterator[Any]:
-    """Yield two environments whose workers the test may kill."""
+    """Yield two environments whose processes the test may kill."""
     env = run_of(2)
     env.reset()
     yield env
@@ -120,7 +120,7 @@ def assert_equal(first: Any, second: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*reset ignores the options")
-def test_workers_equal_environments_in_the_main_process(shared: Any) -> None:
+def test_processes_equal_environments_in_the_main_process(shared: Any) -> None:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     local = DummyVecEnv([small_env, watched_env])
@@ -164,8 +164,8 @@ def test_unread_answer_is_not_confused_with_the_next(shared: Any) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_rewards_of_hindsight_while_the_workers_step(before: bool) -> None:
-    env = worker_vec_env.worker_vec_env([scaled_env, scaled_env], reward_maker=scaled_env)
+def test_rewards_of_hindsight_while_the_processes_step(before: bool) -> None:
+    env = process_vec_env.process_vec_env([scaled_env, scaled_env], reward_maker=scaled_env)
     goals = np.zeros((5, 3)), np.ones((5, 3)), [{}] * 5
     if before:
         env.set_attr("scale", 3.0)
@@ -196,12 +196,12 @@ def test_a_call_between_sending_and_receiving_a_step_keeps_its_results(shared: A
 # Errors of an environment -------------------------------------------------------------------------------------------
 
 
-def test_error_in_a_worker_is_raised_and_the_workers_continue(shared: Any, capfd: Any) -> None:
+def test_error_in_a_process_is_raised_and_the_processes_continue(shared: Any, capfd: Any) -> None:
     shared.seed(1)
     first = shared.reset()
     with pytest.raises(DivergedError, match=r"^action \[nan, nan, nan\] is not finite") as error:
         shared.step(np.full((2, 3), np.nan, dtype=np.float32))
-    assert "robot_env.py" in "".join(error.value.__notes__)  # the worker's traceback
+    assert "robot_env.py" in "".join(error.value.__notes__)  # the process's traceback
     with pytest.raises(RunError, match=r"^environment 1 of 2: ValueError: action has shape \(4,\), needs \(3,\)"):
         shared.step(np.zeros((2, 4), dtype=np.float32))
     with pytest.raises(RunError, match=r"^environment 2 of 2: AttributeError: .*nothing"):
@@ -227,37 +227,37 @@ def test_error_in_a_worker_is_raised_and_the_workers_continue(shared: Any, capfd
     ],
     ids=["ours", "odd", "exit"],
 )
-def test_failed_construction_is_reported_and_ends_the_other_workers(
+def test_failed_construction_is_reported_and_ends_the_other_processes(
     maker: Any, kind: type[MygymError], message: str, capfd: Any
 ) -> None:
     with pytest.raises(MygymError, match=message) as error:
-        worker_vec_env.worker_vec_env([small_env, maker])
+        process_vec_env.process_vec_env([small_env, maker])
     assert type(error.value) is kind
     assert capfd.readouterr().err == ""
 
 
-def test_workers_import_nothing_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_import_nothing_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "envs").mkdir()
     code = f"open({str(tmp_path / 'executed')!r}, 'w')\nregister_task('reach', override=True)\n"
     (tmp_path / "envs" / "evil.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     user_modules.exclude(tmp_path)
-    worker_vec_env.worker_vec_env([small_env]).close()
+    process_vec_env.process_vec_env([small_env]).close()
     assert not (tmp_path / "executed").exists()
 
 
-def test_unpicklable_maker_ends_the_other_workers() -> None:
+def test_unpicklable_maker_ends_the_other_processes() -> None:
     with pytest.raises((AttributeError, pickle.PicklingError), match="local"):  # the latter from Python 3.14 on
-        worker_vec_env.worker_vec_env([small_env, lambda: small_env()])
+        process_vec_env.process_vec_env([small_env, lambda: small_env()])
 
 
-# Ends of a worker ---------------------------------------------------------------------------------------------------
+# Ends of a process ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "moment", slow_except(["before a step", "within a step", "before a call"], "within a step".__eq__)
 )
-def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
+def test_killed_process_is_replaced(pair: Any, moment: str) -> None:
     reasons = []
     env_factory.report_replacements(pair, lambda *arguments: reasons.append(arguments))
     pair.set_attr("noted", 7)
@@ -288,8 +288,8 @@ def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
     assert new_seeds[1] not in seeds
 
 
-def test_worker_that_dies_again_and_again_is_reported() -> None:
-    env = worker_vec_env.worker_vec_env([RobotEnv, Fatal, RobotEnv], 2)
+def test_process_that_dies_again_and_again_is_reported() -> None:
+    env = process_vec_env.process_vec_env([RobotEnv, Fatal, RobotEnv], 2)
     env.reset()
     actions = np.zeros((3, 3), dtype=np.float32)
     assert [env.step(actions)[2].tolist() for _ in range(2)] == [[True, True, False]] * 2
@@ -300,40 +300,40 @@ def test_worker_that_dies_again_and_again_is_reported() -> None:
     env.close()
 
 
-def test_hanging_worker_is_reported_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "PATIENCE", 0.5)
-    monkeypatch.setattr(worker_process, "GRACE", 1.0)
+def test_hanging_process_is_reported_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env_process, "PATIENCE", 0.5)
+    monkeypatch.setattr(env_process, "GRACE", 1.0)
     os.kill(pids(pair)[1], signal.SIGSTOP)
-    worker_pids = pids(pair)
+    process_pids = pids(pair)
     with pytest.raises(RunError, match=r"^the process of environment 2 of 2 has not answered for 0\.5 s$"):
         pair.step(STILL)
     pair.close()
-    assert not any(psutil.pid_exists(pid) for pid in worker_pids)
+    assert not any(psutil.pid_exists(pid) for pid in process_pids)
 
 
 def test_close_during_a_step_and_twice(pair: Any) -> None:
-    """The workers, which are those of a run, have not imported torch."""
-    worker_pids = pids(pair)
-    for pid in worker_pids:
+    """The processes, which are those of a run, have not imported torch."""
+    process_pids = pids(pair)
+    for pid in process_pids:
         assert not [file.path for file in psutil.Process(pid).memory_maps() if "torch" in file.path]
     pair.step_async(STILL)
     pair.close()
-    assert not any(psutil.pid_exists(pid) for pid in worker_pids)
+    assert not any(psutil.pid_exists(pid) for pid in process_pids)
     pair.close()
     with pytest.raises(OSError, match="closed"):
         pair.step(STILL)
 
 
-def test_garbage_collection_ends_the_workers() -> None:
-    env = worker_vec_env.worker_vec_env([small_env])
+def test_garbage_collection_ends_the_processes() -> None:
+    env = process_vec_env.process_vec_env([small_env])
     (pid,) = pids(env)
     del env
     gc.collect()
     assert not psutil.pid_exists(pid)
 
 
-def test_workers_ignore_signals(capfd: Any) -> None:
-    """From the start: a worker imports for a second before it executes code of this package."""
+def test_processes_ignore_signals(capfd: Any) -> None:
+    """From the start: a process imports for a second before it executes code of this package."""
     before, done, sent = children(), threading.Event(), []
 
     def pester() -> None:
@@ -346,7 +346,7 @@ def test_workers_ignore_signals(capfd: Any) -> None:
     thread = threading.Thread(target=pester)
     thread.start()
     try:
-        env = worker_vec_env.worker_vec_env([small_env])
+        env = process_vec_env.process_vec_env([small_env])
         env.reset()
     finally:
         done.set()
@@ -364,7 +364,7 @@ SCRIPT = """
 import time
 from pathlib import Path
 from mygym.envs.robot_env import RobotEnv
-from mygym.training.env_processes import worker_process, worker_vec_env
+from mygym.training.env_processes import env_process, process_vec_env
 
 class Slow(RobotEnv):
     def work(self):
@@ -373,8 +373,8 @@ class Slow(RobotEnv):
         return True
 
 if __name__ == "__main__":
-    worker_process.PATIENCE = 2.0
-    env = worker_vec_env.worker_vec_env([Slow, Slow])
+    env_process.PATIENCE = 2.0
+    env = process_vec_env.process_vec_env([Slow, Slow])
     print(*[process.pid for process in env.processes], flush=True)
     {then}
 """
@@ -388,16 +388,16 @@ KEEP_STEPPING = """
 
 
 @pytest.mark.slow
-def test_suspended_program_continues_and_killed_program_leaves_no_workers(tmp_path: Path) -> None:
+def test_suspended_program_continues_and_killed_program_leaves_no_processes(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(then=KEEP_STEPPING))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as process:
-        worker_pids = [int(word) for word in process.stdout.readline().split()]
+        process_pids = [int(word) for word in process.stdout.readline().split()]
         try:
-            assert len(worker_pids) == 2
+            assert len(process_pids) == 2
             time.sleep(0.2)  # within the work
             os.killpg(process.pid, signal.SIGSTOP)  # Ctrl-Z
             time.sleep(2.2)
@@ -406,12 +406,12 @@ def test_suspended_program_continues_and_killed_program_leaves_no_workers(tmp_pa
             (tmp_path / "go").touch()
             assert process.stdout.readline() == "True True\n"
             time.sleep(0.2)  # within the steps
-            assert all(alive(pid) for pid in worker_pids)
+            assert all(alive(pid) for pid in process_pids)
             process.kill()
-            assert until(lambda: not any(alive(pid) for pid in worker_pids), 2)
+            assert until(lambda: not any(alive(pid) for pid in process_pids), 2)
         finally:
             process.kill()
-            for pid in filter(alive, worker_pids):
+            for pid in filter(alive, process_pids):
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -428,6 +428,6 @@ def test_a_script_without_a_guard_gets_a_message_that_names_the_guard(tmp_path: 
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=environment)
     assert done.stderr == ""
-    assert done.stdout.startswith(f"ConfigError: subprocesses: True has each worker process import {script}, which")
+    assert done.stdout.startswith(f"ConfigError: env_processes: True has each new process import {script}, which")
     assert 'if __name__ == "__main__":' in done.stdout
     assert done.stdout.count("\n") == 1

@@ -1,6 +1,6 @@
-"""Code of a worker process: answers the requests of the main process about its environments.
+"""Code of a process of environments: answers the requests of the main process about its environments.
 
-It imports neither SB3 nor torch, which would take most of a worker's start-up time and memory.
+It imports neither SB3 nor torch, which would take most of its start-up time and memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def answer_requests(pipe: Connection, names: Sequence[str], excluded: frozenset[
 
 
 class _Share:
-    """The environments of a worker process."""
+    """The environments of a process."""
 
     def __init__(self) -> None:
         self.envs: list[Any] = []
@@ -119,7 +119,7 @@ def _is_wrapped(env: Any, name: str) -> bool:
 
 
 def full_name(cls: type[Any]) -> str:
-    """Return the name of a class with its module: workers compare names, because they do not import the class."""
+    """Return the name of a class with its module: processes compare names, because they do not import the class."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 

@@ -1,4 +1,4 @@
-"""Code of the other processes of a run with several `workers`: each has a share of the environments."""
+"""Code of the other processes of a run with several `learners`: each has a share of the environments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mygym.registry import user_files
 from mygym.registry.user_files import user_modules
-from mygym.training.env_processes.worker_main import picklable_error
+from mygym.training.env_processes.process_main import picklable_error
 from mygym.training.stop_request import SIGNALS
 
 
@@ -48,7 +48,7 @@ def train_share(
         except (EOFError, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001  (the main process raises it)
-            name = f"training worker {index + 1} of {values['workers']}"
+            name = f"learner {index + 1} of {values['learners']}"
             commands.send_bytes(pickle.dumps(("error", picklable_error(error, name))))
 
 
@@ -82,7 +82,7 @@ def _train(values: Mapping[str, Any], index: int, resumed: bool, commands: Conne
         answers = AnswerCallback(commands)
         schedules = ScheduleCallback(schedules_of(plan), config.steps)
         with contextlib.suppress(LearningEnded):
-            model.learn(config.steps, callback=[StepCountCallback(config.workers), schedules, answers])
+            model.learn(config.steps, callback=[StepCountCallback(config.learners), schedules, answers])
         answers.answer_commands()
 
 

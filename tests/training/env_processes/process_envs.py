@@ -1,4 +1,4 @@
-"""Environments of worker processes in a module that imports little, because each worker imports it."""
+"""Environments in a module that imports little, because each of their processes imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs with several `workers`: processes that train the same model in lock-step."""
+"""Runs with several `learners`: processes that train the same model in lock-step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mygym.training.checkpoints.checkpoints import Checkpoints
 from mygym.training.env_factory import make_vec_env
 from mygym.training.learners.answers import AnswerCallback
 from mygym.training.learners.joint_training import average_gradients
-from mygym.training.learners.processes import TrainingWorkers, training_workers
+from mygym.training.learners.processes import OtherLearners, other_learners
 from mygym.training.model_factory import build_model
 from mygym.training.policy import normalizer_of
 from mygym.training.policy import weights as model_weights
@@ -31,7 +31,7 @@ from mygym.training.result import Result
 SMALL: dict[str, Any] = {
     "algo": "ppo",
     "engine": "fused",
-    "workers": 2,
+    "learners": 2,
     "n_envs": 16,
     "steps": 1024,
     "algo_params": {"n_steps": 8, "batch_size": 64, "policy_kwargs": {"net_arch": [8]}},
@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_run(whole: Result, tmp_path: Path) -> None
     again = mygym.train(SMALL | {"logdir": str(tmp_path)}, callbacks=observer)
     assert_same_weights(whole, again)
     assert observer.steps == list(range(16, 1025, 16))  # SMALL's n_envs, although this process has half of them
-    alone = mygym.train(SMALL | {"logdir": str(tmp_path), "workers": 1})
+    alone = mygym.train(SMALL | {"logdir": str(tmp_path), "learners": 1})
     assert any(not torch.equal(value, weights(alone)[name]) for name, value in weights(whole).items())
 
 
@@ -106,7 +106,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path, whole: Result)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [BULLET, IN_JAX, SMALL | {"workers": 4, "algo": "a2c", "algo_params": {"n_steps": 8}}],
+    [BULLET, IN_JAX, SMALL | {"learners": 4, "algo": "a2c", "algo_params": {"n_steps": 8}}],
 )
 def test_other_runs_resume_to_the_same_weights(settings: dict[str, Any], tmp_path: Path) -> None:
     settings = settings | {"logdir": str(tmp_path)}
@@ -205,14 +205,12 @@ implemented_combos["failing"] = {{"pytorch": (Failing, ["MlpPolicy", "env"], {{"
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        pytest.param(1, r"^training worker 2 of 2: ValueError: no more", marks=pytest.mark.slow),
-        (0, r"^training worker 2 of 2 takes fewer gradient steps than the main process"),
-        pytest.param(
-            2, r"^training worker 2 of 2 takes more gradient steps than the main process", marks=pytest.mark.slow
-        ),
+        pytest.param(1, r"^learner 2 of 2: ValueError: no more", marks=pytest.mark.slow),
+        (0, r"^learner 2 of 2 takes fewer gradient steps than the main process"),
+        pytest.param(2, r"^learner 2 of 2 takes more gradient steps than the main process", marks=pytest.mark.slow),
     ],
 )
-def test_errors_of_a_worker(steps: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_a_learner(steps: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "algos").mkdir()
     (tmp_path / "algos" / "failing.py").write_text(FAILING.format(steps=steps))
@@ -253,7 +251,7 @@ def test_the_mean_gradients_are_those_of_the_whole_batch() -> None:
 
 
 def test_a_rollout_begins_in_the_state_of_the_main_process() -> None:
-    plan = make_plan({**SMALL, "workers": 1})
+    plan = make_plan({**SMALL, "learners": 1})
     with contextlib.ExitStack() as stack:
         envs = [make_vec_env(plan, stack) for _ in range(2)]
         main, other = (build_model(plan, env) for env in envs)
@@ -283,17 +281,17 @@ def assert_same_tree(left: Any, right: Any) -> None:
         np.testing.assert_array_equal(left, right)
 
 
-def test_a_run_with_a_single_worker_starts_no_process() -> None:
-    with training_workers(make_plan({**SMALL, "workers": 1})) as workers:
-        assert workers is None
+def test_a_run_with_a_single_learner_starts_no_process() -> None:
+    with other_learners(make_plan({**SMALL, "learners": 1})) as learners:
+        assert learners is None
 
 
 @pytest.mark.slow
-def test_closed_workers_have_ended() -> None:
-    workers = TrainingWorkers(make_plan(SMALL))
-    processes = [process.process for process in workers._processes]
+def test_closed_learners_have_ended() -> None:
+    learners = OtherLearners(make_plan(SMALL))
+    processes = [process.process for process in learners._processes]
     pids = [process.pid for process in processes]
-    workers.close()
+    learners.close()
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -1,6 +1,6 @@
-"""Vector environment in worker processes that replaces dead workers, reports errors, and never leaves a process behind.
+"""Vector environment in processes, which replaces dead ones, reports errors, and never leaves a process behind.
 
-Each worker holds several environments and gets one message per step, because a message takes as long as a fraction of a
+A process holds several environments and gets one message per step, because a message takes as long as a fraction of a
 step.
 """
 
@@ -15,102 +15,102 @@ from typing import Any
 
 import numpy as np
 
-from mygym.training.env_processes.worker_main import answer, full_name
-from mygym.training.env_processes.worker_process import UNGUARDED, WorkerProcess, end_workers, signals_blocked
+from mygym.training.env_processes.env_process import UNGUARDED, EnvProcess, end_processes, signals_blocked
+from mygym.training.env_processes.process_main import answer, full_name
 from mygym.training.evaluation import next_seed
 
 PATIENCE_AT_START = 600.0
-"""Time limit for a worker's first answer, s; on few cores, many workers need a while to import and build."""
+"""Time limit for a process's first answer, s; on few cores, many processes need a while to import and build."""
 
 DEATHS = 3
-"""Deaths of a worker without a step in between that end the run."""
+"""Deaths of a process without a step in between that end the run."""
 
 
-def worker_vec_env(
+def process_vec_env(
     makers: Sequence[Callable[[], Any]],
     processes: int | None = None,
     patience: float = PATIENCE_AT_START,
     reward_maker: Callable[[], Any] | None = None,
 ) -> Any:
-    """Return an SB3 `VecEnv` in worker processes, with the results of `DummyVecEnv` to the bit.
+    """Return an SB3 `VecEnv` in processes, with the results of `DummyVecEnv` to the bit.
 
-    A worker that dies is replaced: its episodes end as truncated, with the last observation as the terminal
+    A process that dies is replaced: its episodes end as truncated, with the last observation as the terminal
     observation and a reward of 0, and new episodes begin in the new process. `on_replacement`, an attribute of the
     environment, is called with the reason and the number of replacements. Values set by `set_attr` and
     calls of methods named `set_…` are repeated in the new process.
 
     `close` never hangs. The other methods raise a `MygymError` of an environment unchanged, and `RunError` for any
-    other error (with the worker's traceback as a note), for a worker that dies again and again (`DEATHS`), and for a
-    worker that does not answer.
+    other error (with the process's traceback as a note), for a process that dies again and again (`DEATHS`), and for a
+    process that does not answer.
 
     Args:
-        makers: Functions that build the environments in the workers; they must be picklable.
-        processes: Number of workers, among which the environments are split evenly; None: one per environment.
+        makers: Functions that build the environments in the processes; they must be picklable.
+        processes: Number of processes, among which the environments are split evenly; None: one per environment.
         patience: Time limit for the construction of the environments, s.
         reward_maker: Builds an environment in this process that answers `compute_reward` in place of the first, so that
-            hindsight replay does not wait for a worker, which may be busy with a step. None: the first answers.
+            hindsight replay does not wait for a process, which may be busy with a step. None: the first answers.
 
     Raises:
-        ConfigError: The main script starts the workers without `if __name__ == "__main__":`.
-        RunError: A worker dies before it has built its environments, or takes longer than `patience`.
+        ConfigError: The main script starts the processes without `if __name__ == "__main__":`.
+        RunError: A process dies before it has built its environments, or takes longer than `patience`.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker that imports the main script
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the main script
         sys.exit(UNGUARDED)
     from stable_baselines3.common.vec_env import VecEnv
 
-    class WorkerVecEnv(VecEnv):
-        def __init__(self, workers: list[WorkerProcess]) -> None:
-            self.workers = tuple(workers)
+    class ProcessVecEnv(VecEnv):
+        def __init__(self, env_processes: list[EnvProcess]) -> None:
+            self.env_processes = tuple(env_processes)
             self.replacements = 0
             self.on_replacement: Callable[[str, int], None] = lambda reason, replacements: None
-            # runs also at garbage collection, and at exit before multiprocessing waits for workers that ignore SIGTERM
-            self._end = util.Finalize(self, end_workers, (workers,), exitpriority=0)
-            spaces = [_spaces(worker, patience) for worker in workers]
-            self._reset_results: dict[WorkerProcess, Any] = {}
-            """Results of the resets of new workers, whose lost episodes have still to end as truncated."""
+            # runs also at garbage collection, and at exit before multiprocessing waits for those that ignore SIGTERM
+            self._end = util.Finalize(self, end_processes, (env_processes,), exitpriority=0)
+            spaces = [_spaces(process, patience) for process in env_processes]
+            self._reset_results: dict[EnvProcess, Any] = {}
+            """Results of the resets of new processes, whose lost episodes have still to end as truncated."""
             self._observations: Any = None
             self._last_infos: list[dict[str, Any]] = [{} for _ in makers]
             self._first_seeds: list[int | None] = [None for _ in makers]
             self._settings: dict[tuple[int, str, str], Any] = {}
-            """Index of the environment, command and name → request that a new worker repeats."""
+            """Index of the environment, command and name → request that a new process repeats."""
             self._reward_env: Any = None
             """Environment of `reward_maker`, built for the first reward, with the settings of the first environment."""
             self._stepping = False
-            """Whether the workers have a step whose results have not been received."""
+            """Whether the processes have a step whose results have not been received."""
             self._results: list[Any] = []
-            """Results of a step, by worker, until `step_wait` returns them."""
+            """Results of a step, by process, until `step_wait` returns them."""
             super().__init__(len(makers), *spaces[0])
 
         @property
         def processes(self) -> list[Any]:
-            return [worker.process for worker in self.workers]
+            return [process.handle for process in self.env_processes]
 
         # Steps and resets -----------------------------------------------------------------------------------------
 
         def step_async(self, actions: Any) -> None:
-            for worker in self.workers:
-                request = ("step", actions[worker.rows])
-                if worker in self._reset_results:
-                    worker.request = request
+            for process in self.env_processes:
+                request = ("step", actions[process.rows])
+                if process in self._reset_results:
+                    process.request = request
                 else:
-                    worker.send(*request)
+                    process.send(*request)
             self._stepping = True
 
         def step_wait(self) -> Any:
             self._receive_step()
             observations, rewards, dones, infos, reset_infos = zip(*self._results, strict=True)
-            for worker, new in zip(self.workers, reset_infos, strict=True):
+            for process, new in zip(self.env_processes, reset_infos, strict=True):
                 for index, info in new.items():
-                    self.reset_infos[worker.rows.start + index] = info
+                    self.reset_infos[process.rows.start + index] = info
             self._observations = _joined(observations)
             self._last_infos = [info for batch in infos for info in batch]
             return self._observations, np.concatenate(rewards), np.concatenate(dones), list(self._last_infos)
 
         def _receive_step(self) -> None:
-            """Receive the results of a step before another request: the workers answer one after the other."""
+            """Receive the results of a step before another request: the processes answer one after the other."""
             if self._stepping:
                 self._stepping = False
-                self._results = [self._answer(worker) for worker in self.workers]
+                self._results = [self._answer(process) for process in self.env_processes]
 
         def reset(self) -> Any:
             self._stepping = False
@@ -118,10 +118,10 @@ def worker_vec_env(
             for index, seed in enumerate(self._seeds):
                 self._first_seeds[index] = self._first_seeds[index] if seed is None else seed
             requests = list(zip(self._seeds, self._options, strict=True))
-            for worker in self.workers:
-                worker.send("reset", requests[worker.rows])
-            answers = [self._answer(worker) for worker in self.workers]
-            self._reset_results.clear()  # of workers that died, and have been reset once more
+            for process in self.env_processes:
+                process.send("reset", requests[process.rows])
+            answers = [self._answer(process) for process in self.env_processes]
+            self._reset_results.clear()  # of processes that died, and have been reset once more
             self.reset_infos = [info for _, infos in answers for info in infos]
             self._observations = _joined([observations for observations, _ in answers])
             self._last_infos = list(self.reset_infos)
@@ -148,7 +148,7 @@ def worker_vec_env(
             self._call(indices, "set_attr", (attr_name, value))
 
         def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-            # unpickling the class would import SB3 in the worker
+            # unpickling the class would import SB3 in the process
             return self._call(indices, "is_wrapped", full_name(wrapper_class))
 
         def get_images(self) -> list[Any]:
@@ -171,78 +171,78 @@ def worker_vec_env(
             """Return the answers of the environments, in the order of `indices`."""
             self._receive_step()
             chosen = list(self._get_indices(indices))
-            asked: list[tuple[WorkerProcess, list[int]]] = []
-            for worker in self.workers:
-                rows = [index for index in chosen if worker.rows.start <= index < worker.rows.stop]
+            asked: list[tuple[EnvProcess, list[int]]] = []
+            for process in self.env_processes:
+                rows = [index for index in chosen if process.rows.start <= index < process.rows.stop]
                 if rows:
-                    worker.send(command, ([row - worker.rows.start for row in rows], data))
-                    asked.append((worker, rows))
+                    process.send(command, ([row - process.rows.start for row in rows], data))
+                    asked.append((process, rows))
             answers: dict[int, Any] = {}
-            for worker, rows in asked:
-                answers.update(zip(rows, self._answer(worker), strict=True))
+            for process, rows in asked:
+                answers.update(zip(rows, self._answer(process), strict=True))
             if command == "set_attr" or (command == "env_method" and data[0].startswith("set_")):
                 self._settings |= {(index, command, data[0]): data for index in chosen}
                 if 0 in chosen and self._reward_env is not None:
                     answer(self._reward_env, command, data)
             return [answers[index] for index in chosen]
 
-        # Replacement of dead workers ------------------------------------------------------------------------------
+        # Replacement of dead processes ----------------------------------------------------------------------------
 
-        def _answer(self, worker: WorkerProcess) -> Any:
-            """Return the answer to the worker's last request, of a new worker if it has died."""
+        def _answer(self, process: EnvProcess) -> Any:
+            """Return the answer to the last request of a process, or of the new process in place of a dead one."""
             while True:
-                stepped = worker.request[0] == "step"
-                if stepped and worker in self._reset_results:
-                    return self._truncated(worker)
+                stepped = process.request[0] == "step"
+                if stepped and process in self._reset_results:
+                    return self._truncated(process)
                 try:
-                    received = worker.recv()
+                    received = process.recv()
                 except EOFError:
-                    request = worker.request
-                    self._replace(worker)
+                    request = process.request
+                    self._replace(process)
                     if stepped:
-                        worker.request = request
+                        process.request = request
                     else:
-                        worker.send(*request)
+                        process.send(*request)
                     continue
-                worker.deaths = 0 if stepped else worker.deaths
+                process.deaths = 0 if stepped else process.deaths
                 return received
 
-        def _replace(self, worker: WorkerProcess) -> None:
-            """Start a dead worker again, and begin new episodes in it.
+        def _replace(self, process: EnvProcess) -> None:
+            """Start a dead process again, and begin new episodes in it.
 
             Raises:
                 RunError: It has died `DEATHS` times without a step.
             """
             while True:
-                error = worker.death()
-                worker.deaths += 1
-                if worker.deaths >= DEATHS:
+                error = process.death()
+                process.deaths += 1
+                if process.deaths >= DEATHS:
                     raise error
                 self.replacements += 1
                 self.on_replacement(str(error), self.replacements)
-                worker.stop()
+                process.stop()
                 try:
                     with signals_blocked():
-                        worker.start()
-                    worker.recv(PATIENCE_AT_START)
+                        process.start()
+                    process.recv(PATIENCE_AT_START)
                     for (index, command, _), data in self._settings.items():
-                        if worker.rows.start <= index < worker.rows.stop:
-                            worker.send(command, ([index - worker.rows.start], data))
-                            worker.recv()
-                    # other episodes than those that the seeds gave, one of which may have killed the worker
-                    first = self._first_seeds[worker.rows]
+                        if process.rows.start <= index < process.rows.stop:
+                            process.send(command, ([index - process.rows.start], data))
+                            process.recv()
+                    # other episodes than those that the seeds gave, one of which may have killed the process
+                    first = self._first_seeds[process.rows]
                     seeds = [seed if seed is None else next_seed(seed, self.replacements) for seed in first]
-                    worker.send("reset", [(seed, {}) for seed in seeds])
-                    self._reset_results[worker] = worker.recv()
+                    process.send("reset", [(seed, {}) for seed in seeds])
+                    self._reset_results[process] = process.recv()
                     return
                 except EOFError:
                     continue
 
-        def _truncated(self, worker: WorkerProcess) -> Any:
-            """Return the result of a step that ends the episodes of the worker, which have been lost."""
-            observations, new_infos = self._reset_results.pop(worker)
+        def _truncated(self, process: EnvProcess) -> Any:
+            """Return the result of a step that ends the episodes of the process, which have been lost."""
+            observations, new_infos = self._reset_results.pop(process)
             infos = []
-            for index in range(worker.rows.start, worker.rows.stop):
+            for index in range(process.rows.start, process.rows.stop):
                 info = self.reset_infos[index] if "terminal_observation" in self._last_infos[index] else None
                 info = dict(self._last_infos[index] if info is None else info)
                 info["TimeLimit.truncated"] = True
@@ -252,37 +252,37 @@ def worker_vec_env(
             rewards = np.zeros(len(infos), dtype=np.float32)  # nothing happened since the last rewards
             return observations, rewards, dones, infos, dict(enumerate(new_infos))
 
-    workers = [WorkerProcess(rows, makers) for rows in _shares(len(makers), processes or len(makers))]
+    env_processes = [EnvProcess(rows, makers) for rows in _shares(len(makers), processes or len(makers))]
     try:
         with signals_blocked():
-            for worker in workers:
-                worker.start()
-        return WorkerVecEnv(workers)
+            for process in env_processes:
+                process.start()
+        return ProcessVecEnv(env_processes)
     except BaseException:
-        end_workers(workers)
+        end_processes(env_processes)
         raise
 
 
 def _shares(count: int, processes: int) -> list[slice]:
-    """Return the environments of each worker."""
+    """Return the environments of each process."""
     bounds = np.linspace(0, count, min(processes, count) + 1).round().astype(int).tolist()
     return [slice(first, last) for first, last in itertools.pairwise(bounds)]
 
 
-def _spaces(worker: WorkerProcess, patience: float) -> Any:
-    """Return the spaces of a worker's environments, once it has built them.
+def _spaces(process: EnvProcess, patience: float) -> Any:
+    """Return the spaces of a process's environments, once it has built them.
 
     Raises:
-        RunError: The worker has died, or takes longer than `patience` in s.
+        RunError: The process has died, or takes longer than `patience` in s.
     """
     try:
-        return worker.recv(patience)
+        return process.recv(patience)
     except EOFError:
-        raise worker.death() from None
+        raise process.death() from None
 
 
 def _joined(batches: Sequence[Any]) -> Any:
-    """Return the observations of all workers in one array, or in a dictionary of arrays."""
+    """Return the observations of all processes in one array, or in a dictionary of arrays."""
     if isinstance(batches[0], dict):
         return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
     return np.concatenate(batches)

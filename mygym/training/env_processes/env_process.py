@@ -1,4 +1,4 @@
-"""Worker processes as the main process sees them: start, requests and their answers, death, end."""
+"""Processes of environments as the main process sees them: start, requests and their answers, death, end."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import Any
 
 from mygym.errors import ConfigError, MygymError, RunError, bad_value
 from mygym.registry.user_files import user_modules
-from mygym.training.env_processes.worker_main import answer_requests
+from mygym.training.env_processes.process_main import answer_requests
 from mygym.training.stop_request import SIGNALS
 
 PATIENCE = 60.0
-"""Time limit for a worker's answer, s."""
+"""Time limit for a process's answer, s."""
 
 GRACE = 3.0
-"""Time that `end_workers` gives the workers to end by themselves, s."""
+"""Time that `end_processes` gives the processes to end by themselves, s."""
 
 UNGUARDED = 97
-"""Exit code of a worker that would start workers itself, because it imports a script without a guard."""
+"""Exit code of a process that would start further ones, because it imports a script without a guard."""
 
 
-class WorkerProcess:
-    """A worker process, its connection, and its share of the environments.
+class EnvProcess:
+    """A process with a share of the environments, and the connection to it.
 
     Args:
         rows: Indices of its environments.
@@ -46,19 +46,19 @@ class WorkerProcess:
         self.requests = 0
         self.request: tuple[str, Any] = ("", None)
         """The last request."""
-        self.process: Any = None
+        self.handle: Any = None
         """The process; None before `start` and after `stop`."""
 
     def start(self) -> None:
         """Start the process, which builds the environments."""
         context = multiprocessing.get_context("spawn")
-        self.pipe, worker_end = context.Pipe()
+        self.pipe, other_end = context.Pipe()
         self.readable = _readable(self.pipe)
-        arguments = (worker_end, self.names, user_modules.excluded)
+        arguments = (other_end, self.names, user_modules.excluded)
         process = context.Process(target=answer_requests, args=arguments, daemon=True)
         process.start()
-        self.process = process
-        worker_end.close()
+        self.handle = process
+        other_end.close()
         self.send("make", self.makers)
 
     def send(self, command: str, data: Any) -> None:
@@ -91,16 +91,16 @@ class WorkerProcess:
 
     def death(self) -> MygymError:
         """Return the error of a dead process."""
-        return death_of(self.process, f"the process of {self.name}", "subprocesses", True, "0")
+        return death_of(self.handle, f"the process of {self.name}", "env_processes", True, "0")
 
     def stop(self) -> None:
         """Kill the process and close the pipe."""
         self.pipe.close()
-        self.process.kill()
-        self.process.join(GRACE)
+        self.handle.kill()
+        self.handle.join(GRACE)
         with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
-            self.process.close()
-        self.process = None
+            self.handle.close()
+        self.handle = None
 
 
 def _readable(pipe: Connection) -> Callable[[float], Any]:
@@ -126,26 +126,26 @@ def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> Mygym
     code = process.exitcode
     if code == UNGUARDED:
         script = getattr(sys.modules["__main__"], "__file__", "the main script")
-        why = f"has each worker process import {script}, which would start workers again"
+        why = f"has each new process import {script}, which would start processes again"
         allowed = f'{alone}, or a script whose calls stand under `if __name__ == "__main__":`'
         return ConfigError(bad_value(key, value, allowed, why))
     how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
     return RunError(f"{name} died ({how})")
 
 
-def end_workers(workers: list[WorkerProcess]) -> None:
-    """Close the pipes, which ends the workers; kill the workers that still run after `GRACE`. Empties `workers`."""
-    workers[:] = [worker for worker in workers if worker.process is not None]
-    for worker in workers:
-        worker.pipe.close()
+def end_processes(processes: list[EnvProcess]) -> None:
+    """Close the pipes, which ends the processes; kill those that still run after `GRACE`. Empties `processes`."""
+    processes[:] = [process for process in processes if process.handle is not None]
+    for process in processes:
+        process.pipe.close()
     try:
         deadline = time.monotonic() + GRACE
-        for worker in workers:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
+        for process in processes:
+            process.handle.join(max(0.0, deadline - time.monotonic()))
     finally:
-        for worker in workers:
-            worker.stop()
-        workers.clear()
+        for process in processes:
+            process.stop()
+        processes.clear()
 
 
 @contextlib.contextmanager
@@ -154,7 +154,7 @@ def signals_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    resource_tracker.ensure_running()  # else it starts with the first worker and unblocks the signals
+    resource_tracker.ensure_running()  # else it starts with the first process and unblocks the signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
