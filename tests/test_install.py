@@ -195,7 +195,7 @@ def test_constraints_pin_every_package_once_within_its_range(environment: dict[s
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of a copy of the checkout; setuptools prints a warning for each folder that it would leave out."""
     folder = tmp_path_factory.mktemp("source")
-    for name in ("mygym", "configs"):
+    for name in ("mygym", "configs", "envs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / name)
@@ -208,9 +208,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_every_file(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         content = {name for name in packed.namelist() if ".dist-info/" not in name}
-    files = {path.relative_to(ROOT).as_posix() for name in ("mygym", "configs") for path in (ROOT / name).rglob("*.*")}
-    files = {path for path in files if "__pycache__" not in path and (ROOT / path).is_file()}
-    assert content == {path if path.startswith("mygym/") else f"mygym/{path}" for path in files}
+    packaged = {"mygym": "mygym", "configs": "mygym/configs", "envs": "mygym/examples"}
+    files = {
+        f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder, package in packaged.items()
+        for path in (ROOT / folder).rglob("*.*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert content == files
 
 
 @pytest.mark.slow
@@ -236,6 +241,8 @@ def test_an_installed_wheel_works_in_an_empty_folder(wheel: Path, tmp_path: Path
     assert "myown" in mygym("list", "algo")
     mygym("train", "--algo", "myown", *FEW.split())
     mygym("check", "algo", "myown")
+    mygym("new", "robot", "arm")
+    assert "arm.urdf" in mygym("describe", "robot", "arm")
     command = [str(tmp_path / "venv" / "bin" / "mygym"), "serve", "--port", "0"]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
         try:

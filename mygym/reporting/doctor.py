@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -39,53 +41,8 @@ def normalized(logs: RunLogs) -> str:
     return lower_learning_rate(logs) if logs.setting("normalize") else "--set normalize=true"
 
 
-LEARNED: Mapping[str, Mapping[str, int]] = {
-    "reach": {
-        "a2c": 30_080,
-        "ars": 1_503_648,
-        "bc": 10_000,
-        "cem": 230_264,
-        "crossq": 3_500,
-        "dagger": 10_000,
-        "ddpg": 3_500,
-        "ddqn": 4_500,
-        "dqn": 5_000,
-        "multippo": 20_480,
-        "ppo": 20_480,
-        "ppo_runner": 20_480,
-        "qrdqn": 4_500,
-        "recurrent_ppo": 30_720,
-        "sac": 3_000,
-        "td3": 4_000,
-        "tqc": 3_500,
-        "trpo": 20_480,
-    },
-    "push": {"dagger": 5_200, "ppo": 251_904},
-    "pick_and_place": {"dagger": 5_200, "ppo": 226_304},
-    "poke": {"dagger": 5_200, "ppo": 40_960, "sac": 20_000},
-    "press": {"dagger": 5_200, "ppo": 120_832, "sac": 20_000},
-    "switch": {"dagger": 5_200, "ppo": 40_960, "sac": 20_000},
-    "turn": {"dagger": 5_200, "ppo": 161_792, "sac": 40_000},
-    "open_door": {"dagger": 7_600, "ppo": 161_792, "sac": 30_000},
-    "open_drawer": {"dagger": 5_200, "ppo": 100_352, "sac": 20_000},
-    "score_goal": {"dagger": 5_200, "ppo": 176_128, "sac": 130_000},
-    "vertical_maze": {"dagger": 5_200, "ppo": 425_984},
-    "place_on_step": {"dagger": 5_200, "ppo": 601_088, "sac": 400_000},
-    "insert": {"dagger": 12_600, "ppo": 850_944, "sac": 300_000},
-    "hit_board": {"dagger": 5_200, "ppo": 751_616, "sac": 480_000},
-    "throw": {"dagger": 7_600, "ppo": 1_326_080},
-    "stack": {"dagger": 5_200, "ppo": 751_616},
-    "slide": {"dagger": 5_200},
-    "maze": {"dagger": 10_000},
-    "build_tower": {"dagger": 32_600},
-    "set_table": {"dagger": 70_000},
-    "hand_over": {"dagger": 20_200},
-}
-"""Task → algorithm → env steps until 90 % success (`reach`: until the run ended), the median over the seeds
-that reached it.
-
-From `benchmarks/results/algorithms.json` (`reach`, with the defaults) and `learning.json` beside it (all else).
-"""
+LEARNED: Mapping[str, Mapping[str, int]] = json.loads(Path(__file__).with_name("learned.json").read_text("utf-8"))
+"""Task → algorithm → env steps until 90 % success, written by `benchmarks/learned.py`."""
 
 IMITATION = ("bc", "dagger")
 """Algorithms that imitate the expert; they do not learn from reward."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mygym
+from benchmarks.learned import learned
 from mygym.cli.main import main
 from mygym.config.loading import parse_overrides
 from mygym.errors import ConfigError
@@ -24,7 +23,6 @@ from mygym.nested import merged
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.doctor import LEARNED, RULES, SEVERAL_STAGES, diagnose, steps_to_learn
 from mygym.reporting.run_logs import SUCCESS, RunLogs, read_logs
-from tests.conftest import ROOT
 
 LOGS = Path(__file__).parent / "logs"
 """Logs of two good runs: `python train.py` by a version that did not log touches, and `ppo` on `poke`, whose
@@ -280,25 +278,9 @@ def test_a_path_that_is_no_run_is_refused(tmp_path: Path) -> None:
         read_logs(tmp_path)
 
 
-def test_the_learning_table_is_measured() -> None:
-    results = ROOT / "benchmarks" / "results"
-    measured: dict[tuple[str, str], list[float]] = {}
-    for row in json.loads((results / "algorithms.json").read_text()):
-        if row["framework"] == "pytorch":
-            measured.setdefault(("reach", row["algorithm"]), []).append(row["steps"])
-    for row in json.loads((results / "learning.json").read_text()):
-        words = re.fullmatch(
-            r"(?:--algo (\w+) )?(?:--framework jax )?--task (\w+)(?: --learners 2)?|--config configs/(\w+)_ppo.yaml",
-            row["command"],
-        )
-        if words is None or words[2] == "reach":
-            continue
-        task = words[2] or words[3]
-        algo = words[1] or (resolve_config(overrides={"task": task}).config.algo if words[2] else "ppo")
-        reached = [steps for steps, success in row["curve"] if success >= 0.9]
-        measured.setdefault((task, algo), []).extend(reached[:1])
-    table = {(task, algo): steps for task, rows in LEARNED.items() for algo, steps in rows.items()}
-    assert table == {key: median(steps) for key, steps in measured.items() if key in table}
+def test_the_learning_table_is_that_of_the_stored_results() -> None:
+    assert learned() == LEARNED, "python benchmarks/learned.py > mygym/reporting/learned.json"
+    assert (LEARNED["reach"]["sac"], LEARNED["push"]) == (3_000, {"dagger": 5_200, "ppo": 251_904})
 
 
 def test_unmeasured_tasks_are_compared_with_similar_runs() -> None:

@@ -14,7 +14,7 @@ from string import Template
 
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import registry
+from mygym.registry import ASSETS, registry
 from mygym.registry.user_files import FOLDERS, user_folders
 from mygym.tasks.grammar import letters
 
@@ -104,6 +104,18 @@ class Request:
 def template(file: str) -> str:
     """Return the text of a template."""
     return (files("mygym.cli.new") / "templates" / f"{file}.template").read_text(encoding="utf-8")
+
+
+def example(file: str, names: Mapping[str, str] | None = None) -> str:
+    """Return the text of an example of the repository's `envs/`, which is `mygym/examples/` in a wheel.
+
+    Args:
+        file: Path below the folder.
+        names: Text of the example → text in its place.
+    """
+    folder = next(path for path in (ASSETS.parent / "examples", ASSETS.parents[1] / "envs") if path.is_dir())
+    text = (folder / file).read_text(encoding="utf-8")
+    return re.sub("|".join(map(re.escape, names)), lambda match: names[match[0]], text) if names else text
 
 
 def fill(file: str, request: Request, /, **values: str) -> str:

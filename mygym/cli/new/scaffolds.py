@@ -18,6 +18,7 @@ from mygym.cli.new.request import (
     checks_test_file,
     config_file,
     env_test_file,
+    example,
     fill,
     fill_class,
     template,
@@ -29,14 +30,14 @@ from mygym.registry import Algorithm, algorithm
 
 
 def robot_files(request: Request) -> dict[str, str | bytes]:
-    """Return the files of a robot: the robot of a URDF with its picture, or the arm of the template."""
+    """Return the files of a robot: the robot of a URDF with its picture, or the example."""
     check_free("robot", request.name)
     folder = "envs/robots"
     descriptions: dict[str, str | bytes]
     if request.urdf is None:
         descriptions = {
-            f"{folder}/{request.name}.urdf": fill("robot.urdf", request),
-            f"{folder}/{request.name}.yaml": fill("robot.yaml", request),
+            f"{folder}/{request.name}.{suffix}": example(f"robots/desk_arm.{suffix}", {"desk_arm": request.name})
+            for suffix in ("urdf", "yaml")
         }
     else:
         text, picture = _inferred_robot(request.urdf, request.folder / "envs" / "robots")
@@ -61,9 +62,9 @@ def workspace_files(request: Request) -> dict[str, str]:
 
 
 def object_files(request: Request) -> dict[str, str]:
-    """Return the files of an object: the object of a URDF, or the stool of the template."""
+    """Return the files of an object: the object of a URDF, or the example."""
     check_free("object", request.name)
-    text = template("compound.yaml") if request.urdf is None else _urdf_object(request, request.urdf)
+    text = example("objects/mallet.yaml") if request.urdf is None else _urdf_object(request, request.urdf)
     config = {"task": "push", "task_params": f"{{object: {request.name}}}"}
     return {
         f"envs/objects/{request.name}.yaml": text,
@@ -249,19 +250,23 @@ def task_files(request: Request) -> dict[str, str]:
     """Return the files of a task."""
     check_free("task", request.name)
     return {
-        f"envs/{request.name}.py": _task(request, "push an object to a point and withdraw", "table", "cube"),
+        f"envs/{request.name}.py": _task(request),
         **_task_config(request, "Trains the default algorithm on this task."),
         **checks_test_file(request, checks_test("task", request)),
     }
+
+
+TASK_ASSETS = {"workspace": "table", "object": "cube"}
+"""Those of the example of a task."""
 
 
 def env_files(request: Request) -> dict[str, str]:
     """Return the files of an environment: a task, its workspace and its object."""
     for kind in ("task", "workspace", "object"):
         check_free(kind, request.name)
-    help = "push a block over a small desk to a point and withdraw"
+    names = {f'{kind}="{asset}"': f'{kind}="{request.name}"' for kind, asset in TASK_ASSETS.items()}
     return {
-        f"envs/{request.name}.py": _task(request, help, request.name, request.name),
+        f"envs/{request.name}.py": _task(request, names),
         f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
         f"envs/objects/{request.name}.yaml": template("object.yaml"),
         **_task_config(request, "Trains the default algorithm in this environment."),
@@ -269,9 +274,8 @@ def env_files(request: Request) -> dict[str, str]:
     }
 
 
-def _task(request: Request, help: str, workspace: str, asset: str) -> str:
-    values = {"env_id": env_id(request.name), "help": help, "workspace": workspace, "object": asset}
-    return fill("task.py", request, **values)
+def _task(request: Request, names: Mapping[str, str] | None = None) -> str:
+    return example("nudge.py", {"nudge": request.name, env_id("nudge"): env_id(request.name), **(names or {})})
 
 
 def _task_config(request: Request, help: str) -> dict[str, str]:
@@ -306,7 +310,7 @@ def reward_files(request: Request) -> dict[str, str]:
     check_free("reward", request.name)
     config = {"task": "reach", "reward": request.name}
     return {
-        f"envs/{request.name}.py": fill("reward.py", request),
+        f"envs/{request.name}.py": example("quadratic.py", {"quadratic": request.name}),
         **config_file(request, config, "Trains the default algorithm on the task reach with this reward."),
         **env_test_file(request),
     }

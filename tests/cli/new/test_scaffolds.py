@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from mygym.checks import check
 from mygym.cli.new.command import write_new
 from mygym.cli.new.request import Request
 from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
+from mygym.tasks.lookup import find_task
 from tests.cli.new.conftest import new
 from tests.conftest import ROOT
 from tests.short_checks import shorten
@@ -79,6 +81,16 @@ def test_scaffolded_components_pass_every_check(kind: str, short: bool, monkeypa
         shorten(monkeypatch)
     new(kind, "custom")
     assert [outcome for outcome in check(kind, "custom") if outcome.status != "passed"] == []
+
+
+def test_copies_of_examples_have_the_new_names_alone() -> None:
+    for kind, name in (("robot", "arm"), ("reward", "bonus"), ("task", "tidy"), ("env", "nudge_nudge")):
+        text = "".join(path.read_text() for path in new(kind, name))
+        assert not re.search(r"desk_arm|quadratic|\bnudge\b|\bNudge-v0", text), kind
+    assert find_task("tidy").workspace == "table"
+    task = find_task("nudge_nudge")
+    assert (task.workspace, task.asset(task.roles[0])) == ("nudge_nudge", "nudge_nudge")
+    assert task.help == "push an object to a point and withdraw from it"
 
 
 @pytest.mark.parametrize("after", [[], ["move", "drop", "withdraw"], ["drop"]])
