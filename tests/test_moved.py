@@ -11,7 +11,7 @@ from stable_baselines3 import PPO
 
 import mygym
 from mygym.cli import main
-from mygym.config import RunConfig, config_hash, load_file
+from mygym.config import RunConfig, load_file
 from mygym.config.schema import note_former
 from mygym.errors import ConfigError
 from mygym.planning.plan import make_plan, plan_from_python, plan_or_mistakes
@@ -99,11 +99,6 @@ def test_former_keys_give_the_same_plan_and_one_note_each(capsys: pytest.Capture
     assert make_plan({"algo": "ppo", "workers": 2}).resolved.origin("learners") == "file"
     sweep = make_sweep({"workers": 1, "subprocesses": 0}, {"learners": {"grid": [1, 2]}})
     assert (sweep.parameters[0].key, sweep.base) == ("learners", {"env_processes": 0})
-
-
-def test_the_hashes_of_runs_of_before_stay() -> None:
-    assert config_hash({"task": "reach", "learners": 2, "env_processes": 0}) == "028dc0ca"
-    assert config_hash(make_plan({"algo": "ppo"}).resolved.values()) == "22b7e024"
 
 
 @pytest.mark.parametrize(
