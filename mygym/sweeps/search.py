@@ -13,7 +13,7 @@ from mygym.errors import InterruptedRunError
 from mygym.nested import merged
 from mygym.sweeps import executors, results, storage, trial_runs
 from mygym.sweeps.executors import Executor, Job
-from mygym.sweeps.samplers import ask, suggest
+from mygym.sweeps.samplers import ask, reopened
 from mygym.sweeps.settings import FAST, Sweep, judge
 from mygym.sweeps.space import with_values
 from mygym.sweeps.trial_runs import Outcome
@@ -95,15 +95,10 @@ class Search:
     # Trials -------------------------------------------------------------------------------------------------------
 
     def _reopen(self) -> None:
-        """Continue the trials that a killed process has left; values that it had not drawn are drawn now."""
-        import optuna
-
-        states = (optuna.trial.TrialState.RUNNING,)
-        for frozen in self.study.get_trials(deepcopy=False, states=states):
-            trial = optuna.trial.Trial(self.study, frozen._trial_id)
-            settings = self.sweep.settings
-            opened = self._open(suggest(trial, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
-            opened.undecided = bool(frozen.intermediate_values)
+        """Continue the trials that a killed process has left."""
+        for frozen in self.study.get_trials(deepcopy=False):
+            if not frozen.state.is_finished():
+                self._open(reopened(self.study, frozen)).undecided = bool(frozen.intermediate_values)
 
     def _open(self, trial: Trial) -> OpenTrial:
         folder = storage.trial_folder(self.folder, trial.number)
@@ -128,7 +123,7 @@ class Search:
                 opened, seed, job = startable
                 opened.waiting.remove(seed)
                 opened.running[seed] = self.executor.submit(job)
-            elif self._asked() < self.sweep.trials:
+            elif len(self.study.get_trials(deepcopy=False)) < self.sweep.trials:
                 settings = self.sweep.settings
                 self._open(ask(self.study, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
             else:
@@ -144,12 +139,6 @@ class Search:
                     job = trial_runs.job(opened.folder, seed, imports, self.memory)
                     if (not alone or seed == first) and not job.busy():
                         yield opened, seed, job
-
-    def _asked(self) -> int:
-        import optuna
-
-        trials = self.study.get_trials(deepcopy=False)
-        return sum(trial.state != optuna.trial.TrialState.WAITING for trial in trials)
 
     # Ends ---------------------------------------------------------------------------------------------------------
 
