@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,16 +23,22 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
 from mygym.planning.resolve import resolve_config
 from mygym.reporting import sweep_files
-from mygym.reporting.panels import check_matplotlib, rendered
+from mygym.reporting.comparison import spans_decades
+from mygym.reporting.panels import COLOURS, check_matplotlib, make_panels, rendered, styled
 from mygym.reporting.tables import as_csv
-from mygym.sweeps import executors, results, trial_runs
+from mygym.sweeps import executors, trial_runs
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter, with_values
 from mygym.training import files
 from mygym.training.run_state import branch, changeable
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 STATE = "population.json"
+COLUMNS = 3
+"""Panels side by side."""
 FACTORS = (0.8, 1.2)
 """Factors of the values of a copy."""
 
@@ -271,13 +277,40 @@ def write(population: Population) -> list[dict[str, Any]]:
     files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config))
     with contextlib.suppress(ConfigError):  # Matplotlib is an extra
         check_matplotlib()
-        figure = results.draw_population(
-            _lines(population), [each.key for each in sweep.parameters], sweep.objective.name
-        )
-        files.write_bytes(folder / sweep_files.POPULATION, rendered(figure, "svg"))
+        files.write_bytes(folder / sweep_files.POPULATION, rendered(_draw(population), "svg"))
     ends = [row for row in _rows(population) if row["generation"] == len(population.generations)]
     order = {each.member: rank for rank, each in enumerate(ranked(sweep, population.generations[-1]))}
     return sorted(ends, key=lambda row: order.get(row["member"], len(order)))
+
+
+@styled()
+def _draw(population: Population) -> Figure:
+    """Draw the score and each value over the env steps; copies are dashed and in another colour."""
+    keys = [each.key for each in population.sweep.parameters]
+    columns = min(COLUMNS, len(keys) + 1)
+    figure, rows = make_panels(-(-(len(keys) + 1) // columns), columns)
+    panels = [panel for row in rows for panel in row]
+    steps = [0, *map(population.steps, range(len(population.generations)))]
+    for number, members in enumerate(population.generations):
+        begin, end = steps[number : number + 2]
+        for each in members:
+            before = population.generations[number - 1][each.parent] if number else None
+            colour, line = (COLOURS[1], "--") if each.parent != each.member else (COLOURS[0], "-")
+            scores = [(begin, before.score if before else None), (end, each.score)]
+            known = [point for point in scores if point[1] is not None]
+            panels[0].plot([x for x, _ in known], [y for _, y in known], marker=".", lw=0.8, color=colour, ls=line)
+            for key, panel in zip(keys, panels[1:], strict=False):
+                values = [before.values[key] if before else each.values[key], each.values[key], each.values[key]]
+                panel.plot([begin, begin, end], values, lw=0.8, color=colour, ls=line)
+    for panel, name in zip(panels, [population.sweep.objective.name, *keys], strict=False):
+        panel.set_ylabel(name)
+        panel.set_xlabel("env steps")
+    for key, panel in zip(keys, panels[1:], strict=False):
+        if spans_decades([each.values[key] for members in population.generations for each in members]):
+            panel.set_yscale("log")
+    for panel in panels[len(keys) + 1 :]:
+        panel.set_visible(False)
+    return figure
 
 
 def ancestors(population: Population, member: Member) -> list[Member]:
@@ -316,21 +349,3 @@ def _rows(population: Population) -> list[dict[str, Any]]:
         for number, members in enumerate(population.generations, start=1)
         for each in members
     ]
-
-
-def _lines(population: Population) -> Sequence[results.MemberGeneration]:
-    """Return a line for each member and generation, from its parent to itself."""
-    steps = [0, *map(population.steps, range(len(population.generations)))]
-    lines = []
-    for number, members in enumerate(population.generations):
-        for each in members:
-            before = population.generations[number - 1][each.parent] if number else None
-            lines.append(
-                results.MemberGeneration(
-                    (steps[number], steps[number + 1]),
-                    (before.score if before else None, each.score),
-                    {key: (before.values[key] if before else value, value) for key, value in each.values.items()},
-                    copied=each.parent != each.member,
-                )
-            )
-    return lines

@@ -86,7 +86,7 @@ def make_pruner(name: str, evaluations: int) -> BasePruner:
 def ask(study: Study, parameters: Sequence[Parameter], sampler: str, seed: int) -> Trial:
     """Return the next trial with the values of all parameters; with one worker, the journal alone decides them.
 
-    The values are drawn in a copy of the study in memory: the journal gets a trial with all of its values, or none of it.
+    The values are drawn in a copy of the study in memory: the journal gets a trial with all of its values, or nothing.
 
     Args:
         study: The study.
