@@ -120,8 +120,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _search(options: argparse.Namespace, workers: int | None) -> Report:
     """Execute a new or a resumed sweep, or train its best trials on."""
-    from mygym.sweeps.run import new_sweep, resume_sweep
-    from mygym.sweeps.train_on import train_on
+    from mygym.sweeps.run import new_sweep, resume_sweep, train_on
 
     file = load_file(options.file) if options.file else None
     flags, executor = _flags(options), _executor(options, workers)

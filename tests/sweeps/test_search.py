@@ -229,7 +229,7 @@ def test_a_journal_of_another_space_is_refused(sweep: Callable[..., Report]) -> 
     folder = sweep(trials=2).folder
     file = folder / sweep_files.SWEEP
     file.write_text(file.read_text().replace("int: [4, 9]", "int: [4, 8]"))
-    with pytest.raises(ConfigError, match=r"journal: .*has another algo_params\.n_epochs\.int than"):
+    with pytest.raises(ConfigError, match=r"algo_params\.n_epochs\.int: \[4, 8\] differs from .*journal\.log"):
         resume(folder)
 
 
