@@ -184,7 +184,7 @@ def _spelled(name: str) -> str:
 
 def _watch(folder: Path) -> None:
     """Show the state of a sweep: in a terminal until its end or Ctrl-C, else once."""
-    from mygym.sweeps.watch import read_state
+    from mygym.sweeps.results import read_state
 
     state = read_state(folder)
     if not sys.stdout.isatty():

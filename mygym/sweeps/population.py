@@ -30,6 +30,7 @@ from mygym.sweeps import executors, trial_runs
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter, with_values
+from mygym.sweeps.trial_runs import TrialRun
 from mygym.training import files
 from mygym.training.run_state import branch, changeable
 
@@ -60,6 +61,10 @@ class Member:
     """Score at the end of the generation; None before, or if the run has failed."""
     status: str = ""
     error: str = ""
+
+    def run(self, folder: Path) -> TrialRun:
+        """Return its run in the folder of the sweep."""
+        return TrialRun(folder / self.folder, self.seed)
 
 
 @dataclass
@@ -216,8 +221,8 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
     for each in members:
         _prepare(population, each)  # all copies, before an origin trains on
     imports = sweep.base.get("imports", ())
-    left = [each for each in members if not trial_runs.has_ended(_run(folder, each), steps)]
-    jobs = [trial_runs.job(folder / each.folder, each.seed, imports, memory, steps) for each in left]
+    left = [run for each in members if not (run := each.run(folder)).has_ended(steps)]
+    jobs = [run.job(imports, memory, steps) for run in left]
     executors.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {folder}")
     population.generations[-1] = [_judged(folder, sweep, each, steps) for each in members]
 
@@ -226,28 +231,19 @@ def _prepare(population: Population, member: Member) -> None:
     folder = population.folder / member.folder
     values = {each.path: member.values[each.key] for each in population.sweep.parameters}
     trial_runs.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
-    if member.parent == member.member or trial_runs.find_run(folder, member.seed) is not None:
+    if member.parent == member.member or member.run(population.folder).path is not None:
         return
     parent = population.generations[-2][member.parent]
-    origin = _run(population.folder, parent)
+    origin = parent.run(population.folder).path
     assert origin is not None  # it has a score
     target = folder / origin.relative_to(population.folder / parent.folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     branch(origin, target, {key.partition(".")[2]: value for key, value in member.values.items()})
 
 
-def _run(folder: Path, member: Member) -> Path | None:
-    return trial_runs.find_run(folder / member.folder, member.seed)
-
-
 def _judged(folder: Path, sweep: Sweep, member: Member, steps: int) -> Member:
-    run = _run(folder, member)
-    if run is None or not trial_runs.has_ended(run, steps):
-        outcome = trial_runs.failure(folder / member.folder, member.seed)
-    else:
-        outcome = trial_runs.outcome_of(run, sweep.objectives) or trial_runs.failure(
-            folder / member.folder, member.seed
-        )
+    run = member.run(folder)
+    outcome = (run.outcome(sweep.objectives) if run.has_ended(steps) else None) or run.failure()
     ended = outcome.status == "done" and bool(outcome.scores)
     return replace(member, score=outcome.scores[0] if ended else None, status=outcome.status, error=outcome.error)
 
@@ -270,7 +266,7 @@ def write(population: Population) -> list[dict[str, Any]]:
     folder, sweep = population.folder, population.sweep
     files.write_text(folder / sweep_files.LINEAGE, as_csv(_rows(population)))
     best = ranked(sweep, population.generations[-1])[0]
-    run = trial_runs.find_run(folder / best.folder, best.seed)
+    run = best.run(folder).path
     head = f"# member {best.member}: {sweep.objective.name} {best.score:g}; its policy: {run}\n"
     values = {each.path: _over_steps(population, best, each.key) for each in sweep.parameters}
     config = {**with_values(sweep.base, values), "steps": population.steps(population.settings.generations - 1)}

@@ -1,9 +1,11 @@
-"""Results of a sweep: table of the trials, best config, importance of the parameters, figures."""
+"""Results of a sweep, and its state so far: table of the trials, best config, importance of the parameters, figures."""
 
 from __future__ import annotations
 
 import contextlib
+import statistics
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,10 @@ import numpy as np
 from mygym.errors import ConfigError
 from mygym.reporting import sweep_files
 from mygym.reporting.panels import check_matplotlib, rendered
+from mygym.reporting.records import find_runs, is_locked
 from mygym.reporting.tables import as_csv, duration
+from mygym.sweeps import population, storage
+from mygym.sweeps.samplers import check_optuna, quiet
 from mygym.sweeps.settings import Sweep
 from mygym.sweeps.space import with_values
 from mygym.training import files
@@ -161,14 +166,28 @@ def description(sweep: Sweep, trial: FrozenTrial) -> str:
     return f"trial {trial.number}: {'failed: ' + error if trial.state.name == 'FAIL' else score} ({values})"
 
 
-def progress_line(sweep: Sweep, trial: FrozenTrial, top: FrozenTrial | None, done: int, seconds_left: float) -> str:
+def progress_line(sweep: Sweep, study: Study, trial: FrozenTrial, workers: int) -> str:
     """Return a line on a trial that has ended, on the best trial, and on the time left."""
+    top, done = best(sweep, study), len(ended(study))
+    seconds = seconds_left(study, sweep.trials, workers)
     parts = [
         description(sweep, trial),
         f"best: {_number(top.values[0])} (trial {top.number})" if top else "",
-        f"{done} of {sweep.trials}" + (f", {duration(seconds_left)} left" if done < sweep.trials else ""),
+        f"{done} of {sweep.trials}" + (f", {duration(seconds)} left" if seconds and done < sweep.trials else ""),
     ]
     return "; ".join(part for part in parts if part)
+
+
+def ended(study: Study) -> list[FrozenTrial]:
+    """Return the trials that have ended: complete, pruned or failed."""
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
+
+
+def seconds_left(study: Study, trials: int, workers: int) -> float | None:
+    """Return the estimated time left, s: the median duration of the trials so far for each that is left."""
+    trained = [trial for trial in ended(study) if "past" not in trial.user_attrs]
+    seconds = [trial.duration.total_seconds() for trial in trained if trial.duration]
+    return statistics.median(seconds) * (trials - len(ended(study))) / max(1, workers) if seconds else None
 
 
 def _number(value: Any) -> str:
@@ -178,3 +197,73 @@ def _number(value: Any) -> str:
 def _scores(sweep: Sweep, trial: FrozenTrial) -> str:
     pairs = zip(sweep.objectives, trial.values, strict=True)
     return ", ".join(f"{each.name} {_number(score)}" for each, score in pairs)
+
+
+ENDS = {"PRUNED": "pruned", "FAIL": "failed"}
+"""State of Optuna → the word for trials without a score."""
+
+
+@dataclass(frozen=True)
+class State:
+    """State of a sweep."""
+
+    lines: list[str]
+    """Description for the user."""
+    executing: bool
+    """Whether a process executes the sweep."""
+
+
+def read_state(folder: Path) -> State:
+    """Return the state of a sweep; nothing is written.
+
+    Raises:
+        ConfigError: The folder has no sweep, or Optuna is missing.
+    """
+    sweep = storage.read(folder, "--watch")
+    executing = is_locked(folder)
+    if sweep.settings.population is not None:
+        return State(_generations(folder, sweep), executing)
+    check_optuna(sweep.sampler)
+    with quiet():
+        study = storage.load_study(folder)
+        done = ended(study) if study else []
+        parts = [f"{len(done)} of {sweep.trials} trials"]
+        counts = {word: sum(trial.state.name == state for trial in done) for state, word in ENDS.items()}
+        parts += [f"{count} {word}" for word, count in counts.items() if count]
+        running = [trial for trial in study.get_trials(deepcopy=False) if trial not in done] if study else []
+        if executing and study and (left := seconds_left(study, sweep.trials, len(running))) is not None:
+            parts.append(f"{duration(left)} left")
+        lines = [", ".join(parts)]
+        if study and (top := best(sweep, study)):
+            lines.append(f"best: {description(sweep, top)}")
+        for trial in running:
+            lines += [f"trial {trial.number}: {line}" for line in _runs(storage.trial_folder(folder, trial.number))]
+    if not executing and len(done) < sweep.trials:
+        lines.append(f"no process executes this sweep; go on with: mygym sweep --resume {folder}")
+    return State(lines, executing)
+
+
+def _generations(folder: Path, sweep: Sweep) -> list[str]:
+    """Return the state of a population; the last generation may have no scores yet."""
+    whole = population.read(folder, sweep)
+    scored = [members for members in whole.generations if any(each.status for each in members)]
+    lines = [f"{len(scored)} of {whole.settings.generations} generations"]
+    best = population.ranked(sweep, scored[-1])[0] if scored else None
+    if best:
+        values = ", ".join(f"{key.partition('.')[2]}={value:.4g}" for key, value in best.values.items())
+        lines.append(f"best: member {best.member}: {sweep.objective.name} {best.score:.4g} ({values})")
+    if len(scored) < len(whole.generations):
+        folders = sorted({each.folder for each in whole.generations[-1]})
+        lines += [f"{each}: {line}" for each in folders for line in _runs(folder / each)]
+    return lines
+
+
+def _runs(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return [
+        f"seed {record.seed}, {record.steps:,} steps"
+        + (f", success {record.success_rate:.0%}" if record.success_rate is not None else "")
+        for record in find_runs(folder)
+        if record.status == "running"
+    ]

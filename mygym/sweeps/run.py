@@ -13,17 +13,17 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import plan_of
 from mygym.reporting import sweep_files
 from mygym.reporting.tables import as_csv
-from mygym.sweeps import executors, population, results, storage, trial_runs
+from mygym.sweeps import executors, population, results, storage
 from mygym.sweeps.executors import Executor, stop_left_over
 from mygym.sweeps.past import find_trials
 from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
 from mygym.sweeps.search import Search
 from mygym.sweeps.settings import Sweep, check_space, judge, make_sweep
+from mygym.sweeps.trial_runs import TrialRun
 from mygym.training import files
 from mygym.training.env_factory import make_vec_env
 from mygym.training.loading import read_config
 from mygym.training.model_factory import buffer_bytes, build_model
-from mygym.training.result import Result
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -225,22 +225,17 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
         trials = _best(folder, sweep, count)
         _check_steps(folder, sweep, trials, steps)
         stop_left_over(folder)
-        pairs = [(trial, seed) for trial in trials for seed in sweep.seeds]
-        waiting = [(trial, seed) for trial, seed in pairs if not trial_runs.has_ended(_run(folder, trial, seed), steps)]
+        runs = [(trial, _run(folder, trial, seed)) for trial in trials for seed in sweep.seeds]
+        waiting = [(trial, run) for trial, run in runs if not run.has_ended(steps)]
         imports = sweep.base.get("imports", ())
-        jobs = [
-            trial_runs.job(storage.trial_folder(folder, trial.number), seed, imports, memory, steps)
-            for trial, seed in waiting
-        ]
 
         def note(index: int) -> None:
-            trial, seed = waiting[index]
-            result = Result.read(_run(folder, trial, seed))
-            status = result.status if result else "failed"
-            notify(f"trial {trial.number}, seed {seed}: {status} at {steps:,} steps")
+            trial, run = waiting[index]
+            status = (run.outcome(sweep.objectives) or run.failure()).status
+            notify(f"trial {trial.number}, seed {run.seed}: {status} at {steps:,} steps")
 
         again = f"mygym sweep --resume {folder} --train-on {count} --steps {steps}"
-        executors.execute(executor, jobs, note, again)
+        executors.execute(executor, [run.job(imports, memory, steps) for _, run in waiting], note, again)
         return _report(folder, sweep, trials, steps)
 
 
@@ -256,17 +251,17 @@ def _best(folder: Path, sweep: Sweep, count: int) -> list[FrozenTrial]:
 def _check_steps(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: int) -> None:
     for trial in trials:
         for seed in sweep.seeds:
-            run = _run(folder, trial, seed)
-            now = read_config(run)["steps"]
+            run = _run(folder, trial, seed).path
+            now = read_config(run)["steps"] if run else 0
             if now > steps:
                 why = f"is less than the {now:,} steps of {run}"
                 raise ConfigError(bad_value("--steps", steps, f"at least {now:,}", why))
 
 
-def _run(folder: Path, trial: FrozenTrial, seed: int) -> Path:
-    run = trial_runs.find_run(storage.trial_folder(folder, trial.number), seed)
-    if run is None:
-        raise RunError(f"{storage.trial_folder(folder, trial.number)}: the run with the seed {seed} is gone")
+def _run(folder: Path, trial: FrozenTrial, seed: int) -> TrialRun:
+    run = TrialRun(storage.trial_folder(folder, trial.number), seed)
+    if run.path is None:
+        raise RunError(f"{run.folder}: the run with the seed {seed} is gone")
     return run
 
 
@@ -278,7 +273,7 @@ def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: in
     """
     rows = []
     for trial in trials:
-        outcomes = [trial_runs.outcome_of(_run(folder, trial, seed), sweep.objectives) for seed in sweep.seeds]
+        outcomes = [_run(folder, trial, seed).outcome(sweep.objectives) for seed in sweep.seeds]
         complete = [outcome for outcome in outcomes if outcome is not None and outcome.scores]
         whole = len(complete) == len(sweep.seeds)
         rows.append(
