@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.errors import InterruptedRunError
 from mygym.nested import merged
 from mygym.sweeps import executors, results, storage, trial_runs
 from mygym.sweeps.executors import Executor, Job
@@ -16,7 +15,6 @@ from mygym.sweeps.samplers import ask, reopened
 from mygym.sweeps.settings import FAST, Sweep, judge
 from mygym.sweeps.space import with_values
 from mygym.sweeps.trial_runs import Outcome, TrialRun
-from mygym.training.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -74,7 +72,7 @@ class Search:
         Raises:
             InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
         """
-        with StopRequest("after the checkpoints of the runs") as stop:
+        with executors.interruptible(self.executor, self._handles, f"mygym sweep --resume {self.folder}") as stop:
             for frozen in self.study.get_trials(deepcopy=False):
                 if not frozen.state.is_finished():  # a killed process has left it
                     self._open(reopened(self.study, frozen)).undecided = bool(frozen.intermediate_values)
@@ -84,8 +82,9 @@ class Search:
                 if not self.open:
                     return
                 time.sleep(executors.POLL)
-            executors.stop_all(self.executor, [handle for each in self.open for handle in each.running.values()])
-        raise InterruptedRunError(f"interrupted; go on with: mygym sweep --resume {self.folder}")
+
+    def _handles(self) -> list[Any]:
+        return [handle for opened in self.open for handle in opened.running.values()]
 
     def _open(self, trial: Trial) -> OpenTrial:
         folder = storage.trial_folder(self.folder, trial.number)
@@ -100,7 +99,7 @@ class Search:
 
     def _fill(self) -> None:
         """Start runs until all workers have one."""
-        while sum(len(opened.running) for opened in self.open) < self.executor.workers:
+        while len(self._handles()) < self.executor.workers:
             if (startable := self._startable()) is not None:
                 opened, seed, job = startable
                 opened.running[seed] = self.executor.submit(job)

@@ -81,9 +81,7 @@ class TrialRun:
 
     def _words(self, imports: Sequence[str], steps: int | None) -> tuple[str, ...]:
         if (run := self.path) is None:
-            for path in self.folder.glob(
-                f"*/*/*/*/seed_{self.seed}"
-            ):  # killed before it wrote a config
+            for path in self.folder.glob(f"*/*/*/*/seed_{self.seed}"):  # killed before it wrote a config
                 files.remove(path)
             words = ["--config", str(self.folder / CONFIG), "--seed", str(self.seed), "--logdir", str(self.folder)]
         else:
