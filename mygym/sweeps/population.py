@@ -143,27 +143,22 @@ def search(folder: Path, sweep: Sweep, executor: Executor, memory: int, notify: 
         _train(population, executor, memory)
         best = ranked(sweep, population.generations[-1])
         if not best:
-            raise RunError(f"all members have failed: {best_error(population.generations[-1])}")
+            errors = (each.error for each in population.generations[-1] if each.error)
+            raise RunError(f"all members have failed: {next(errors, 'no reason')}")
         done = len(population.generations)
         last = done == population.settings.generations
         following = [] if last else _following(sweep, population.generations[-1], done, population.settings)
         notify(_summary(population, best[0], following))
-        if last:
-            population.write()
-            return population
-        population.generations.append(following)
+        population.generations += [following] if following else []
         population.write()
+        if last:
+            return population
 
 
 def ranked(sweep: Sweep, members: Sequence[Member]) -> list[Member]:
     """Return the members with a score, the best first, then by number."""
     sign = -1 if sweep.objective.maximize else 1
     return sorted((each for each in members if each.score is not None), key=lambda each: sign * (each.score or 0.0))
-
-
-def best_error(members: Sequence[Member]) -> str:
-    """Return the error of the first member that has one."""
-    return next((each.error for each in members if each.error), "no reason")
 
 
 def _first(sweep: Sweep, number: int) -> Member:
@@ -224,7 +219,11 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
     left = [run for each in members if not (run := each.run(folder)).has_ended(steps)]
     jobs = [run.job(imports, memory, steps) for run in left]
     executors.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {folder}")
-    population.generations[-1] = [_judged(folder, sweep, each, steps) for each in members]
+    for index, each in enumerate(members):
+        run = each.run(folder)
+        outcome = (run.outcome(sweep.objectives) if run.has_ended(steps) else None) or run.failure()
+        score = outcome.scores[0] if outcome.status == "done" and outcome.scores else None
+        members[index] = replace(each, score=score, status=outcome.status, error=outcome.error)
 
 
 def _prepare(population: Population, member: Member) -> None:
@@ -239,13 +238,6 @@ def _prepare(population: Population, member: Member) -> None:
     target = folder / origin.relative_to(population.folder / parent.folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     branch(origin, target, {key.partition(".")[2]: value for key, value in member.values.items()})
-
-
-def _judged(folder: Path, sweep: Sweep, member: Member, steps: int) -> Member:
-    run = member.run(folder)
-    outcome = (run.outcome(sweep.objectives) if run.has_ended(steps) else None) or run.failure()
-    ended = outcome.status == "done" and bool(outcome.scores)
-    return replace(member, score=outcome.scores[0] if ended else None, status=outcome.status, error=outcome.error)
 
 
 def _summary(population: Population, best: Member, following: Sequence[Member]) -> str:
@@ -309,17 +301,12 @@ def _draw(population: Population) -> Figure:
     return figure
 
 
-def ancestors(population: Population, member: Member) -> list[Member]:
-    """Return the members of each generation from which a member of the last descends, and itself."""
-    line = [member]
-    for members in reversed(population.generations[:-1]):
-        line.insert(0, members[line[0].parent])
-    return line
-
-
 def _over_steps(population: Population, member: Member, key: str) -> Any:
     """Return the value of a parameter along the ancestors: a number, or a schedule with a jump at each change."""
-    line = [each.values[key] for each in ancestors(population, member)]
+    line = [member.values[key]]
+    for members in reversed(population.generations[:-1]):
+        member = members[member.parent]
+        line.insert(0, member.values[key])
     points: list[list[float]] = []
     begin = 0
     for value, generations in groupby(enumerate(line), key=lambda pair: pair[1]):

@@ -96,16 +96,14 @@ def new_sweep(
         RunError: No trial has ended with a score.
     """
     sweep = make_sweep(file, overrides)
-    _check(sweep)
-    extent = check_space(sweep)
-    memory = limited(executor, extent.largest, notify)
+    evaluations, memory = _checked(sweep, executor, notify)
     if past and sweep.settings.population:
         raise ConfigError(bad_value("--past", list(past), "no folder", "cannot be combined with sweep.population"))
     trials = find_trials(sweep, past)
     if trials:
         notify(f"{len(trials)} trials are runs of {', '.join(past)}")
     storage.create(folder, sweep, trials)
-    return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
+    return _execute(folder.resolve(), sweep, evaluations, memory, executor, notify)
 
 
 def resume_sweep(
@@ -135,35 +133,29 @@ def resume_sweep(
     stored = storage.read(folder)
     sweep = make_sweep(stored.to_file() if file is None else file, overrides)
     storage.check_same(folder, stored.fixed(), sweep.fixed())
-    _check(sweep)
-    extent = check_space(sweep)
-    memory = limited(executor, extent.largest, notify)
-    return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
+    evaluations, memory = _checked(sweep, executor, notify)
+    return _execute(folder.resolve(), sweep, evaluations, memory, executor, notify)
 
 
-def limited(executor: Executor, largest: Resolved, notify: Callable[[str], None]) -> int:
-    """Limit the workers of an executor to those that fit into the memory; return the bytes that a run needs.
+def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) -> tuple[int, int]:
+    """Check a sweep, and limit the workers to those that fit into the memory.
 
-    Raises:
-        ConfigError: The user's workers, or a single run, need more memory than is free.
-    """
-    memory, before = run_memory(largest), executor.workers
-    executor.limit(memory)
-    if executor.workers < before:
-        notify(f"workers: {executor.workers}, because a run needs about {memory / 1e9:.1f} GB of memory")
-    return memory
-
-
-def _check(sweep: Sweep) -> None:
-    """Check that the search can take the parameters, and that its packages are installed.
+    Returns:
+        The number of evaluations of the longest run, and the bytes of memory of the largest.
 
     Raises:
-        ConfigError: They cannot, or a package is missing.
+        ConfigError: A package is missing, a trial cannot be built, or a run needs more memory than is free.
     """
     if sweep.settings.population is None:
         check_optuna(sweep.sampler)
     else:
         population.check(sweep)
+    extent = check_space(sweep)
+    memory, before = run_memory(extent.largest), executor.workers
+    executor.limit(memory)
+    if executor.workers < before:
+        notify(f"workers: {executor.workers}, because a run needs about {memory / 1e9:.1f} GB of memory")
+    return extent.evaluations, memory
 
 
 def _execute(
@@ -218,14 +210,17 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
     sweep = storage.read(folder)
     if sweep.settings.population is not None:
         raise ConfigError(bad_value("--train-on", count, "a sweep without sweep.population", "needs trials"))
-    check_optuna(sweep.sampler)
-    memory = limited(executor, check_space(sweep).largest, notify)
+    _, memory = _checked(sweep, executor, notify)
     folder = folder.resolve()
     with storage.lock(folder), quiet(), writing(folder):
         trials = _best(folder, sweep, count)
-        _check_steps(folder, sweep, trials, steps)
-        stop_left_over(folder)
         runs = [(trial, _run(folder, trial, seed)) for trial in trials for seed in sweep.seeds]
+        for _, run in runs:
+            now = read_config(run.path)["steps"] if run.path else 0
+            if now > steps:
+                why = f"is less than the {now:,} steps of {run.path}"
+                raise ConfigError(bad_value("--steps", steps, f"at least {now:,}", why))
+        stop_left_over(folder)
         waiting = [(trial, run) for trial, run in runs if not run.has_ended(steps)]
         imports = sweep.base.get("imports", ())
 
@@ -246,16 +241,6 @@ def _best(folder: Path, sweep: Sweep, count: int) -> list[FrozenTrial]:
     if not trained:
         raise RunError(f"{folder}: no trial of this sweep has ended with a score")
     return trained[:count]
-
-
-def _check_steps(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: int) -> None:
-    for trial in trials:
-        for seed in sweep.seeds:
-            run = _run(folder, trial, seed).path
-            now = read_config(run)["steps"] if run else 0
-            if now > steps:
-                why = f"is less than the {now:,} steps of {run}"
-                raise ConfigError(bad_value("--steps", steps, f"at least {now:,}", why))
 
 
 def _run(folder: Path, trial: FrozenTrial, seed: int) -> TrialRun:
