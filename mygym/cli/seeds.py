@@ -68,7 +68,7 @@ class SeedExecutor(LocalExecutor):
     def __init__(self, program: Sequence[str], jobs: int) -> None:
         super().__init__(jobs, program)
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        self._free = [cores[job::jobs] for job in range(jobs)]
+        self._free: list[Sequence[int]] = [cores[job::jobs] for job in range(jobs)]
         self.runs: dict[int, str] = {}
         """Seed → run directory."""
         self.failed: list[int] = []

@@ -101,15 +101,16 @@ class LocalExecutor:
             raise ConfigError(bad_value("--workers", self.workers if self._chosen else 1, allowed, why))
         self.workers = min(self.workers, fitting)
 
-    def submit(self, job: Job) -> subprocess.Popen[bytes]:
+    def submit(self, job: Job) -> Any:
         """Start the process of a run; it does not end with this process, but `stop_left_over` stops it later."""
         return start(self.program, job, **SEPARATE)  # Ctrl-C reaches the runs once, through `stop`
 
-    def poll(self, handle: subprocess.Popen[bytes]) -> int | None:
+    def poll(self, handle: Any) -> int | None:
         """Return the exit code of a run; None while it is executing."""
-        return handle.poll()
+        code: int | None = handle.poll()
+        return code
 
-    def stop(self, handle: subprocess.Popen[bytes]) -> None:
+    def stop(self, handle: Any) -> None:
         """Request that a run stops with a checkpoint."""
         request_stop(handle)
 

@@ -285,7 +285,7 @@ def _draw(population: Population) -> Figure:
             before = population.generations[number - 1][each.parent] if number else None
             colour, line = (COLOURS[1], "--") if each.parent != each.member else (COLOURS[0], "-")
             scores = [(begin, before.score if before else None), (end, each.score)]
-            known = [point for point in scores if point[1] is not None]
+            known = [(x, y) for x, y in scores if y is not None]
             panels[0].plot([x for x, _ in known], [y for _, y in known], marker=".", lw=0.8, color=colour, ls=line)
             for key, panel in zip(keys, panels[1:], strict=False):
                 values = [before.values[key] if before else each.values[key], each.values[key], each.values[key]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,12 +58,12 @@ def best(sweep: Sweep, study: Study) -> FrozenTrial | None:
 def write_best(folder: Path, sweep: Sweep, trial: FrozenTrial) -> None:
     """Write the config of the best trial: `mygym train --config best.yaml` runs it."""
     head = f"# trial {trial.number}: {_scores(sweep, trial)} over the seeds {', '.join(map(str, sweep.seeds))}\n"
-    files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config_of(sweep, trial)))
+    files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config_of(sweep, trial.params)))
 
 
-def config_of(sweep: Sweep, trial: FrozenTrial) -> dict[str, Any]:
-    """Return the config of a trial, without the values that all runs of sweeps have."""
-    return with_values(sweep.base, {each.path: each.value(trial.params[each.key]) for each in sweep.parameters})
+def config_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config of a trial with Optuna's values, without the values that all runs of sweeps have."""
+    return with_values(sweep.base, {each.path: each.value(values[each.key]) for each in sweep.parameters})
 
 
 def write_results(folder: Path, sweep: Sweep, study: Study) -> list[dict[str, Any]]:
@@ -95,7 +96,10 @@ def _write_figures(folder: Path, sweep: Sweep, study: Study) -> None:
         panels = plot_slice(study, target=lambda trial: trial.values[0], target_name=names[0])
         lines = plot_parallel_coordinate(study, target_name=names[0])
         lines.set_xticks(range(len(names) + count), [*names, *sorted(each.key for each in sweep.parameters)])
-        drawn = {sweep_files.SLICES: (panels, 3.5 * count + 1), sweep_files.PARALLEL: (lines, 1.5 * count + 3)}
+        drawn: dict[str, tuple[Any, float]] = {
+            sweep_files.SLICES: (panels, 3.5 * count + 1),
+            sweep_files.PARALLEL: (lines, 1.5 * count + 3),
+        }
         if len(names) > 1:
             drawn[sweep_files.FRONT] = (plot_pareto_front(study, target_names=names), 6)
         for file, (axes, width) in drawn.items():
@@ -139,10 +143,8 @@ def sorted_by_score(sweep: Sweep, rows: list[dict[str, Any]]) -> list[dict[str, 
 
 
 def values_of(sweep: Sweep, trial: FrozenTrial) -> dict[str, Any]:
-    """Return key → value of a trial; None if a killed process has not drawn it."""
-    return {
-        each.key: each.value(trial.params[each.key]) if each.key in trial.params else None for each in sweep.parameters
-    }
+    """Return key → value of a trial."""
+    return {each.key: each.value(trial.params[each.key]) for each in sweep.parameters}
 
 
 def importances(study: Study, sweep: Sweep) -> dict[str, float]:
@@ -230,7 +232,8 @@ def read_state(folder: Path) -> State:
         parts = [f"{len(done)} of {sweep.trials} trials"]
         counts = {word: sum(trial.state.name == state for trial in done) for state, word in ENDS.items()}
         parts += [f"{count} {word}" for word, count in counts.items() if count]
-        running = [trial for trial in study.get_trials(deepcopy=False) if trial not in done] if study else []
+        every = study.get_trials(deepcopy=False) if study else []
+        running = [trial for trial in every if not trial.state.is_finished()]
         if executing and study and (left := seconds_left(study, sweep.trials, len(running))) is not None:
             parts.append(f"{duration(left)} left")
         lines = [", ".join(parts)]

@@ -279,5 +279,5 @@ def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: in
     top = next(trial for trial in trials if trial.number == rows[0]["trial"])
     head = f"# trial {top.number}, trained on to {steps:,} steps: {sweep.objective.name} {rows[0]['score']:g}\n"
     best = folder / sweep_files.TRAINED_ON_BEST
-    files.write_text(best, head + files.to_yaml({**results.config_of(sweep, top), "steps": steps}))
+    files.write_text(best, head + files.to_yaml({**results.config_of(sweep, top.params), "steps": steps}))
     return Report(folder, sweep.objective.name, best, {}, rows)

@@ -13,7 +13,6 @@ from mygym.sweeps import executors, results, storage, trial_runs
 from mygym.sweeps.executors import Executor, Job
 from mygym.sweeps.samplers import ask, reopened
 from mygym.sweeps.settings import FAST, Sweep, judge
-from mygym.sweeps.space import with_values
 from mygym.sweeps.trial_runs import Outcome, TrialRun
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ class Search:
 
     def _open(self, trial: Trial) -> OpenTrial:
         folder = storage.trial_folder(self.folder, trial.number)
-        values = {each.path: each.value(trial.params[each.key]) for each in self.sweep.parameters}
-        trial_runs.write_config(folder, merged(FAST, with_values(self.sweep.base, values)))
+        trial_runs.write_config(folder, merged(FAST, results.config_of(self.sweep, trial.params)))
         opened = OpenTrial(trial, {seed: TrialRun(folder, seed) for seed in self.sweep.seeds})
         for seed, run in opened.runs.items():
             if (outcome := run.outcome(self.sweep.objectives)) is not None:

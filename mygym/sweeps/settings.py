@@ -248,44 +248,39 @@ def make_sweep(file: Mapping[str, Any], overrides: Mapping[str, Any] | None = No
     settings = settings.model_copy(update={"objective": wanted})
     objectives = tuple(map(parse_objective, wanted if isinstance(wanted, list) else [wanted]))
     sweep = Sweep(settings, base, parameters, tuple(seeds), objectives)
-    _check_objectives(sweep)
-    endless = next((parameter for parameter in parameters if parameter.finite is None), None)
-    if sweep.sampler == "grid" and endless is not None:
-        why = f"needs lists or whole numbers, and {endless.key} has the range {endless.kind}"
-        raise ConfigError(bad_value("sweep.sampler", "grid", ["random", "tpe", "cmaes", "nsga2"], why))
+    _check_combination(sweep)
     return sweep
 
 
-def _check_objectives(sweep: Sweep) -> None:
-    """Refuse samplers and pruners that do not suit the objectives or the seeds.
+def _check_combination(sweep: Sweep) -> None:
+    """Refuse settings that do not suit each other.
 
     Raises:
         ConfigError: They do not.
     """
-    settings, several = sweep.settings, len(sweep.objectives) > 1
-    if settings.population is not None:
-        alone: dict[str, tuple[Any, Any]] = {
-            "sampler": (settings.sampler or "random", "random"),
-            "pruner": (settings.pruner, "none"),
-            "seeds": (len(sweep.seeds), 1),
-            "objective": (len(sweep.objectives), 1),
-            "trials": (settings.trials or sweep.trials, sweep.trials),
-        }
-        for key, (value, allowed) in alone.items():
-            if value != allowed:
-                raise ConfigError(
-                    bad_value(f"sweep.{key}", value, str(allowed), "cannot be combined with sweep.population")
-                )
-    if several and sweep.sampler == "cmaes":
-        why = "maximizes or minimizes a single number"
-        raise ConfigError(bad_value("sweep.sampler", "cmaes", ["nsga2", "tpe", "random", "grid"], why))
-    if several and settings.pruner != "none":
-        why = "compares trials by a single number, and the sweep has two objectives"
-        raise ConfigError(bad_value("sweep.pruner", settings.pruner, ["none"], why))
-    if settings.pruner == "wilcoxon" and len(sweep.seeds) < MIN_WILCOXON_SEEDS:
-        why = "stops a trial after 4 seeds at the earliest, so that no run would be saved"
-        allowed = f"{MIN_WILCOXON_SEEDS} or more, or another sweep.pruner"
-        raise ConfigError(bad_value("sweep.seeds", len(sweep.seeds), allowed, why))
+    settings, several, count = sweep.settings, len(sweep.objectives) > 1, len(sweep.seeds)
+    population, pruner = settings.population is not None, settings.pruner
+    alone = "cannot be combined with sweep.population"
+    endless = next((each for each in sweep.parameters if each.finite is None), None)
+    refused: list[tuple[bool, str, Any, Any, str]] = [
+        (population and settings.sampler not in (None, "random"), "sampler", settings.sampler, "random", alone),
+        (population and pruner != "none", "pruner", pruner, "none", alone),
+        (population and count > 1, "seeds", count, "1", alone),
+        (population and several, "objective", settings.objective, "a single objective", alone),
+        (population and settings.trials not in (None, sweep.trials), "trials", settings.trials, sweep.trials, alone),
+        (several and sweep.sampler == "cmaes", "sampler", "cmaes", ["nsga2", "tpe", "random", "grid"],
+         "maximizes or minimizes a single number"),
+        (several and pruner != "none", "pruner", pruner, ["none"],
+         "compares trials by a single number, and the sweep has two objectives"),
+        (pruner == "wilcoxon" and count < MIN_WILCOXON_SEEDS, "seeds", count,
+         f"{MIN_WILCOXON_SEEDS} or more, or another sweep.pruner",
+         "stops a trial after 4 seeds at the earliest, so that no run would be saved"),
+        (sweep.sampler == "grid" and endless is not None, "sampler", "grid", ["random", "tpe", "cmaes", "nsga2"],
+         f"needs lists or whole numbers, and {endless.key if endless else ''} has a range without steps"),
+    ]  # fmt: skip
+    for wrong, key, value, allowed, why in refused:
+        if wrong:
+            raise ConfigError(bad_value(f"sweep.{key}", value, allowed, why))
 
 
 def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
