@@ -86,6 +86,8 @@ class SeedExecutor(LocalExecutor):
         """Print the new lines of the output of a process; return its exit code, or None while it is executing."""
         code = handle.process.poll()
         *lines, handle.rest = (handle.rest + handle.output.read()).split(b"\n")
+        if code is not None and handle.rest:
+            lines.append(handle.rest)
         for text in (line.decode(errors="replace").rstrip() for line in lines):
             if text.startswith("run: "):
                 self.runs[handle.seed] = text.removeprefix("run: ")
@@ -149,7 +151,7 @@ def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | N
 
 def _train(program: Sequence[str], commands: Mapping[int, Sequence[str]], jobs: int, setting: Path | None) -> None:
     executor, stopped = SeedExecutor(program, jobs), False
-    with tempfile.TemporaryDirectory() as logs:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as logs:
         queue = [Job(partial(tuple, words), Path(logs, f"{seed}.log")) for seed, words in commands.items()]
         try:
             execute(executor, queue, lambda index: None, "")

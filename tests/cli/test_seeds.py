@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mygym
+from mygym.cli import seeds
 from mygym.cli.main import main
 from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
 from mygym.errors import ConfigError, InterruptedRunError, RunError
@@ -103,7 +104,7 @@ def test_a_signal_stops_every_process(program: list[str]) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mygym.cli.seeds.print_note", note)
+        patch.setattr(seeds, "print_note", note)
         with pytest.raises(InterruptedRunError, match=r"python train\.py --resume setting --seeds 0,1,2,3"):
             train_seeds(program, ["--wait"], range(4), 2)
     assert [record.status for record in mygym.results("setting")] == ["interrupted", "interrupted"]
