@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -55,21 +55,20 @@ def _in_folder(sweep: Sweep, folder: str | Path) -> list[dict[str, Any]]:
     trials = []
     for runs in settings.values():
         if len(runs) == len(sweep.seeds) and (values := _values(sweep, runs[sweep.seeds[0]])) is not None:
-            outcomes = {seed: trial_runs.outcome_of(runs[seed], sweep.objectives) for seed in sweep.seeds}
-            if all(outcome is not None and outcome.scores for outcome in outcomes.values()):
-                trials.append(_trial(sweep, runs, values, outcomes))
+            found = {seed: trial_runs.outcome_of(runs[seed], sweep.objectives) for seed in sweep.seeds}
+            outcomes = {seed: outcome for seed, outcome in found.items() if outcome is not None and outcome.scores}
+            if len(outcomes) == len(sweep.seeds):
+                first = runs[sweep.seeds[0]]
+                trials.append(
+                    {
+                        "values": values,
+                        "scores": judge([outcome.scores for outcome in outcomes.values()]),
+                        "figures": list(trial_runs.figures_for_pruner(first, sweep, outcomes).values()),
+                        "runs": [outcome.to_json() for outcome in outcomes.values()],
+                        "past": str(first.parent),
+                    }
+                )
     return trials
-
-
-def _trial(sweep: Sweep, runs: Mapping[int, Path], values: Any, outcomes: Mapping[int, Any]) -> dict[str, Any]:
-    figures = trial_runs.figures_for_pruner(runs[sweep.seeds[0]], sweep, outcomes)
-    return {
-        "values": values,
-        "scores": judge([outcome.scores for outcome in outcomes.values()]),
-        "figures": list(figures.values()),
-        "runs": [outcome.to_json() for outcome in outcomes.values()],
-        "past": str(runs[sweep.seeds[0]].parent),
-    }
 
 
 def _values(sweep: Sweep, run: Path) -> dict[str, Any] | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,11 +161,11 @@ def _execute(
     folder: Path, sweep: Sweep, evaluations: int, memory: int, executor: Executor, notify: Callable[[str], None]
 ) -> Report:
     if sweep.settings.population is not None:
-        with storage.lock(folder), writing(folder):
+        with storage.lock(folder), files.writing(folder):
             stop_left_over(folder)
             rows = population.write(population.search(folder, sweep, executor, memory, notify))
             return Report(folder, sweep.objective.name, folder / sweep_files.BEST, {}, rows)
-    with storage.lock(folder), quiet(), writing(folder):
+    with storage.lock(folder), quiet(), files.writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
         files.write_yaml(folder / sweep_files.SWEEP, sweep.to_file())  # the number of trials may have changed
         stop_left_over(folder)
@@ -177,19 +176,6 @@ def _execute(
             raise RunError(f"no trial has ended with a score: the column `error` of {table} has reasons")
         names = ", ".join(each.name for each in sweep.objectives)
         return Report(folder, names, folder / sweep_files.BEST, results.importances(study, sweep), rows)
-
-
-@contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Convert system errors of the search and of the journal.
-
-    Raises:
-        RunError: The disk is full, or the folder was removed.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: Callable[[str], None]) -> Report:
@@ -212,7 +198,7 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
         raise ConfigError(bad_value("--train-on", count, "a sweep without sweep.population", "needs trials"))
     _, memory = _checked(sweep, executor, notify)
     folder = folder.resolve()
-    with storage.lock(folder), quiet(), writing(folder):
+    with storage.lock(folder), quiet(), files.writing(folder):
         trials = _best(folder, sweep, count)
         runs = [(trial, _run(folder, trial, seed)) for trial in trials for seed in sweep.seeds]
         for _, run in runs:
