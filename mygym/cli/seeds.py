@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from mygym.cli.output import print_note
 from mygym.errors import ConfigError, InterruptedRunError, RunError, bad_value
 from mygym.reporting.comparison import summary_in_words
 from mygym.reporting.records import find_runs
+from mygym.sweeps.executors import Job, LocalExecutor, execute, start
 from mygym.training import directory
-from mygym.training.stop_request import SEPARATE, SIGNALS, request_stop
+from mygym.training.stop_request import SEPARATE
 
 RESUMED = ("interrupted", "stopped", "failed")
 """Statuses of runs that `--resume SETTING` continues."""
@@ -47,86 +46,62 @@ def parse_seeds(text: str) -> list[int]:
 
 
 @dataclass
-class SeedRuns:
-    """Runs of several seeds, in processes.
+class SeedProcess:
+    """A process that trains a seed."""
+
+    process: subprocess.Popen[bytes]
+    seed: int
+    cores: Sequence[int]
+    output: BinaryIO
+    rest: bytes = b""
+    """Begin of a line of its output."""
+
+
+class SeedExecutor(LocalExecutor):
+    """Processes with an equal share of the cores each; their output is printed as it comes.
 
     Args:
         program: Words that start `train.py`, without flags.
-        jobs: Processes at a time; each gets an equal share of the cores.
+        jobs: Processes at a time.
     """
 
-    program: Sequence[str]
-    jobs: int
-    runs: dict[int, str] = field(default_factory=dict)
-    """Seed → run directory."""
-    codes: dict[int, int] = field(default_factory=dict)
-    """Seed → exit code."""
-    stopped: bool = False
-    """Whether a signal has stopped the runs."""
-    _processes: set[subprocess.Popen[str]] = field(default_factory=set)
-    _lock: Any = field(default_factory=threading.RLock)  # a second signal may interrupt the handler of the first
-
-    def train(self, commands: Mapping[int, Sequence[str]]) -> None:
-        """Run the command of each seed; a signal stops all processes, which save checkpoints."""
+    def __init__(self, program: Sequence[str], jobs: int) -> None:
+        super().__init__(jobs, program)
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        shares = [cores[job :: self.jobs] for job in range(self.jobs)]
-        free = list(range(self.jobs))
+        self._free: list[Sequence[int]] = [cores[job::jobs] for job in range(jobs)]
+        self.runs: dict[int, str] = {}
+        """Seed → run directory."""
+        self.failed: list[int] = []
+        """Seeds whose processes have ended with another exit code than 0."""
 
-        def work(seed: int) -> None:
-            with self._lock:
-                if self.stopped:
-                    return
-                job = free.pop()
-            try:
-                self.codes[seed] = self._run(seed, commands[seed], shares[job])
-            finally:
-                free.append(job)
+    def submit(self, job: Job) -> SeedProcess:
+        """Start the process of the seed that the name of the log has."""
+        share = self._free.pop()
+        process = start(self.program, job, max(1, len(share)) if self.jobs > 1 else None, **SEPARATE)
+        if self.jobs > 1 and share:
+            os.sched_setaffinity(process.pid, share)
+        return SeedProcess(process, int(job.log.stem), share, job.log.open("rb"))
 
-        with self._stopping(), ThreadPoolExecutor(self.jobs) as pool:
-            for future in [pool.submit(work, seed) for seed in commands]:
-                future.result()
+    def poll(self, handle: SeedProcess) -> int | None:
+        """Print the new lines of the output of a process; return its exit code, or None while it is executing."""
+        code = handle.process.poll()
+        *lines, handle.rest = (handle.rest + handle.output.read()).split(b"\n")
+        if code is not None and handle.rest:
+            lines.append(handle.rest)
+        for text in (line.decode(errors="replace").rstrip() for line in lines):
+            if text.startswith("run: "):
+                self.runs[handle.seed] = text.removeprefix("run: ")
+            else:
+                print_note(f"seed {handle.seed}: {text}")
+        if code is not None:
+            handle.output.close()
+            self._free.append(handle.cores)
+            self.failed += [handle.seed] if code else []
+        return code
 
-    def _run(self, seed: int, command: Sequence[str], cores: Sequence[int]) -> int:
-        threads = {"OMP_NUM_THREADS": str(max(1, len(cores)))} if self.jobs > 1 else {}
-        with subprocess.Popen(  # noqa: S603  (the program that runs now)
-            [*self.program, *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**threads, **os.environ},
-            **SEPARATE,  # Ctrl-C reaches the processes once, through `_stopping`
-        ) as process:
-            if self.jobs > 1 and cores:
-                os.sched_setaffinity(process.pid, cores)
-            with self._lock:
-                self._processes.add(process)
-                if self.stopped:
-                    request_stop(process)
-            for line in process.stderr or ():
-                print_note(f"seed {seed}: {line.rstrip()}")
-            for line in process.stdout or ():
-                if line.startswith("run: "):
-                    self.runs[seed] = line.removeprefix("run: ").rstrip("\n")
-        with self._lock:
-            self._processes.discard(process)
-        return process.returncode
-
-    @contextmanager
-    def _stopping(self) -> Iterator[None]:
-        """Request that the processes stop at a signal, and start no further process."""
-
-        def stop(*_: object) -> None:
-            with self._lock:
-                self.stopped = True
-                for process in self._processes:
-                    request_stop(process)
-
-        previous = {kind: signal.signal(kind, stop) for kind in SIGNALS}
-        try:
-            yield
-        finally:
-            for kind, handler in previous.items():
-                signal.signal(kind, handler)
+    def stop(self, handle: SeedProcess) -> None:
+        """Request that a process stops with a checkpoint."""
+        super().stop(handle.process)
 
 
 def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
@@ -175,17 +150,22 @@ def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | N
 
 
 def _train(program: Sequence[str], commands: Mapping[int, Sequence[str]], jobs: int, setting: Path | None) -> None:
-    runs = SeedRuns(program, jobs)
-    runs.train(commands)
-    folder = setting or next((Path(run).parent for run in runs.runs.values()), None)
+    executor, stopped = SeedExecutor(program, jobs), False
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as logs:
+        queue = [Job(partial(tuple, words), Path(logs, f"{seed}.log")) for seed, words in commands.items()]
+        try:
+            execute(executor, queue, lambda index: None, "")
+        except InterruptedRunError:
+            stopped = True
+    folder = setting or next((Path(run).parent for run in executor.runs.values()), None)
     if folder is None:
         raise RunError("no run has begun")
     if summary := summary_in_words(folder):
         print_note(summary)
     print(f"runs: {folder}")
-    if runs.stopped:
+    if stopped:
         seeds = ",".join(map(str, commands))
         raise InterruptedRunError(f"interrupted; go on with: python train.py --resume {folder} --seeds {seeds}")
-    failed = sorted(seed for seed, code in runs.codes.items() if code)
-    if failed:
-        raise RunError(f"the runs with the seeds {', '.join(map(str, failed))} have failed")
+    if executor.failed:
+        failed = ", ".join(map(str, sorted(executor.failed)))
+        raise RunError(f"the runs with the seeds {failed} have failed")

@@ -125,8 +125,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _search(options: argparse.Namespace, jobs: int | None) -> Report:
     """Execute a new or a resumed sweep, or train its best trials on."""
-    from mygym.sweeps.run import new_sweep, resume_sweep
-    from mygym.sweeps.train_on import train_on
+    from mygym.sweeps.run import new_sweep, resume_sweep, train_on
 
     file = load_file(options.file) if options.file else None
     flags, executor = _flags(options), _executor(options, jobs)
@@ -190,7 +189,7 @@ def _spelled(name: str) -> str:
 
 def _watch(folder: Path) -> None:
     """Show the state of a sweep: in a terminal until its end or Ctrl-C, else once."""
-    from mygym.sweeps.watch import read_state
+    from mygym.sweeps.results import read_state
 
     state = read_state(folder)
     if not sys.stdout.isatty():

@@ -6,18 +6,14 @@ import hmac
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from collections.abc import Mapping
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import psutil
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -31,11 +27,7 @@ MAX_SOCKETS = 64
 MAX_MESSAGES = 1_000
 """Messages that a websocket may send before its connection must have lasted `MESSAGE_SECONDS` for each."""
 
-SECURITY_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),
-]
+SECURITY_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "same-origin"}
 
 LOGIN = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
 <title>mygym: sign in</title><style>:root{color-scheme:light dark}body{font:16px system-ui;max-width:34em;
@@ -63,9 +55,9 @@ class Guard:
         port: Port, which names the cookie: browsers send a cookie to every port.
     """
 
-    def __init__(self, app: App, token: str, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, app: ASGIApp, token: str, host: str = "127.0.0.1", port: int = 0) -> None:
         self.app, self.token = app, token
-        self.hosts = allowed_hosts(host)
+        self._named = TrustedHostMiddleware(self._answer, sorted(allowed_hosts(host)), www_redirect=False)
         self.cookie_name = f"mygym_{port}"
         self.cookie = hmac.new(token.encode(), b"cookie", "sha256").hexdigest()
         self.login_word = secrets.token_urlsafe(24)
@@ -73,38 +65,47 @@ class Guard:
         self._sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
+        """Answer a request to an allowed host, or pass it on."""
+        await self._named(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = HTTPConnection(scope).headers
         try:
-            self._check_host(scope, headers)
             if scope["type"] == "websocket":
                 await self._serve_websocket(scope, headers, receive, send)
             else:
                 await self._serve_request(scope, headers, receive, send)
+        except ClientDisconnect:  # while it signed in
+            return
         except Refusal as refusal:
-            await _refuse(scope, refusal, headers, send)
+            await _refuse(scope, refusal, headers, receive, send)
 
-    async def _serve_request(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send) -> None:
+    async def _serve_request(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         if scope["method"] not in SAFE:
-            self._check_origin(scope, headers, required=not self._has_bearer(headers) and scope["path"] != "/login")
+            self._check_origin(headers, required="authorization" not in headers and scope["path"] != "/login")
         if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > MAX_BODY_BYTES:
             raise Refusal(413, f"the body is too large: at most {MAX_BODY_BYTES:,} bytes")
         received = _limited(receive)
+        query = parse_qs(scope["query_string"].decode("latin-1"))
         if scope["path"] == "/login" and scope["method"] == "POST":
-            await self._log_in(received, send)
-        elif (word := parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]) and self._enter(word):
-            await self._redirect(scope, send)
-        elif self._is_authorized(headers):
+            body = await Request(scope, received).body()
+            if not _equal(parse_qs(body.decode("latin-1")).get("token", [""])[0], self.token):
+                raise Refusal(401, "this is not the token of the server")
+            await self._signed_in("/")(scope, receive, send)
+        elif (word := query.pop("token", [""])[0]) and self._enter(word):
+            path = scope["path"] if scope["path"].startswith("/") and not scope["path"].startswith("//") else "/"
+            await self._signed_in(f"{path}?{urlencode(query, doseq=True)}" if query else path)(scope, receive, send)
+        elif self._is_authorized(scope, headers):
             await self.app(scope, received, _with_headers(send))
         else:
             raise Refusal(401, "this page needs the token of the server")
 
-    async def _serve_websocket(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send) -> None:
-        self._check_origin(scope, headers, required=not self._has_bearer(headers))
-        if not self._is_authorized(headers):
+    async def _serve_websocket(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
+        self._check_origin(headers, required="authorization" not in headers)
+        if not self._is_authorized(scope, headers):
             raise Refusal(403, "no token")
         if self._sockets >= MAX_SOCKETS:
             raise Refusal(403, "too many websockets")
@@ -114,12 +115,7 @@ class Guard:
         finally:
             self._sockets -= 1
 
-    def _check_host(self, scope: Scope, headers: dict[str, str]) -> None:
-        hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
-        if len(hosts) != 1 or _name(headers["host"]) not in self.hosts:
-            raise Refusal(400, "this server has another name; open it by the address that `mygym serve` printed")
-
-    def _check_origin(self, scope: Scope, headers: dict[str, str], required: bool) -> None:
+    def _check_origin(self, headers: Mapping[str, str], required: bool) -> None:
         """Refuse changes and websockets that a page of another site has begun."""
         origin = headers.get("origin")
         if origin is None:
@@ -130,18 +126,11 @@ class Guard:
         if parts.scheme not in ("http", "https") or parts.netloc.lower() != headers["host"].lower():
             raise Refusal(403, "the request comes from a page of another site")
 
-    def _has_bearer(self, headers: dict[str, str]) -> bool:
-        return "authorization" in headers
-
-    def _is_authorized(self, headers: dict[str, str]) -> bool:
+    def _is_authorized(self, scope: Scope, headers: Mapping[str, str]) -> bool:
         if "authorization" in headers:
             kind, _, token = headers["authorization"].partition(" ")
             return kind.lower() == "bearer" and _equal(token, self.token)
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
-        except CookieError:
-            return False
-        return cookie is not None and _equal(cookie.value, self.cookie)
+        return _equal(HTTPConnection(scope).cookies.get(self.cookie_name, ""), self.cookie)
 
     def _enter(self, word: str) -> bool:
         """Return whether a word opens the dashboard, which it does once."""
@@ -150,43 +139,20 @@ class Guard:
             return True
         return False
 
-    async def _log_in(self, receive: Receive, send: Send) -> None:
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
-        if not _equal(parse_qs(body.decode("latin-1")).get("token", [""])[0], self.token):
-            raise Refusal(401, "this is not the token of the server")
-        await self._redirect({"path": "/", "query_string": b""}, send)
-
-    async def _redirect(self, scope: Scope, send: Send) -> None:
-        """Set the cookie, and open the same page without the token in its address."""
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        query.pop("token", None)
-        target = scope["path"] if scope["path"].startswith("/") and not scope["path"].startswith("//") else "/"
-        target += f"?{urlencode(query, doseq=True)}" if query else ""
-        cookie = f"{self.cookie_name}={self.cookie}; HttpOnly; SameSite=Strict; Path=/"
-        headers = [(b"location", target.encode("latin-1")), (b"set-cookie", cookie.encode()), *SECURITY_HEADERS]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+    def _signed_in(self, target: str) -> Response:
+        """Return an answer that sets the cookie, and opens a page without the token in its address."""
+        answer = RedirectResponse(target, 303, SECURITY_HEADERS)
+        answer.set_cookie(self.cookie_name, self.cookie, httponly=True, samesite="strict")
+        return answer
 
 
 def allowed_hosts(host: str) -> frozenset[str]:
     """Return the names in `Host` headers that the server answers, in lower case and without a port."""
-    names = {*LOOPBACK, host}
-    if host in ("0.0.0.0", "::"):  # noqa: S104  compared, not bound
-        addresses = [address.address for each in psutil.net_if_addrs().values() for address in each]
-        names |= {f"[{name.partition('%')[0]}]" if ":" in name else name for name in addresses}
-        names |= {socket.gethostname(), socket.getfqdn()}
-    return frozenset(name.lower() for name in names - {"0.0.0.0", "::"})  # noqa: S104
-
-
-def _name(host: str) -> str:
-    """Return the name in a `Host` header, in lower case and without the port."""
-    name, colon, port = host.lower().rpartition(":")
-    return name if colon and port.isdigit() else host.lower()
+    every = host in ("0.0.0.0", "::")  # noqa: S104  compared, not bound
+    addresses = [address.address for each in psutil.net_if_addrs().values() for address in each] if every else [host]
+    names = {f"[{name.partition('%')[0]}]" if ":" in name else name for name in addresses}
+    names |= {socket.gethostname(), socket.getfqdn()} if every else set()
+    return frozenset(name.lower() for name in {*LOOPBACK, *names} - {"0.0.0.0", "[::]"})  # noqa: S104
 
 
 def _equal(text: str, secret: str) -> bool:
@@ -228,20 +194,23 @@ def _paced(receive: Receive, send: Send) -> Receive:
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", []), *SECURITY_HEADERS]
+            added = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+            message["headers"] = [*message.get("headers", []), *added]
         await send(message)
 
     return sending
 
 
-async def _refuse(scope: Scope, refusal: Refusal, headers: dict[str, str], send: Send) -> None:
+async def _refuse(scope: Scope, refusal: Refusal, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": str(refusal)})
         return
-    page = refusal.status == 401 and "text/html" in headers.get("accept", "")
-    text = (LOGIN % str(refusal).capitalize()) if page else f'{{"errors": [{{"field": "", "message": "{refusal}"}}]}}'
-    kind = b"text/html; charset=utf-8" if page else b"application/json"
-    extra = [(b"connection", b"close")] if refusal.status == 413 else []
-    start = [(b"content-type", kind), (b"cache-control", b"no-store"), *SECURITY_HEADERS, *extra]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": start})
-    await send({"type": "http.response.body", "body": text.encode()})
+    extra = (
+        SECURITY_HEADERS | {"cache-control": "no-store"} | ({"connection": "close"} if refusal.status == 413 else {})
+    )
+    answer: Response
+    if refusal.status == 401 and "text/html" in headers.get("accept", ""):
+        answer = HTMLResponse(LOGIN % str(refusal).capitalize(), 401, extra)
+    else:
+        answer = JSONResponse({"errors": [{"field": "", "message": str(refusal)}]}, refusal.status, extra)
+    await answer(scope, receive, send)

@@ -20,10 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.sweeps.executors import TRAIN, Job, start
-
-POLL = 0.2
-"""s between two looks at the process."""
+from mygym.sweeps.executors import POLL, TRAIN, Job, start
 
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -101,25 +101,27 @@ class LocalExecutor:
             raise ConfigError(bad_value("--jobs", self.jobs if self._chosen else 1, allowed, why))
         self.jobs = min(self.jobs, fitting)
 
-    def submit(self, job: Job) -> subprocess.Popen[bytes]:
+    def submit(self, job: Job) -> Any:
         """Start the process of a run; it does not end with this process, but `stop_left_over` stops it later."""
         return start(self.program, job, **SEPARATE)  # Ctrl-C reaches the runs once, through `stop`
 
-    def poll(self, handle: subprocess.Popen[bytes]) -> int | None:
+    def poll(self, handle: Any) -> int | None:
         """Return the exit code of a run; None while it is executing."""
-        return handle.poll()
+        code: int | None = handle.poll()
+        return code
 
-    def stop(self, handle: subprocess.Popen[bytes]) -> None:
+    def stop(self, handle: Any) -> None:
         """Request that a run stops with a checkpoint."""
         request_stop(handle)
 
 
-def start(program: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
-    """Start the process of a run with one thread; its output goes to the log.
+def start(program: Sequence[str], job: Job, threads: int | None = 1, **options: Any) -> subprocess.Popen[bytes]:
+    """Start the process of a run; its output goes to the log.
 
     Args:
         program: Words that start the program.
         job: The run.
+        threads: Threads for its computations, unless the user has limited them; None: as many as it has cores.
         **options: Further arguments of `Popen`.
     """
     with job.log.open("ab") as log:
@@ -128,7 +130,7 @@ def start(program: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={"OMP_NUM_THREADS": "1", **os.environ, OWNER: str(job.log)},
+            env={**({"OMP_NUM_THREADS": str(threads)} if threads else {}), **os.environ, OWNER: str(job.log)},
             **options,
         )
 
@@ -144,30 +146,16 @@ def stop_left_over(folder: Path) -> None:
     Args:
         folder: Absolute path of the sweep.
     """
-    started = {process.pid: process for process in psutil.process_iter() if _belongs_to(process, folder)}
-    processes = [process for process in started.values() if _parent(process) not in started]
+    begin = f"{folder}{os.sep}"
+    every = psutil.process_iter(["environ", "ppid"])
+    started = {each.pid: each for each in every if (each.info["environ"] or {}).get(OWNER, "").startswith(begin)}
+    processes = [each for each in started.values() if each.info["ppid"] not in started]  # a run ends its processes
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             request_stop(process)
     for process in psutil.wait_procs(processes, timeout=STOPPING)[1]:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-
-
-def _belongs_to(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process is a run of a sweep, or a process of a run."""
-    try:
-        return process.environ().get(OWNER, "").startswith(f"{folder}{os.sep}")
-    except (psutil.Error, OSError):  # ended, or of another user
-        return False
-
-
-def _parent(process: psutil.Process) -> int | None:
-    """Return the number of the process that has started a process; further processes of a run end with the run."""
-    try:
-        return process.ppid()
-    except psutil.Error:
-        return None
 
 
 POLL = 0.05
@@ -188,8 +176,8 @@ def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], Non
     """
     running: dict[int, Any] = {}
     waiting = dict(enumerate(jobs))
-    with StopRequest("after the checkpoints of the runs") as stop:
-        while not stop.received:
+    with interruptible(executor, running.values, again) as stop:
+        while not stop.received and (running or waiting):
             for index, handle in list(running.items()):
                 if executor.poll(handle) is not None:
                     del running[index]
@@ -197,17 +185,33 @@ def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], Non
             for index, job in list(waiting.items()):
                 if len(running) < executor.jobs and not job.busy():
                     running[index] = executor.submit(waiting.pop(index))
-            if not running and not waiting:
-                return
             time.sleep(POLL)
-        stop_all(executor, running.values())
-    raise InterruptedRunError(f"interrupted; go on with: {again}")
 
 
-def stop_all(executor: Executor, handles: Iterable[Any]) -> None:
-    """Stop runs, and wait until they have saved their checkpoints."""
-    left = list(handles)
-    for handle in left:
-        executor.stop(handle)
-    while left := [handle for handle in left if executor.poll(handle) is None]:
-        time.sleep(POLL)
+@contextlib.contextmanager
+def interruptible(executor: Executor, handles: Callable[[], Iterable[Any]], again: str) -> Iterator[StopRequest]:
+    """Yield a request that signals set; after the first, stop the runs with checkpoints, and wait for them.
+
+    Args:
+        executor: Executes the runs.
+        handles: Returns the handles of the runs that are executing.
+        again: Command that continues.
+
+    Raises:
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
+        KeyboardInterrupt: A second signal; the runs have been asked to stop.
+    """
+    with StopRequest("after the checkpoints of the runs") as stop:
+        try:
+            yield stop
+        except KeyboardInterrupt:
+            for handle in handles():
+                executor.stop(handle)
+            raise
+        if stop.received:
+            left = list(handles())
+            for handle in left:
+                executor.stop(handle)
+            while left := [handle for handle in left if executor.poll(handle) is None]:
+                time.sleep(POLL)
+            raise InterruptedRunError(f"interrupted; go on with: {again}")

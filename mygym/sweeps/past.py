@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mygym.config import config_hash
 from mygym.errors import ConfigError, bad_value
@@ -13,16 +12,12 @@ from mygym.nested import at, merged
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.records import find_runs
 from mygym.reporting.settings import ENDED
-from mygym.sweeps import storage, trial_runs
-from mygym.sweeps.samplers import distributions
+from mygym.sweeps import trial_runs
 from mygym.sweeps.settings import FAST, Sweep, judge
 from mygym.sweeps.space import with_values
 from mygym.training import directory
 from mygym.training.model_factory import explained
 from mygym.training.result import Result
-
-if TYPE_CHECKING:
-    from optuna.study import Study
 
 JUDGED = ("eval", "stop_at_success")
 """Config keys that the hash of a config leaves out, and that change evaluations."""
@@ -60,21 +55,20 @@ def _in_folder(sweep: Sweep, folder: str | Path) -> list[dict[str, Any]]:
     trials = []
     for runs in settings.values():
         if len(runs) == len(sweep.seeds) and (values := _values(sweep, runs[sweep.seeds[0]])) is not None:
-            outcomes = {seed: trial_runs.outcome_of(runs[seed], sweep.objectives) for seed in sweep.seeds}
-            if all(outcome is not None and outcome.scores for outcome in outcomes.values()):
-                trials.append(_trial(sweep, runs, values, outcomes))
+            found = {seed: trial_runs.outcome_of(runs[seed], sweep.objectives) for seed in sweep.seeds}
+            outcomes = {seed: outcome for seed, outcome in found.items() if outcome is not None and outcome.scores}
+            if len(outcomes) == len(sweep.seeds):
+                first = runs[sweep.seeds[0]]
+                trials.append(
+                    {
+                        "values": values,
+                        "scores": judge([outcome.scores for outcome in outcomes.values()]),
+                        "figures": list(trial_runs.figures_for_pruner(first, sweep, outcomes).values()),
+                        "runs": [outcome.to_json() for outcome in outcomes.values()],
+                        "past": str(first.parent),
+                    }
+                )
     return trials
-
-
-def _trial(sweep: Sweep, runs: Mapping[int, Path], values: Any, outcomes: Mapping[int, Any]) -> dict[str, Any]:
-    figures = trial_runs.figures_for_pruner(runs[sweep.seeds[0]], sweep, outcomes)
-    return {
-        "values": values,
-        "scores": judge([outcome.scores for outcome in outcomes.values()]),
-        "figures": list(figures.values()),
-        "runs": [outcome.to_json() for outcome in outcomes.values()],
-        "past": str(runs[sweep.seeds[0]].parent),
-    }
 
 
 def _values(sweep: Sweep, run: Path) -> dict[str, Any] | None:
@@ -91,28 +85,3 @@ def _values(sweep: Sweep, run: Path) -> dict[str, Any] | None:
     if not same or config_hash(explained(trial).values()) != result.config_hash:
         return None
     return {each.key: each.stored(values[each.path]) for each in sweep.parameters}
-
-
-def read(folder: Path) -> list[dict[str, Any]]:
-    """Return the past trials of a sweep; none without a file."""
-    path = folder / storage.PAST
-    return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
-
-
-def add(folder: Path, sweep: Sweep, study: Study) -> None:
-    """Add the past trials to the study, before any other trial; those that it has are left out."""
-    import optuna
-
-    trials = read(folder)
-    known = sum("past" in trial.user_attrs for trial in study.get_trials(deepcopy=False))
-    first = 0 if sweep.settings.pruner == "wilcoxon" else 1
-    for trial in trials[known:]:
-        study.add_trial(
-            optuna.trial.create_trial(
-                values=trial["scores"],
-                params=trial["values"],
-                distributions=distributions(sweep.parameters),
-                intermediate_values=dict(enumerate(trial["figures"], start=first)),
-                user_attrs={"runs": trial["runs"], "past": trial["past"]},
-            )
-        )

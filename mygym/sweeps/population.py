@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,16 +23,23 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
 from mygym.planning.resolve import resolve_config
 from mygym.reporting import sweep_files
-from mygym.reporting.panels import check_matplotlib, rendered
+from mygym.reporting.comparison import spans_decades
+from mygym.reporting.panels import COLOURS, check_matplotlib, make_panels, rendered, styled
 from mygym.reporting.tables import as_csv
-from mygym.sweeps import executors, results, trial_runs
+from mygym.sweeps import executors, trial_runs
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter, with_values
+from mygym.sweeps.trial_runs import TrialRun
 from mygym.training import files
 from mygym.training.run_state import branch, changeable
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 STATE = "population.json"
+COLUMNS = 3
+"""Panels side by side."""
 FACTORS = (0.8, 1.2)
 """Factors of the values of a copy."""
 
@@ -54,6 +61,10 @@ class Member:
     """Score at the end of the generation; None before, or if the run has failed."""
     status: str = ""
     error: str = ""
+
+    def run(self, folder: Path) -> TrialRun:
+        """Return its run in the folder of the sweep."""
+        return TrialRun(folder / self.folder, self.seed)
 
 
 @dataclass
@@ -132,27 +143,22 @@ def search(folder: Path, sweep: Sweep, executor: Executor, memory: int, notify: 
         _train(population, executor, memory)
         best = ranked(sweep, population.generations[-1])
         if not best:
-            raise RunError(f"all members have failed: {best_error(population.generations[-1])}")
+            errors = (each.error for each in population.generations[-1] if each.error)
+            raise RunError(f"all members have failed: {next(errors, 'no reason')}")
         done = len(population.generations)
         last = done == population.settings.generations
         following = [] if last else _following(sweep, population.generations[-1], done, population.settings)
         notify(_summary(population, best[0], following))
-        if last:
-            population.write()
-            return population
-        population.generations.append(following)
+        population.generations += [following] if following else []
         population.write()
+        if last:
+            return population
 
 
 def ranked(sweep: Sweep, members: Sequence[Member]) -> list[Member]:
     """Return the members with a score, the best first, then by number."""
     sign = -1 if sweep.objective.maximize else 1
     return sorted((each for each in members if each.score is not None), key=lambda each: sign * (each.score or 0.0))
-
-
-def best_error(members: Sequence[Member]) -> str:
-    """Return the error of the first member that has one."""
-    return next((each.error for each in members if each.error), "no reason")
 
 
 def _first(sweep: Sweep, number: int) -> Member:
@@ -210,40 +216,28 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
     for each in members:
         _prepare(population, each)  # all copies, before an origin trains on
     imports = sweep.base.get("imports", ())
-    left = [each for each in members if not trial_runs.has_ended(_run(folder, each), steps)]
-    jobs = [trial_runs.job(folder / each.folder, each.seed, imports, memory, steps) for each in left]
+    left = [run for each in members if not (run := each.run(folder)).has_ended(steps)]
+    jobs = [run.job(imports, memory, steps) for run in left]
     executors.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {folder}")
-    population.generations[-1] = [_judged(folder, sweep, each, steps) for each in members]
+    for index, each in enumerate(members):
+        run = each.run(folder)
+        outcome = (run.outcome(sweep.objectives) if run.has_ended(steps) else None) or run.failure()
+        score = outcome.scores[0] if outcome.status == "done" and outcome.scores else None
+        members[index] = replace(each, score=score, status=outcome.status, error=outcome.error)
 
 
 def _prepare(population: Population, member: Member) -> None:
     folder = population.folder / member.folder
     values = {each.path: member.values[each.key] for each in population.sweep.parameters}
     trial_runs.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
-    if member.parent == member.member or trial_runs.find_run(folder, member.seed) is not None:
+    if member.parent == member.member or member.run(population.folder).path is not None:
         return
     parent = population.generations[-2][member.parent]
-    origin = _run(population.folder, parent)
+    origin = parent.run(population.folder).path
     assert origin is not None  # it has a score
     target = folder / origin.relative_to(population.folder / parent.folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     branch(origin, target, {key.partition(".")[2]: value for key, value in member.values.items()})
-
-
-def _run(folder: Path, member: Member) -> Path | None:
-    return trial_runs.find_run(folder / member.folder, member.seed)
-
-
-def _judged(folder: Path, sweep: Sweep, member: Member, steps: int) -> Member:
-    run = _run(folder, member)
-    if run is None or not trial_runs.has_ended(run, steps):
-        outcome = trial_runs.failure(folder / member.folder, member.seed)
-    else:
-        outcome = trial_runs.outcome_of(run, sweep.objectives) or trial_runs.failure(
-            folder / member.folder, member.seed
-        )
-    ended = outcome.status == "done" and bool(outcome.scores)
-    return replace(member, score=outcome.scores[0] if ended else None, status=outcome.status, error=outcome.error)
 
 
 def _summary(population: Population, best: Member, following: Sequence[Member]) -> str:
@@ -264,33 +258,55 @@ def write(population: Population) -> list[dict[str, Any]]:
     folder, sweep = population.folder, population.sweep
     files.write_text(folder / sweep_files.LINEAGE, as_csv(_rows(population)))
     best = ranked(sweep, population.generations[-1])[0]
-    run = trial_runs.find_run(folder / best.folder, best.seed)
+    run = best.run(folder).path
     head = f"# member {best.member}: {sweep.objective.name} {best.score:g}; its policy: {run}\n"
     values = {each.path: _over_steps(population, best, each.key) for each in sweep.parameters}
     config = {**with_values(sweep.base, values), "steps": population.steps(population.settings.generations - 1)}
     files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config))
     with contextlib.suppress(ConfigError):  # Matplotlib is an extra
         check_matplotlib()
-        figure = results.draw_population(
-            _lines(population), [each.key for each in sweep.parameters], sweep.objective.name
-        )
-        files.write_bytes(folder / sweep_files.POPULATION, rendered(figure, "svg"))
+        files.write_bytes(folder / sweep_files.POPULATION, rendered(_draw(population), "svg"))
     ends = [row for row in _rows(population) if row["generation"] == len(population.generations)]
     order = {each.member: rank for rank, each in enumerate(ranked(sweep, population.generations[-1]))}
     return sorted(ends, key=lambda row: order.get(row["member"], len(order)))
 
 
-def ancestors(population: Population, member: Member) -> list[Member]:
-    """Return the members of each generation from which a member of the last descends, and itself."""
-    line = [member]
-    for members in reversed(population.generations[:-1]):
-        line.insert(0, members[line[0].parent])
-    return line
+@styled()
+def _draw(population: Population) -> Figure:
+    """Draw the score and each value over the env steps; copies are dashed and in another colour."""
+    keys = [each.key for each in population.sweep.parameters]
+    columns = min(COLUMNS, len(keys) + 1)
+    figure, rows = make_panels(-(-(len(keys) + 1) // columns), columns)
+    panels = [panel for row in rows for panel in row]
+    steps = [0, *map(population.steps, range(len(population.generations)))]
+    for number, members in enumerate(population.generations):
+        begin, end = steps[number : number + 2]
+        for each in members:
+            before = population.generations[number - 1][each.parent] if number else None
+            colour, line = (COLOURS[1], "--") if each.parent != each.member else (COLOURS[0], "-")
+            scores = [(begin, before.score if before else None), (end, each.score)]
+            known = [(x, y) for x, y in scores if y is not None]
+            panels[0].plot([x for x, _ in known], [y for _, y in known], marker=".", lw=0.8, color=colour, ls=line)
+            for key, panel in zip(keys, panels[1:], strict=False):
+                values = [before.values[key] if before else each.values[key], each.values[key], each.values[key]]
+                panel.plot([begin, begin, end], values, lw=0.8, color=colour, ls=line)
+    for panel, name in zip(panels, [population.sweep.objective.name, *keys], strict=False):
+        panel.set_ylabel(name)
+        panel.set_xlabel("env steps")
+    for key, panel in zip(keys, panels[1:], strict=False):
+        if spans_decades([each.values[key] for members in population.generations for each in members]):
+            panel.set_yscale("log")
+    for panel in panels[len(keys) + 1 :]:
+        panel.set_visible(False)
+    return figure
 
 
 def _over_steps(population: Population, member: Member, key: str) -> Any:
     """Return the value of a parameter along the ancestors: a number, or a schedule with a jump at each change."""
-    line = [each.values[key] for each in ancestors(population, member)]
+    line = [member.values[key]]
+    for members in reversed(population.generations[:-1]):
+        member = members[member.parent]
+        line.insert(0, member.values[key])
     points: list[list[float]] = []
     begin = 0
     for value, generations in groupby(enumerate(line), key=lambda pair: pair[1]):
@@ -316,21 +332,3 @@ def _rows(population: Population) -> list[dict[str, Any]]:
         for number, members in enumerate(population.generations, start=1)
         for each in members
     ]
-
-
-def _lines(population: Population) -> Sequence[results.MemberGeneration]:
-    """Return a line for each member and generation, from its parent to itself."""
-    steps = [0, *map(population.steps, range(len(population.generations)))]
-    lines = []
-    for number, members in enumerate(population.generations):
-        for each in members:
-            before = population.generations[number - 1][each.parent] if number else None
-            lines.append(
-                results.MemberGeneration(
-                    (steps[number], steps[number + 1]),
-                    (before.score if before else None, each.score),
-                    {key: (before.values[key] if before else value, value) for key, value in each.values.items()},
-                    copied=each.parent != each.member,
-                )
-            )
-    return lines

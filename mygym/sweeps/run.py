@@ -1,26 +1,31 @@
-"""New and resumed sweeps: check everything, hold the lock, search, write the results."""
+"""New and resumed sweeps, and more env steps for their best trials: check, hold the lock, write the results."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mygym.config import Resolved
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import plan_of
 from mygym.reporting import sweep_files
-from mygym.sweeps import population, results, storage
+from mygym.reporting.tables import as_csv
+from mygym.sweeps import executors, population, results, storage
 from mygym.sweeps.executors import Executor, stop_left_over
-from mygym.sweeps.past import add, find_trials
+from mygym.sweeps.past import find_trials
 from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
 from mygym.sweeps.search import Search
-from mygym.sweeps.settings import Sweep, check_space, make_sweep
+from mygym.sweeps.settings import Sweep, check_space, judge, make_sweep
+from mygym.sweeps.trial_runs import TrialRun
 from mygym.training import files
 from mygym.training.env_factory import make_vec_env
+from mygym.training.loading import read_config
 from mygym.training.model_factory import buffer_bytes, build_model
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
 
 PROCESS = {"pytorch": 450_000_000, "jax": 900_000_000}
 """Framework → bytes of a process with the libraries, a small network and its optimiser."""
@@ -90,16 +95,14 @@ def new_sweep(
         RunError: No trial has ended with a score.
     """
     sweep = make_sweep(file, overrides)
-    _check(sweep)
-    extent = check_space(sweep)
-    memory = limited(executor, extent.largest, notify)
+    evaluations, memory = _checked(sweep, executor, notify)
     if past and sweep.settings.population:
         raise ConfigError(bad_value("--past", list(past), "no folder", "cannot be combined with sweep.population"))
     trials = find_trials(sweep, past)
     if trials:
         notify(f"{len(trials)} trials are runs of {', '.join(past)}")
     storage.create(folder, sweep, trials)
-    return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
+    return _execute(folder.resolve(), sweep, evaluations, memory, executor, notify)
 
 
 def resume_sweep(
@@ -128,51 +131,44 @@ def resume_sweep(
     """
     stored = storage.read(folder)
     sweep = make_sweep(stored.to_file() if file is None else file, overrides)
-    storage.check_same(folder, stored, sweep)
-    _check(sweep)
-    extent = check_space(sweep)
-    memory = limited(executor, extent.largest, notify)
-    return _execute(folder.resolve(), sweep, extent.evaluations, memory, executor, notify)
+    storage.check_same(folder, stored.fixed(), sweep.fixed())
+    evaluations, memory = _checked(sweep, executor, notify)
+    return _execute(folder.resolve(), sweep, evaluations, memory, executor, notify)
 
 
-def limited(executor: Executor, largest: Resolved, notify: Callable[[str], None]) -> int:
-    """Limit the runs at the same time to those that fit into the memory; return the bytes that a run needs.
+def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) -> tuple[int, int]:
+    """Check a sweep, and limit the runs at the same time to those that fit into the memory.
 
-    Raises:
-        ConfigError: The user's number of runs, or a single run, needs more memory than is free.
-    """
-    memory, before = run_memory(largest), executor.jobs
-    executor.limit(memory)
-    if executor.jobs < before:
-        notify(f"jobs: {executor.jobs}, because a run needs about {memory / 1e9:.1f} GB of memory")
-    return memory
-
-
-def _check(sweep: Sweep) -> None:
-    """Check that the search can take the parameters, and that its packages are installed.
+    Returns:
+        The number of evaluations of the longest run, and the bytes of memory of the largest.
 
     Raises:
-        ConfigError: They cannot, or a package is missing.
+        ConfigError: A package is missing, a trial cannot be built, or a run needs more memory than is free.
     """
     if sweep.settings.population is None:
         check_optuna(sweep.sampler)
     else:
         population.check(sweep)
+    extent = check_space(sweep)
+    memory, before = run_memory(extent.largest), executor.jobs
+    executor.limit(memory)
+    if executor.jobs < before:
+        notify(f"jobs: {executor.jobs}, because a run needs about {memory / 1e9:.1f} GB of memory")
+    return extent.evaluations, memory
 
 
 def _execute(
     folder: Path, sweep: Sweep, evaluations: int, memory: int, executor: Executor, notify: Callable[[str], None]
 ) -> Report:
     if sweep.settings.population is not None:
-        with storage.lock(folder), writing(folder):
+        with storage.lock(folder), files.writing(folder):
             stop_left_over(folder)
             rows = population.write(population.search(folder, sweep, executor, memory, notify))
             return Report(folder, sweep.objective.name, folder / sweep_files.BEST, {}, rows)
-    with storage.lock(folder), quiet(), writing(folder):
+    with storage.lock(folder), quiet(), files.writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
         files.write_yaml(folder / sweep_files.SWEEP, sweep.to_file())  # the number of trials may have changed
         stop_left_over(folder)
-        add(folder, sweep, study)
         Search(folder, sweep, study, executor, notify, memory).run()
         rows = results.write_results(folder, sweep, study)
         if results.best(sweep, study) is None:
@@ -182,14 +178,92 @@ def _execute(
         return Report(folder, names, folder / sweep_files.BEST, results.importances(study, sweep), rows)
 
 
-@contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Convert system errors of the search and of the journal.
+def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: Callable[[str], None]) -> Report:
+    """Continue the runs of the best trials of a sweep; the command can be repeated after any end of its process.
+
+    Args:
+        folder: Folder of the sweep.
+        count: Number of trials.
+        steps: Env steps of each run at its end.
+        executor: Executes the runs.
+        notify: Called with a line for each run that ends.
 
     Raises:
-        RunError: The disk is full, or the folder was removed.
+        ConfigError: The folder has no sweep, another process executes it, or the runs are as long already.
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
+        RunError: No trial has a score, before or afterwards.
     """
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    sweep = storage.read(folder)
+    if sweep.settings.population is not None:
+        raise ConfigError(bad_value("--train-on", count, "a sweep without sweep.population", "needs trials"))
+    _, memory = _checked(sweep, executor, notify)
+    folder = folder.resolve()
+    with storage.lock(folder), quiet(), files.writing(folder):
+        trials = _best(folder, sweep, count)
+        runs = [(trial, _run(folder, trial, seed)) for trial in trials for seed in sweep.seeds]
+        for _, run in runs:
+            now = read_config(run.path)["steps"] if run.path else 0
+            if now > steps:
+                why = f"is less than the {now:,} steps of {run.path}"
+                raise ConfigError(bad_value("--steps", steps, f"at least {now:,}", why))
+        stop_left_over(folder)
+        waiting = [(trial, run) for trial, run in runs if not run.has_ended(steps)]
+        imports = sweep.base.get("imports", ())
+
+        def note(index: int) -> None:
+            trial, run = waiting[index]
+            status = (run.outcome(sweep.objectives) or run.failure()).status
+            notify(f"trial {trial.number}, seed {run.seed}: {status} at {steps:,} steps")
+
+        again = f"mygym sweep --resume {folder} --train-on {count} --steps {steps}"
+        executors.execute(executor, [run.job(imports, memory, steps) for _, run in waiting], note, again)
+        return _report(folder, sweep, trials, steps)
+
+
+def _best(folder: Path, sweep: Sweep, count: int) -> list[FrozenTrial]:
+    study = storage.open_study(folder, sweep)
+    trials = [trial for trial in results.ranked(sweep, study) if "past" not in trial.user_attrs]
+    trained = [trial for trial in trials if all(run["status"] == "done" for run in trial.user_attrs.get("runs", []))]
+    if not trained:
+        raise RunError(f"{folder}: no trial of this sweep has ended with a score")
+    return trained[:count]
+
+
+def _run(folder: Path, trial: FrozenTrial, seed: int) -> TrialRun:
+    run = TrialRun(storage.trial_folder(folder, trial.number), seed)
+    if run.path is None:
+        raise RunError(f"{run.folder}: the run with the seed {seed} is gone")
+    return run
+
+
+def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: int) -> Report:
+    """Write the table and the config of the best trial.
+
+    Raises:
+        RunError: No trial has a score.
+    """
+    rows = []
+    for trial in trials:
+        outcomes = [_run(folder, trial, seed).outcome(sweep.objectives) for seed in sweep.seeds]
+        complete = [outcome for outcome in outcomes if outcome is not None and outcome.scores]
+        whole = len(complete) == len(sweep.seeds)
+        rows.append(
+            {
+                "trial": trial.number,
+                "score": judge([outcome.scores for outcome in complete])[0] if whole else None,
+                "score_before": trial.values[0],
+                "steps": steps,
+                **results.values_of(sweep, trial),
+                "seconds": round(sum(outcome.seconds or 0.0 for outcome in complete), 1),
+                "error": next((outcome.error for outcome in outcomes if outcome and outcome.error), None),
+            }
+        )
+    rows = results.sorted_by_score(sweep, rows)
+    files.write_text(folder / sweep_files.TRAINED_ON, as_csv(rows))
+    if rows[0]["score"] is None:
+        raise RunError(f"no trial has ended with a score: the column `error` of {folder / sweep_files.TRAINED_ON}")
+    top = next(trial for trial in trials if trial.number == rows[0]["trial"])
+    head = f"# trial {top.number}, trained on to {steps:,} steps: {sweep.objective.name} {rows[0]['score']:g}\n"
+    best = folder / sweep_files.TRAINED_ON_BEST
+    files.write_text(best, head + files.to_yaml({**results.config_of(sweep, top.params), "steps": steps}))
+    return Report(folder, sweep.objective.name, best, {}, rows)

@@ -21,7 +21,7 @@ from mygym.sweeps.space import LISTS, Parameter
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.pruners import BasePruner
-    from optuna.samplers import BaseSampler, NSGAIISampler
+    from optuna.samplers import BaseSampler
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
@@ -86,40 +86,48 @@ def make_pruner(name: str, evaluations: int) -> BasePruner:
 def ask(study: Study, parameters: Sequence[Parameter], sampler: str, seed: int) -> Trial:
     """Return the next trial with the values of all parameters; with one run at a time, the journal alone decides them.
 
+    The values are drawn in a copy of the study in memory: the journal gets a trial with all of its values, or nothing.
+
     Args:
         study: The study.
         parameters: Parameters in their order.
         sampler: `grid`, `random`, `tpe`, `cmaes` or `nsga2`.
         seed: Seed of the sampler.
     """
-    from optuna.trial import TrialState
+    import optuna
 
     trials = study.get_trials(deepcopy=False)
-    waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]  # its process was killed here
-    number = waiting[0] if waiting else len(trials)
-    study.sampler = _sampler(sampler, seed, number)
-    if sampler == "grid" and not waiting:
-        study.enqueue_trial(_next_of_grid(parameters, trials))
-    return suggest(study.ask(), parameters, sampler, seed)
-
-
-def suggest(trial: Trial, parameters: Sequence[Parameter], sampler: str, seed: int) -> Trial:
-    """Draw the values that a trial does not have yet: all of a new trial, the rest if a process was killed."""
-    from optuna.samplers import NSGAIISampler
-
-    trial.study.sampler = _sampler(sampler, seed, trial.number)
-    if any(each.key not in trial.params for each in parameters):
-        if isinstance(trial.study.sampler, NSGAIISampler):
-            _store_parents(trial.study.sampler, trial)
-        _ = trial.relative_params  # drawn together, before any other value
+    number = len(trials)
+    draft = optuna.create_study(
+        study_name=study.study_name,  # with the number, it decides the bracket of `hyperband`
+        directions=study.directions,
+        sampler=_sampler(sampler, seed, number),
+        pruner=study.pruner,
+    )
+    draft.add_trials(trials)
+    if sampler == "grid":
+        draft.enqueue_trial(_next_of_grid(parameters, trials))
+    trial = draft.ask()
+    _ = trial.relative_params  # drawn together, before any other value
     for index, (key, distribution) in enumerate(distributions(parameters).items(), start=1):
-        trial.study.sampler = _sampler(sampler, seed, trial.number, index)
+        draft.sampler = _sampler(sampler, seed, number, index)
         trial._suggest(key, distribution)  # as suggest_float and its like do
-    return trial
+    study.add_trial(draft.get_trials(deepcopy=False)[number])
+    return reopened(study, study.get_trials(deepcopy=False)[number])
+
+
+def reopened(study: Study, trial: FrozenTrial) -> Trial:
+    """Return a trial of the journal that has not ended; its values stay."""
+    import optuna
+
+    return optuna.trial.Trial(study, trial._trial_id)
 
 
 def _next_of_grid(parameters: Sequence[Parameter], trials: Sequence[FrozenTrial]) -> dict[str, Any]:
-    """Return the first combination of a grid that no trial has; past trials may have any."""
+    """Return the first combination of a grid that no trial has; past trials may have any.
+
+    Optuna's sampler of grids would build all combinations in memory, and not know the past trials.
+    """
 
     def combination(index: int) -> dict[str, Any]:
         pairs = zip(parameters, grid_values(parameters, index), strict=True)
@@ -138,12 +146,6 @@ def grid_values(parameters: Sequence[Parameter], number: int) -> list[Any]:
         number, index = divmod(number, len(choices))
         values.insert(0, choices[index])
     return values
-
-
-def _store_parents(sampler: NSGAIISampler, trial: Trial) -> None:
-    """Store the parents of a trial in the journal, which returns them in another order than their first selection."""
-    frozen = trial.storage.get_trial(trial._trial_id)
-    sampler.get_parent_population(trial.study, sampler.get_trial_generation(trial.study, frozen))
 
 
 def distributions(parameters: Sequence[Parameter]) -> dict[str, BaseDistribution]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.errors import InterruptedRunError
 from mygym.nested import merged
 from mygym.sweeps import executors, results, storage, trial_runs
 from mygym.sweeps.executors import Executor, Job
-from mygym.sweeps.samplers import ask, suggest
+from mygym.sweeps.samplers import ask, reopened
 from mygym.sweeps.settings import FAST, Sweep, judge
-from mygym.sweeps.space import with_values
-from mygym.sweeps.trial_runs import Outcome
-from mygym.training.stop_request import StopRequest
+from mygym.sweeps.trial_runs import Outcome, TrialRun
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -35,9 +31,8 @@ class OpenTrial:
     """A trial with runs that have not ended."""
 
     trial: Trial
-    folder: Path
-    waiting: list[int]
-    """Seeds whose runs have not begun, or continue from a checkpoint."""
+    runs: dict[int, TrialRun]
+    """Seed → run."""
     running: dict[int, Any] = field(default_factory=dict)
     """Seed → handle of the executor."""
     outcomes: dict[int, Outcome] = field(default_factory=dict)
@@ -45,10 +40,8 @@ class OpenTrial:
     """Whether the journal has its end; its runs may still be stopping."""
     undecided: bool = False
     """Whether a killed process may have shown the last evaluation to the pruner without its decision."""
-    looked: int = 0
-    """Number of outcomes at the last look at the figures for the pruner."""
     next_look: float = 0.0
-    """`time.monotonic()` of the next look at the figures; infinite if only another outcome can change them."""
+    """`time.monotonic()` of the next look at the figures for the pruner."""
 
 
 @dataclass
@@ -71,8 +64,6 @@ class Search:
     memory: int
     """Estimated bytes of a run."""
     open: list[OpenTrial] = field(default_factory=list)
-    ended: int = 0
-    """Trials that ended in this process."""
 
     def run(self) -> None:
         """Execute all trials; after a signal, the runs stop with checkpoints.
@@ -80,91 +71,66 @@ class Search:
         Raises:
             InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
         """
-        began = time.monotonic()
-        with StopRequest("after the checkpoints of the runs") as stop:
-            self._reopen()
+        with executors.interruptible(self.executor, self._handles, f"mygym sweep --resume {self.folder}") as stop:
+            for frozen in self.study.get_trials(deepcopy=False):
+                if not frozen.state.is_finished():  # a killed process has left it
+                    self._open(reopened(self.study, frozen)).undecided = bool(frozen.intermediate_values)
             while not stop.received:
-                self._collect(began)
+                self._collect()
                 self._fill()
                 if not self.open:
                     return
                 time.sleep(executors.POLL)
-            self._stop_all()
-        raise InterruptedRunError(f"interrupted; go on with: mygym sweep --resume {self.folder}")
 
-    # Trials -------------------------------------------------------------------------------------------------------
-
-    def _reopen(self) -> None:
-        """Continue the trials that a killed process has left; values that it had not drawn are drawn now."""
-        import optuna
-
-        states = (optuna.trial.TrialState.RUNNING,)
-        for frozen in self.study.get_trials(deepcopy=False, states=states):
-            trial = optuna.trial.Trial(self.study, frozen._trial_id)
-            settings = self.sweep.settings
-            opened = self._open(suggest(trial, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
-            opened.undecided = bool(frozen.intermediate_values)
+    def _handles(self) -> list[Any]:
+        return [handle for opened in self.open for handle in opened.running.values()]
 
     def _open(self, trial: Trial) -> OpenTrial:
         folder = storage.trial_folder(self.folder, trial.number)
-        values = {each.path: each.value(trial.params[each.key]) for each in self.sweep.parameters}
-        trial_runs.write_config(folder, merged(FAST, with_values(self.sweep.base, values)))
-        opened = OpenTrial(trial, folder, list(self.sweep.seeds))
-        for seed in self.sweep.seeds:
-            self._end_run(opened, seed, trial_runs.outcome(folder, seed, self.sweep.objectives))
+        trial_runs.write_config(folder, merged(FAST, results.config_of(self.sweep, trial.params)))
+        opened = OpenTrial(trial, {seed: TrialRun(folder, seed) for seed in self.sweep.seeds})
+        for seed, run in opened.runs.items():
+            if (outcome := run.outcome(self.sweep.objectives)) is not None:
+                opened.outcomes[seed] = outcome
         self.open.append(opened)
         return opened
 
-    def _end_run(self, opened: OpenTrial, seed: int, outcome: Outcome | None) -> None:
-        if outcome is not None:
-            opened.outcomes[seed] = outcome
-            opened.waiting = [other for other in opened.waiting if other != seed]
-
     def _fill(self) -> None:
         """Start runs until the executor has as many as it allows."""
-        while sum(len(opened.running) for opened in self.open) < self.executor.jobs:
-            startable = next(self._startable(), None)
-            if startable is not None:
+        while len(self._handles()) < self.executor.jobs:
+            if (startable := self._startable()) is not None:
                 opened, seed, job = startable
-                opened.waiting.remove(seed)
                 opened.running[seed] = self.executor.submit(job)
-            elif self._asked() < self.sweep.trials:
+            elif len(self.study.get_trials(deepcopy=False)) < self.sweep.trials:
                 settings = self.sweep.settings
                 self._open(ask(self.study, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
             else:
                 return
 
-    def _startable(self) -> Iterator[tuple[OpenTrial, int, Job]]:
-        """Yield the runs that may start; the first seed may decide whether the other seeds begin."""
+    def _startable(self) -> tuple[OpenTrial, int, Job] | None:
+        """Return a run that may start; the first seed may decide whether the other seeds begin."""
         first, imports = self.sweep.seeds[0], self.sweep.base.get("imports", ())
         for opened in self.open:
-            if not opened.judged:
-                alone = self.sweep.settings.pruner in FIRST_SEED_PRUNERS and first not in opened.outcomes
-                for seed in opened.waiting:
-                    job = trial_runs.job(opened.folder, seed, imports, self.memory)
-                    if (not alone or seed == first) and not job.busy():
-                        yield opened, seed, job
+            alone = self.sweep.settings.pruner in FIRST_SEED_PRUNERS and first not in opened.outcomes
+            for seed, run in opened.runs.items() if not opened.judged else ():
+                if seed not in opened.outcomes and seed not in opened.running and (not alone or seed == first):
+                    job = run.job(imports, self.memory)
+                    if not job.busy():
+                        return opened, seed, job
+        return None
 
-    def _asked(self) -> int:
-        import optuna
-
-        trials = self.study.get_trials(deepcopy=False)
-        return sum(trial.state != optuna.trial.TrialState.WAITING for trial in trials)
-
-    # Ends ---------------------------------------------------------------------------------------------------------
-
-    def _collect(self, began: float) -> None:
+    def _collect(self) -> None:
         """Record the runs and trials that have ended, and stop the runs of trials that are pruned."""
         for opened in list(self.open):
             for seed, handle in list(opened.running.items()):
                 if self.executor.poll(handle) is not None:
                     del opened.running[seed]
-                    ended = trial_runs.outcome(opened.folder, seed, self.sweep.objectives)
-                    self._end_run(opened, seed, ended or trial_runs.failure(opened.folder, seed))
+                    run = opened.runs[seed]
+                    opened.outcomes[seed] = run.outcome(self.sweep.objectives) or run.failure()
+                    opened.next_look = 0.0
             if not opened.judged and self._judge(opened):
                 opened.judged = True
-                self.ended += 1
-                self._announce(opened, began)
+                self._announce(opened)
                 for handle in opened.running.values():
                     self.executor.stop(handle)
             if opened.judged and not opened.running:
@@ -193,16 +159,14 @@ class Search:
 
     def _is_bad(self, opened: OpenTrial) -> bool:
         """Show the figures of a trial to the pruner, each once and in their order, whenever they come."""
-        ended, now = len(opened.outcomes), time.monotonic()
-        if ended == opened.looked and now < opened.next_look:
+        if time.monotonic() < opened.next_look:
             return False
-        follows = self.sweep.settings.pruner in FIRST_SEED_PRUNERS and self.sweep.seeds[0] not in opened.outcomes
-        opened.looked, opened.next_look = ended, now + WATCH if follows else math.inf
-        run = trial_runs.find_run(opened.folder, self.sweep.seeds[0])
+        opened.next_look = time.monotonic() + WATCH
+        run = opened.runs[self.sweep.seeds[0]].path
         figures = trial_runs.figures_for_pruner(run, self.sweep, opened.outcomes)
         known = self._frozen(opened).intermediate_values
         waits_for_all = self.sweep.settings.pruner not in FIRST_SEED_PRUNERS
-        has_ended = waits_for_all and ended == len(self.sweep.seeds)  # pruning would save nothing
+        has_ended = waits_for_all and len(opened.outcomes) == len(self.sweep.seeds)  # pruning would save nothing
         if opened.undecided and not has_ended and opened.trial.should_prune():
             return True
         opened.undecided = False
@@ -217,14 +181,9 @@ class Search:
     def _frozen(self, opened: OpenTrial) -> FrozenTrial:
         return self.study.get_trials(deepcopy=False)[opened.trial.number]
 
-    def _stop_all(self) -> None:
-        executors.stop_all(self.executor, [handle for opened in self.open for handle in opened.running.values()])
-
-    def _announce(self, opened: OpenTrial, began: float) -> None:
+    def _announce(self, opened: OpenTrial) -> None:
         """Report the end of a trial, the best trial so far, and the time left."""
-        best = results.best(self.sweep, self.study)
-        if best is not None and best.number == opened.trial.number:
+        best, trial = results.best(self.sweep, self.study), self._frozen(opened)
+        if best is not None and best.number == trial.number:
             results.write_best(self.folder, self.sweep, best)
-        done = sum(trial.state.is_finished() for trial in self.study.get_trials(deepcopy=False))
-        left = (time.monotonic() - began) / self.ended * (self.sweep.trials - done)
-        self.notify(results.progress_line(self.sweep, self._frozen(opened), best, done, left))
+        self.notify(results.progress_line(self.sweep, self.study, trial, self.executor.jobs))

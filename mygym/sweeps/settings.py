@@ -13,10 +13,11 @@ import numpy as np
 from pydantic import Field, ValidationError, field_validator
 
 from mygym.config import Layer, Resolved, RunConfig, merge_configs, resolve
+from mygym.config.layers import flatten
 from mygym.config.schema import Section, renamed
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
-from mygym.nested import at, merged
+from mygym.nested import at, without
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
 from mygym.reporting.statistics import iqm
@@ -24,8 +25,6 @@ from mygym.sweeps.space import Parameter, find_parameters, size, with_values
 from mygym.training.result import Result
 
 NAMES = ("success", "seconds", "steps_to_0.9", "seconds_to_0.9", "{maximize: KEY}", "{minimize: KEY}")
-FORMS = f"{', '.join(NAMES)}; KEY: a number in result.json, e.g. mean_return"
-
 NUMBERS = ("steps", "success_rate", "mean_return", "wall_time_s", "steps_per_second")
 NESTED = ("strategy", "success_by_task", "stage_reached")
 """Fields of a result that are numbers, and mappings with numbers."""
@@ -80,23 +79,25 @@ class Objective:
         return float(getattr(result, self.cost)) * (2 - min(1.0, nearest / self.threshold))
 
 
+NAMED = {
+    "success": Objective("success", True, ("success_rate",)),
+    "seconds": Objective("seconds", False, ("wall_time_s",)),
+}
+
+
 def parse_objective(setting: str | Mapping[Any, str]) -> Objective:
     """Return the objective of a setting, e.g. `success` or `{"minimize": "wall_time_s"}`.
 
     Raises:
         ConfigError: It has no such form, or names no number in result.json.
     """
-    if setting == "success":
-        return Objective("success", True, ("success_rate",))
-    if setting == "seconds":
-        return Objective("seconds", False, ("wall_time_s",))
     if isinstance(setting, str):
+        if setting in NAMED:
+            return NAMED[setting]
         match = re.fullmatch(r"(steps|seconds)_to_(0\.\d+|1|1\.0)", setting)
         if match is None or float(match[2]) == 0:
             raise ConfigError(bad_value("sweep.objective", setting, NAMES))
         return Objective(setting, False, cost=COSTS[match[1]], threshold=float(match[2]))
-    if len(setting) != 1:
-        raise ConfigError(bad_value("sweep.objective", dict(setting), FORMS))
     (direction, key), *_ = setting.items()
     path = tuple(key.split("."))
     if path[0] not in (*NUMBERS, *NESTED) or (path[0] in NUMBERS) != (len(path) == 1):
@@ -136,7 +137,7 @@ class PopulationSettings(Section):
     )
 
 
-ObjectiveSetting = str | dict[Literal["maximize", "minimize"], str]
+ObjectiveSetting = str | Annotated[dict[Literal["maximize", "minimize"], str], Field(min_length=1, max_length=1)]
 
 
 class SweepSettings(Section):
@@ -213,18 +214,10 @@ class Sweep:
 
     def to_file(self) -> dict[str, Any]:
         """Return the content of a sweep file that `make_sweep` reads again as this sweep."""
-        ranges: dict[str, Any] = {}
-        for parameter in self.parameters:
-            marker: Any = {parameter.kind: list(parameter.values)}
-            for name in reversed(parameter.path):
-                marker = {name: marker}
-            ranges = merged(ranges, marker)
+        content = with_values(self.base, {each.path: {each.kind: list(each.values)} for each in self.parameters})
         settings = self.settings.model_dump(mode="json")
         chosen = {**settings, "space": None, "sampler": self.sampler, "trials": self.trials, "seeds": list(self.seeds)}
-        return {
-            **merged(self.base, ranges),
-            SECTION: {key: value for key, value in chosen.items() if value is not None},
-        }
+        return {**content, SECTION: {key: value for key, value in chosen.items() if value is not None}}
 
     def fixed(self) -> dict[str, Any]:
         """Return the content that may not change when the sweep is resumed: all but the number of trials."""
@@ -255,61 +248,46 @@ def make_sweep(file: Mapping[str, Any], overrides: Mapping[str, Any] | None = No
     settings = settings.model_copy(update={"objective": wanted})
     objectives = tuple(map(parse_objective, wanted if isinstance(wanted, list) else [wanted]))
     sweep = Sweep(settings, base, parameters, tuple(seeds), objectives)
-    _check_objectives(sweep)
-    endless = next((parameter for parameter in parameters if parameter.finite is None), None)
-    if sweep.sampler == "grid" and endless is not None:
-        why = f"needs lists or whole numbers, and {endless.key} has the range {endless.kind}"
-        raise ConfigError(bad_value("sweep.sampler", "grid", ["random", "tpe", "cmaes", "nsga2"], why))
+    _check_combination(sweep)
     return sweep
 
 
-def _check_objectives(sweep: Sweep) -> None:
-    """Refuse samplers and pruners that do not suit the objectives or the seeds.
+def _check_combination(sweep: Sweep) -> None:
+    """Refuse settings that do not suit each other.
 
     Raises:
         ConfigError: They do not.
     """
-    settings, several = sweep.settings, len(sweep.objectives) > 1
-    if settings.population is not None:
-        alone: dict[str, tuple[Any, Any]] = {
-            "sampler": (settings.sampler or "random", "random"),
-            "pruner": (settings.pruner, "none"),
-            "seeds": (len(sweep.seeds), 1),
-            "objective": (len(sweep.objectives), 1),
-            "trials": (settings.trials or sweep.trials, sweep.trials),
-        }
-        for key, (value, allowed) in alone.items():
-            if value != allowed:
-                raise ConfigError(
-                    bad_value(f"sweep.{key}", value, str(allowed), "cannot be combined with sweep.population")
-                )
-    if several and sweep.sampler == "cmaes":
-        why = "maximizes or minimizes a single number"
-        raise ConfigError(bad_value("sweep.sampler", "cmaes", ["nsga2", "tpe", "random", "grid"], why))
-    if several and settings.pruner != "none":
-        why = "compares trials by a single number, and the sweep has two objectives"
-        raise ConfigError(bad_value("sweep.pruner", settings.pruner, ["none"], why))
-    if settings.pruner == "wilcoxon" and len(sweep.seeds) < MIN_WILCOXON_SEEDS:
-        why = "stops a trial after 4 seeds at the earliest, so that no run would be saved"
-        allowed = f"{MIN_WILCOXON_SEEDS} or more, or another sweep.pruner"
-        raise ConfigError(bad_value("sweep.seeds", len(sweep.seeds), allowed, why))
+    settings, several, count = sweep.settings, len(sweep.objectives) > 1, len(sweep.seeds)
+    population, pruner = settings.population is not None, settings.pruner
+    alone = "cannot be combined with sweep.population"
+    endless = next((each for each in sweep.parameters if each.finite is None), None)
+    refused: list[tuple[bool, str, Any, Any, str]] = [
+        (population and settings.sampler not in (None, "random"), "sampler", settings.sampler, "random", alone),
+        (population and pruner != "none", "pruner", pruner, "none", alone),
+        (population and count > 1, "seeds", count, "1", alone),
+        (population and several, "objective", settings.objective, "a single objective", alone),
+        (population and settings.trials not in (None, sweep.trials), "trials", settings.trials, sweep.trials, alone),
+        (several and sweep.sampler == "cmaes", "sampler", "cmaes", ["nsga2", "tpe", "random", "grid"],
+         "maximizes or minimizes a single number"),
+        (several and pruner != "none", "pruner", pruner, ["none"],
+         "compares trials by a single number, and the sweep has two objectives"),
+        (pruner == "wilcoxon" and count < MIN_WILCOXON_SEEDS, "seeds", count,
+         f"{MIN_WILCOXON_SEEDS} or more, or another sweep.pruner",
+         "stops a trial after 4 seeds at the earliest, so that no run would be saved"),
+        (sweep.sampler == "grid" and endless is not None, "sampler", "grid", ["random", "tpe", "cmaes", "nsga2"],
+         f"needs lists or whole numbers, and {endless.key if endless else ''} has a range without steps"),
+    ]  # fmt: skip
+    for wrong, key, value, allowed, why in refused:
+        if wrong:
+            raise ConfigError(bad_value(f"sweep.{key}", value, allowed, why))
 
 
 def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `low` overlaid by those of `high`; a range replaces the value or range below it."""
-    high = renamed(high)
-    ranges = find_parameters(high)[1]
-    cleared = renamed(low)
-    for parameter in ranges:
-        cleared = _without(cleared, parameter.path)
-    return merge_configs(cleared, high)
-
-
-def _without(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    first, *rest = path
-    if not rest or not isinstance(values.get(first), Mapping):
-        return {key: value for key, value in values.items() if key != first or rest}
-    return {**values, first: _without(values[first], rest)}
+    low, high = renamed(low), renamed(high)
+    ranges = with_values({}, {parameter.path: None for parameter in find_parameters(high)[1]})
+    return merge_configs(without(low, ranges), high)
 
 
 def _settings(section: Any) -> SweepSettings:
@@ -358,23 +336,14 @@ def _with_default_space(
         why = f"is not registered for {entry.name} of {entry.framework}"
         raise ConfigError(bad_value("sweep.space", "default", "ranges in the file, or --space KEY=RANGE", why))
     registered = find_parameters({"algo_params": entry.search_space})[1]
-    chosen = {parameter.path for parameter in parameters} | set(_paths(base))
-    added = [each for each in registered if not any(_overlap(each.path, path) for path in chosen)]
+    chosen = [parameter.key for parameter in parameters] + [key for key, value in flatten(base) if value != {}]
+    added = [each for each in registered if not any(_overlap(each.key, key) for key in chosen)]
     return {**base, "algo": config.algo, "framework": config.framework}, (*parameters, *added)
 
 
-def _paths(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the paths of all values of a config; an empty mapping has none."""
-    paths: list[tuple[str, ...]] = []
-    for name, value in values.items():
-        paths += _paths(value, (*path, name)) if isinstance(value, Mapping) else [(*path, name)]
-    return paths
-
-
-def _overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    """Return whether a path is the other path or a part of it."""
-    shorter = min(len(first), len(second))
-    return first[:shorter] == second[:shorter]
+def _overlap(first: str, second: str) -> bool:
+    """Return whether a dotted key is the other key, or of a mapping that contains the other."""
+    return f"{first}.".startswith(f"{second}.") or f"{second}.".startswith(f"{first}.")
 
 
 MAX_COMBINATIONS = 64
@@ -428,10 +397,7 @@ def _combinations(sweep: Sweep) -> Iterator[tuple[Any, ...]]:
     if math.prod(map(len, corners)) <= MAX_COMBINATIONS:
         yield from itertools.product(*corners)
         return
-    rounds = max(map(len, corners))
-    rng = np.random.default_rng(0)
-    orders = [rng.permutation(len(values)) for values in corners]
-    for index in range(max(rounds, MAX_COMBINATIONS)):
-        if index % rounds == 0:  # all values of all parameters, in another order
-            orders = [rng.permutation(len(values)) for values in corners]
-        yield tuple(values[order[index % len(values)]] for values, order in zip(corners, orders, strict=True))
+    rng, rounds = np.random.default_rng(0), max(map(len, corners))
+    for _ in range(-(-MAX_COMBINATIONS // rounds)):  # all values of all parameters, in another order
+        columns = [[values[index % len(values)] for index in rng.permutation(rounds)] for values in corners]
+        yield from zip(*columns, strict=True)

@@ -124,44 +124,33 @@ def _parameter(path: tuple[str, ...], marker: Mapping[str, Any]) -> Parameter:
     Raises:
         ConfigError: The range is empty, inverted or malformed.
     """
-    key = ".".join(path)
-    if path[0] in FIXED:
-        why = "is the same in all trials"
-        raise ConfigError(bad_value(key, dict(marker), f"a key other than {', '.join(FIXED)}", why))
     kind, content = next(iter(marker.items()))
+
+    def refused(allowed: str, why: str) -> ConfigError:
+        return ConfigError(bad_value(".".join(path), dict(marker), allowed, why))
+
+    if path[0] in FIXED:
+        raise refused(f"a key other than {', '.join(FIXED)}", "is the same in all trials")
     if len(marker) > 1 or kind not in RANGE_WORDS:
-        raise ConfigError(bad_value(key, dict(marker), f"a single word of {', '.join(RANGE_WORDS)}", "is not a range"))
+        raise refused(f"a single word of {', '.join(RANGE_WORDS)}", "is not a range")
     if kind in LISTS:
-        return Parameter(path, kind, _list(key, kind, content))
-    return Parameter(path, kind, _ends(key, kind, content))
-
-
-def _list(key: str, kind: str, values: Any) -> tuple[Any, ...]:
-    given = {kind: values}
-    if not isinstance(values, list | tuple) or not values:
-        raise ConfigError(bad_value(key, given, f"{{{kind}: [A, B, …]}}", "is not a list with values"))
-    texts = [json.dumps(value) for value in values]
-    for index, text in enumerate(texts):
-        if text in texts[:index]:
-            raise ConfigError(bad_value(key, given, "each value once", f"repeats {text}"))
-    return tuple(values)
-
-
-def _ends(key: str, kind: str, ends: Any) -> tuple[Any, ...]:
-    given = {kind: ends}
-    number = int if kind == "int" else (int, float)
-    form = f"{{{kind}: [LOWEST, HIGHEST]}}"
-    if not isinstance(ends, list | tuple) or len(ends) != 2:
-        raise ConfigError(bad_value(key, given, form, "is not a range of two numbers"))
-    if not all(isinstance(end, number) and not isinstance(end, bool) and math.isfinite(end) for end in ends):
-        words = "two whole numbers" if kind == "int" else "two finite numbers"
-        raise ConfigError(bad_value(key, given, f"{form} with {words}", "is not a range"))
-    low, high = ends
+        if not isinstance(content, list | tuple) or not content:
+            raise refused(f"{{{kind}: [A, B, …]}}", "is not a list with values")
+        texts = [json.dumps(value) for value in content]
+        if repeated := next((text for index, text in enumerate(texts) if text in texts[:index]), None):
+            raise refused("each value once", f"repeats {repeated}")
+        return Parameter(path, kind, tuple(content))
+    form, number = f"{{{kind}: [LOWEST, HIGHEST]}}", int if kind == "int" else (int, float)
+    if not isinstance(content, list | tuple) or len(content) != 2:
+        raise refused(form, "is not a range of two numbers")
+    if not all(isinstance(end, number) and not isinstance(end, bool) and math.isfinite(end) for end in content):
+        raise refused(f"{form} with two {'whole' if kind == 'int' else 'finite'} numbers", "is not a range")
+    low, high = content if kind == "int" else map(float, content)
     if kind == "loguniform" and low <= 0:
-        raise ConfigError(bad_value(key, given, "a lowest value above 0", "has no logarithm"))
+        raise refused("a lowest value above 0", "has no logarithm")
     if low >= high:
-        raise ConfigError(bad_value(key, given, form, "is empty" if low == high else "is inverted"))
-    return (low, high) if kind == "int" else (float(low), float(high))
+        raise refused(form, "is empty" if low == high else "is inverted")
+    return Parameter(path, kind, (low, high))
 
 
 def size(parameters: Sequence[Parameter]) -> int | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +13,16 @@ from mygym.config.schema import renamed
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting.settings import different_keys
 from mygym.reporting.sweep_files import SWEEP
+from mygym.sweeps.samplers import distributions, quiet
 from mygym.sweeps.settings import Sweep, make_sweep
 from mygym.training import files
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
+    from optuna.storages import JournalStorage
     from optuna.study import Study
 
 JOURNAL = "journal.log"
-PAST = "past.json"
 TRIALS = "trials"
 LOCK = ".lock"
 STUDY = "mygym"
@@ -40,11 +40,11 @@ def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -
     Args:
         folder: New folder.
         sweep: The sweep.
-        past: Trials of past runs (`mygym.sweeps.past`).
+        past: Trials of past runs (`mygym.sweeps.past`), the first of the journal.
 
     Raises:
         ConfigError: The folder exists, or cannot be created.
-        RunError: `sweep.yaml` cannot be written.
+        RunError: A file cannot be written.
     """
     files.check_new(folder, "--logdir", "a folder")
     try:
@@ -53,7 +53,20 @@ def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -
         why = f"cannot be created ({error.strerror or error})"
         raise ConfigError(bad_value("--logdir", str(folder), "a folder that you may write to", why)) from None
     if past:
-        files.write_text(folder / PAST, json.dumps(past, indent=2) + "\n")
+        import optuna
+
+        first = 0 if sweep.settings.pruner == "wilcoxon" else 1
+        with quiet(), files.writing(folder / JOURNAL):
+            open_study(folder, sweep).add_trials(
+                optuna.trial.create_trial(
+                    values=trial["scores"],
+                    params=trial["values"],
+                    distributions=distributions(sweep.parameters),
+                    intermediate_values=dict(enumerate(trial["figures"], start=first)),
+                    user_attrs={"runs": trial["runs"], "past": trial["past"]},
+                )
+                for trial in past
+            )
     files.write_yaml(folder / SWEEP, sweep.to_file())  # last: from now on the folder is a sweep
 
 
@@ -73,15 +86,20 @@ def read(folder: Path, flag: str = "--resume") -> Sweep:
     return make_sweep(renamed(load_file(folder / SWEEP), notify=False))
 
 
-def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
+def check_same(where: Path, stored: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Refuse to resume a sweep with another space, config or setting; the number of trials may differ.
+
+    Args:
+        where: Place of `stored`, for the message.
+        stored: `Sweep.fixed()` of the sweep in a folder.
+        asked: That of the sweep that the user asks for.
 
     Raises:
         ConfigError: They differ; the message names the first key.
     """
-    before, after = dict(flatten(stored.fixed())), dict(flatten(asked.fixed()))
+    before, after = dict(flatten(stored)), dict(flatten(asked))
     for key in different_keys(before, after):
-        why = f"differs from the sweep in {folder}"
+        why = f"differs from the sweep in {where}"
         raise ConfigError(bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --logdir DIR", why))
 
 
@@ -91,7 +109,7 @@ def lock(folder: Path) -> contextlib.AbstractContextManager[None]:
     return files.locked(folder / LOCK, "sweep", allowed, "is being searched by another process")
 
 
-def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
+def open_study(folder: Path, sweep: Sweep, pruner: BasePruner | None = None) -> Study:
     """Return the study in the journal of a sweep that this process has locked.
 
     Raises:
@@ -99,29 +117,20 @@ def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
         RunError: The journal is damaged.
     """
     import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
 
-    journal = folder / JOURNAL
-    _repair(journal)
-    try:
+    _repair(folder / JOURNAL)
+    with _journal(folder) as storage:
         study = optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(journal))),
+            storage=storage,
             study_name=STUDY,
             directions=["maximize" if each.maximize else "minimize" for each in sweep.objectives],
             pruner=pruner,
             load_if_exists=True,
         )
-    except (ValueError, LookupError, TypeError) as error:
-        raise RunError(f"{journal}: is damaged: {type(error).__name__}: {error}") from error
-    content = sweep.fixed()
-    known = study.user_attrs.get("sweep")
-    if known is None:
-        study.set_user_attr("sweep", content)
-    elif known != content:
-        keys = different_keys(dict(flatten(known)), dict(flatten(content)))
-        why = f"has another {keys[0] if keys else 'config'} than {folder / SWEEP}"
-        raise ConfigError(bad_value("journal", str(journal), "the journal and the file of one sweep", why))
+    if "sweep" in study.user_attrs:
+        check_same(folder / JOURNAL, study.user_attrs["sweep"], sweep.fixed())
+    else:
+        study.set_user_attr("sweep", sweep.fixed())
     return study
 
 
@@ -132,18 +141,28 @@ def load_study(folder: Path) -> Study | None:
         RunError: The journal is damaged.
     """
     import optuna
+
+    if not (folder / JOURNAL).is_file():
+        return None
+    with _journal(folder) as storage:
+        known = STUDY in optuna.get_all_study_names(storage)
+        return optuna.load_study(study_name=STUDY, storage=storage) if known else None
+
+
+@contextlib.contextmanager
+def _journal(folder: Path) -> Iterator[JournalStorage]:
+    """Yield the journal of a sweep.
+
+    Raises:
+        RunError: The journal is damaged.
+    """
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    journal = folder / JOURNAL
-    if not journal.is_file():
-        return None
     try:
-        return optuna.load_study(study_name=STUDY, storage=JournalStorage(JournalFileBackend(str(journal))))
-    except KeyError:
-        return None
+        yield JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
     except (ValueError, LookupError, TypeError) as error:
-        raise RunError(f"{journal}: is damaged: {type(error).__name__}: {error}") from error
+        raise RunError(f"{folder / JOURNAL}: is damaged: {type(error).__name__}: {error}") from error
 
 
 def _repair(journal: Path) -> None:

@@ -47,53 +47,84 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
         files.write_yaml(folder / CONFIG, config)
 
 
-def find_run(folder: Path, seed: int) -> Path | None:
-    """Return the run directory of a seed in the folder of a trial; None if no run has begun."""
-    return next((path.parent for path in folder.glob(f"*/*/*/*/seed_{seed}/{directory.CONFIG}")), None)
-
-
-def job(folder: Path, seed: int, imports: Sequence[str], memory: int = 0, steps: int | None = None) -> Job:
-    """Return the job that starts the run of a seed, or continues it from its newest checkpoint.
+@dataclass(frozen=True)
+class TrialRun:
+    """The run of a seed, which may not have begun.
 
     Args:
-        folder: Folder of the trial, an absolute path.
+        folder: Absolute path of the folder of the trial.
         seed: Seed of the run.
-        imports: Modules that register components.
-        memory: Estimated bytes of memory.
-        steps: Env steps of the run at its end; None: those of its config.
     """
-    return Job(
-        partial(_words, folder, seed, tuple(imports), steps),
-        _log(folder, seed),
-        memory,
-        partial(_is_busy, folder, seed),
-    )
+
+    folder: Path
+    seed: int
+
+    @property
+    def path(self) -> Path | None:
+        """Run directory; None if the run has not begun."""
+        return next((path.parent for path in self.folder.glob(f"*/*/*/*/seed_{self.seed}/{directory.CONFIG}")), None)
+
+    @property
+    def log(self) -> Path:
+        """Output of its processes."""
+        return self.folder / f"seed_{self.seed}.log"
+
+    def job(self, imports: Sequence[str], memory: int = 0, steps: int | None = None) -> Job:
+        """Return the job that starts the run, or continues it from its newest checkpoint.
+
+        Args:
+            imports: Modules that register components.
+            memory: Estimated bytes of memory.
+            steps: Env steps of the run at its end; None: those of its config.
+        """
+        return Job(partial(self._words, tuple(imports), steps), self.log, memory, self._is_busy)
+
+    def _words(self, imports: Sequence[str], steps: int | None) -> tuple[str, ...]:
+        if (run := self.path) is None:
+            for path in self.folder.glob(f"*/*/*/*/seed_{self.seed}"):  # killed before it wrote a config
+                files.remove(path)
+            words = ["--config", str(self.folder / CONFIG), "--seed", str(self.seed), "--logdir", str(self.folder)]
+        else:
+            words = ["--resume", str(run)]
+        length = ["--steps", str(steps)] if steps is not None else []
+        return (*words, *length, *(word for module in imports for word in ("--import", module)))
+
+    def _is_busy(self) -> bool:
+        """Return whether a process that this sweep has not started is writing the run."""
+        return (run := self.path) is not None and is_locked(run)
+
+    def has_ended(self, steps: int) -> bool:
+        """Return whether the run has ended and has, or would have without `stop_at_success`, a number of env steps."""
+        run = self.path
+        result = Result.read(run) if run else None
+        if run is None or result is None or result.status not in ENDED:
+            return False
+        return result.steps >= steps or read_config(run)["steps"] == steps
+
+    def outcome(self, objectives: Sequence[Objective]) -> Outcome | None:
+        """Return the outcome of a run that has ended; None if it can be resumed, or has not begun."""
+        return outcome_of(run, objectives) if (run := self.path) else None
+
+    def failure(self) -> Outcome:
+        """Return the outcome of a run whose process ended without a result; its error is the last line of its log."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.is_file() else []
+        last = next((line for line in reversed(lines) if line.strip() and not line.startswith("run: ")), "")
+        return Outcome(self.seed, "failed", error=last.removeprefix("error: ") or f"see {self.log}")
 
 
-def _words(folder: Path, seed: int, imports: Sequence[str], steps: int | None) -> tuple[str, ...]:
-    run = find_run(folder, seed)
-    if run is None:
-        for path in folder.glob(f"*/*/*/*/seed_{seed}"):  # its process was killed before it wrote a config
-            files.remove(path)
-        words = ["--config", str(folder / CONFIG), "--seed", str(seed), "--logdir", str(folder)]
-    else:
-        words = ["--resume", str(run)]
-    length = ["--steps", str(steps)] if steps is not None else []
-    return (*words, *length, *(word for module in imports for word in ("--import", module)))
-
-
-def has_ended(run: Path | None, steps: int) -> bool:
-    """Return whether a run has ended that has, or would have without `stop_at_success`, a number of env steps."""
-    result = Result.read(run) if run else None
-    if result is None or run is None or result.status not in ENDED:
-        return False
-    return result.steps >= steps or read_config(run)["steps"] == steps
-
-
-def _is_busy(folder: Path, seed: int) -> bool:
-    """Return whether a process that this sweep has not started is writing the run of a seed."""
-    run = find_run(folder, seed)
-    return run is not None and is_locked(run)
+def outcome_of(run: Path, objectives: Sequence[Objective]) -> Outcome | None:
+    """Return the outcome of a run that has ended; None if it can be resumed."""
+    result = Result.read(run)
+    if result is None or result.status == "interrupted":
+        return None
+    seed, seconds = result.seed, result.wall_time_s
+    if result.status == "failed":
+        return Outcome(seed, "failed", (), seconds, result.error or "no reason")
+    scores = {objective.name: objective.score(result) for objective in objectives}
+    if missing := next((name for name, score in scores.items() if score is None), None):
+        error = f"{result.status}, without a number {missing} in {result.path}/{directory.RESULT}"
+        return Outcome(seed, "failed", (), seconds, error)
+    return Outcome(seed, result.status, tuple(score for score in scores.values() if score is not None), seconds)
 
 
 def figures_for_pruner(run: Path | None, sweep: Sweep, outcomes: Mapping[int, Outcome]) -> dict[int, float]:
@@ -106,48 +137,9 @@ def figures_for_pruner(run: Path | None, sweep: Sweep, outcomes: Mapping[int, Ou
     """
     if sweep.settings.pruner == "wilcoxon":
         return {step: outcomes[seed].scores[0] for step, seed in enumerate(sweep.seeds) if seed in outcomes}
-    figures = evaluations(run, sweep.objective.metric) if run else []
-    return {step: sweep.objective.intermediate(figure) for step, figure in enumerate(figures, start=1)}
-
-
-def evaluations(run: Path, metric: str) -> list[float]:
-    """Return a figure, `success` or `return`, of each evaluation of a run so far, without that at step 0."""
-    curve = read_curve(read_run(run, time.time()), evaluations_only=True)
+    curve = read_curve(read_run(run, time.time()), evaluations_only=True) if run else None
     if curve is None:
-        return []
-    steps, figures = curve.along("steps", metric)
-    return [float(figure) for step, figure in zip(steps, figures, strict=True) if step > 0]
-
-
-def outcome(folder: Path, seed: int, objectives: Sequence[Objective]) -> Outcome | None:
-    """Return the outcome of a run that has ended; None if it can be resumed, or has not begun."""
-    run = find_run(folder, seed)
-    return outcome_of(run, objectives) if run else None
-
-
-def outcome_of(run: Path, objectives: Sequence[Objective]) -> Outcome | None:
-    """Return the outcome of a run that has ended; None if it can be resumed."""
-    result = Result.read(run)
-    if result is None or result.status == "interrupted":
-        return None
-    seed, seconds = result.seed, result.wall_time_s
-    if result.status == "failed":
-        return Outcome(seed, "failed", (), seconds, result.error or "no reason")
-    scores = [objective.score(result) for objective in objectives]
-    for objective, score in zip(objectives, scores, strict=True):
-        if score is None:
-            error = f"{result.status}, without a number {objective.name} in {result.path}/{directory.RESULT}"
-            return Outcome(seed, "failed", (), seconds, error)
-    return Outcome(seed, result.status, tuple(score for score in scores if score is not None), seconds)
-
-
-def failure(folder: Path, seed: int) -> Outcome:
-    """Return the outcome of a run whose process has ended without a result; its error is the last line of its log."""
-    log = _log(folder, seed)
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-    last = next((line for line in reversed(lines) if line.strip() and not line.startswith("run: ")), "")
-    return Outcome(seed, "failed", error=last.removeprefix("error: ") or f"see {log}")
-
-
-def _log(folder: Path, seed: int) -> Path:
-    return folder / f"seed_{seed}.log"
+        return {}
+    pairs = zip(*curve.along("steps", sweep.objective.metric), strict=True)
+    figures = [float(figure) for step, figure in pairs if step > 0]
+    return {step: sweep.objective.intermediate(figure) for step, figure in enumerate(figures, start=1)}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import queue
 import shutil
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mygym
+from mygym.cli import seeds
 from mygym.cli.main import main
-from mygym.cli.seeds import SeedRuns, parse_seeds, resume_seeds, train_seeds
-from mygym.errors import ConfigError, RunError
+from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
+from mygym.errors import ConfigError, InterruptedRunError, RunError
 from tests.reporting.runs import make_run
 
 SCRIPT = """
 import json, pathlib, shutil, signal, sys, time
 words = sys.argv[1:]
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
 if "--resume" in words:
     run = pathlib.Path(words[words.index("--resume") + 1])
     seed = int(run.name.removeprefix("seed_"))
@@ -31,6 +29,7 @@ else:
     seed = int(words[words.index("--seed") + 1])
     run = pathlib.Path("setting") / f"seed_{seed}"
     shutil.copytree("template", run)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print(f"run: {run}") or 130))
 print("step 1", file=sys.stderr, flush=True)
 if "--wait" in words:
     time.sleep(60)
@@ -97,22 +96,17 @@ def test_resuming_a_setting_runs_what_is_missing(program: list[str], tmp_path: P
 
 
 def test_a_signal_stops_every_process(program: list[str]) -> None:
-    runs, lines = SeedRuns(program, 2), queue.Queue[str]()
+    lines: list[str] = []
 
-    def interrupt() -> None:
-        while {lines.get(), lines.get()} != {"seed 0: step 1", "seed 1: step 1"}:
-            pass
-        for _ in range(3):
+    def note(line: str) -> None:
+        lines.append(line)
+        if {"seed 0: step 1", "seed 1: step 1"} <= set(lines):
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mygym.cli.seeds.print_note", lines.put)
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        runs.train({seed: ["--wait", "--seed", str(seed)] for seed in range(4)})
-        thread.join()
-    assert runs.stopped
-    assert runs.codes == {0: 130, 1: 130}  # and no further process has started
+        patch.setattr(seeds, "print_note", note)
+        with pytest.raises(InterruptedRunError, match=r"python train\.py --resume setting --seeds 0,1,2,3"):
+            train_seeds(program, ["--wait"], range(4), 2)
     assert [record.status for record in mygym.results("setting")] == ["interrupted", "interrupted"]
 
 

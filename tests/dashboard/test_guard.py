@@ -34,7 +34,7 @@ def test_the_word_in_the_address_opens_the_page_once(stranger: Any, guard: Guard
     assert answer.headers["location"] == "/?task=push"
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
+    assert "SameSite=strict" in cookie
     assert TOKEN not in cookie
     assert stranger.get("/api/runs").status_code == 200
     stranger.cookies.clear()
@@ -53,7 +53,14 @@ def test_redirects_stay_on_the_server(stranger: Any, guard: Guard) -> None:
     assert answer.headers["location"] == "/"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "0.0.0.0:8080"])
+def test_a_browser_cannot_read_another_host_in_a_redirect(stranger: Any, guard: Guard) -> None:
+    answer = stranger.get(f"{ADDRESS}/%5Cevil.example/%0d%0aX:1?token={guard.login_word}")
+    assert answer.headers["location"] == "/%5Cevil.example/%0D%0AX:1"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "0.0.0.0:8080", "[::2]"]
+)
 def test_other_hosts(client: Any, host: str) -> None:
     assert client.get("/api/runs", headers={"Host": host}).status_code == 400
 
@@ -61,6 +68,7 @@ def test_other_hosts(client: Any, host: str) -> None:
 def test_all_interfaces_have_names() -> None:
     assert "0.0.0.0" not in allowed_hosts("0.0.0.0")
     assert {"127.0.0.1", "localhost", "[::1]"} <= allowed_hosts("0.0.0.0")
+    assert allowed_hosts("fd00::1") == {"127.0.0.1", "localhost", "[::1]", "[fd00::1]"}
 
 
 def test_changes_need_the_same_origin(stranger: Any) -> None:

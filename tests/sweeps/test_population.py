@@ -16,10 +16,10 @@ from mygym.planning.resolve import resolve_config
 from mygym.reporting import sweep_files
 from mygym.sweeps import executors as batch
 from mygym.sweeps.population import Member, _changed, _following
+from mygym.sweeps.results import read_state
 from mygym.sweeps.run import Report, new_sweep, resume_sweep
 from mygym.sweeps.settings import PopulationSettings, make_sweep
 from mygym.sweeps.space import Parameter
-from mygym.sweeps.watch import read_state
 from tests.sweeps.executor import TrainingExecutor
 
 FILE: dict[str, Any] = {

@@ -190,6 +190,19 @@ def test_a_signal_stops_the_runs_with_checkpoints(sweep: Callable[..., Report], 
     assert len(executor.started) + len(again.started) == 12 + executor.stopped
 
 
+def test_a_second_signal_does_not_wait_and_leaves_no_run_executing(sweep: Callable[..., Report]) -> None:
+    class Impatient(InstantExecutor):
+        def submit(self, job: Any) -> Any:
+            if len(self.started) == 1:
+                raise KeyboardInterrupt
+            return super().submit(job)
+
+    executor = Impatient(workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(executor=executor)
+    assert executor.stopped == executor.running == 1
+
+
 def test_more_trials_continue_a_sweep(sweep: Callable[..., Report], tmp_path: Path) -> None:
     whole = sweep("whole", trials=12)
     sweep("part", trials=5)
@@ -229,7 +242,7 @@ def test_a_journal_of_another_space_is_refused(sweep: Callable[..., Report]) -> 
     folder = sweep(trials=2).folder
     file = folder / sweep_files.SWEEP
     file.write_text(file.read_text().replace("int: [4, 9]", "int: [4, 8]"))
-    with pytest.raises(ConfigError, match=r"journal: .*has another algo_params\.n_epochs\.int than"):
+    with pytest.raises(ConfigError, match=r"algo_params\.n_epochs\.int: \[4, 8\] differs from .*journal\.log"):
         resume(folder)
 
 

@@ -16,10 +16,9 @@ from mygym.config import load_file
 from mygym.errors import ConfigError, InterruptedRunError
 from mygym.reporting import sweep_files
 from mygym.sweeps import storage
-from mygym.sweeps.run import Report
+from mygym.sweeps.results import read_state
+from mygym.sweeps.run import Report, train_on
 from mygym.sweeps.settings import make_sweep
-from mygym.sweeps.train_on import train_on
-from mygym.sweeps.watch import read_state
 from tests.sweeps.conftest import SPACE, resume, trials
 from tests.sweeps.executor import InstantExecutor
 
