@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import pytest
 
 from mygym.engines.bullet.client import bullet
 from mygym.registry import REGISTRIES, isolated
+from mygym.training.stop_request import SIGNALS
 
 ROOT = Path(__file__).parent.parent
 
@@ -78,6 +80,14 @@ def compiled_programs(request: pytest.FixtureRequest) -> Iterator[None]:
         if maps.exists() and len(maps.read_bytes().splitlines()) > 30_000:
             sys.modules["jax"].clear_caches()
             gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def default_signals() -> None:
+    """Take signals that `nohup` or a shell's `&` has let this process ignore: the programs leave those ignored."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")
