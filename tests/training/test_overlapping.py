@@ -60,6 +60,7 @@ def test_each_off_policy_algorithm_trains_before_it_waits_for_a_step(
     assert len(model.postponed) == 1  # of the last step
 
 
+@pytest.mark.slow  # test_the_same_result_without_worker_processes, and test_api.py, are quick
 def test_a_policy_learns_to_reach(tmp_path: Path) -> None:
     result = mygym.train({"overlap": True, "logdir": str(tmp_path), "video": {"episodes": 0}})
     assert result.success_rate is not None
