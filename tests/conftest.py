@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if config.option.markexpr == "slow":
         for item in items:
-            if item.get_closest_marker("hypothesis"):
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker("slow")
     items.sort(key=lambda item: not re.search(r"export|test_weights|jax", item.nodeid))
 

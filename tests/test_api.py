@@ -81,7 +81,7 @@ def test_a_second_training_in_another_thread_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("play", [mygym.evaluate, mygym.demonstrate])
 def test_an_invalid_number_of_episodes_is_refused(play: Any, episodes: Any, tmp_path: Path) -> None:
     more = {"out": tmp_path / "out"} if play is mygym.demonstrate else {}
-    with pytest.raises(ConfigError, match=f"episodes: {episodes!r} is not allowed; allowed: a whole number from 1"):
+    with pytest.raises(ConfigError, match=f"episodes: {episodes!r} .*allowed: .*from 1"):
         play(policy="zero", episodes=episodes, **more)
     with pytest.raises(ConfigError, match="seed: -1"):
         play(policy="zero", seed=-1, **more)

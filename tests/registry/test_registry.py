@@ -195,7 +195,7 @@ def register_example(kind: str, **options: Any) -> None:
 def test_every_kind_can_be_overridden_as_the_message_advises(kind: str) -> None:
     register_example(kind)
     first = registry(kind).get("custom").origin
-    with pytest.raises(RegistryError, match=f"{kind} 'custom' is registered twice: .*override=True"):
+    with pytest.raises(RegistryError, match=f"{kind} 'custom' .*override=True"):
         register_example(kind)
     assert registry(kind).get("custom").origin == first
     register_example(kind, override=True)
@@ -203,9 +203,7 @@ def test_every_kind_can_be_overridden_as_the_message_advises(kind: str) -> None:
 
 
 def test_a_decorator_refuses_a_component_of_the_wrong_type() -> None:
-    with pytest.raises(
-        RegistryError, match=rf"register_object: 'custom' decorates an object of type int \({__file__}:\d+\)"
-    ):
+    with pytest.raises(RegistryError, match=rf"register_object: 'custom' .*int \({__file__}:\d+\)"):
         decorator("object", "custom", allowed="a class")(1)
 
 
@@ -470,7 +468,7 @@ def test_a_class_that_is_no_algorithm_is_refused_with_its_origin(tmp_path: Path)
 
 
 def test_only_classes_are_registered_as_algorithms() -> None:
-    with pytest.raises(RegistryError, match=rf"decorates an object of type function \({__file__}:\d+\)"):
+    with pytest.raises(RegistryError, match=rf"type function \({__file__}:\d+\)"):
         register_algorithm("custom")(lambda: None)  # type: ignore[type-var]
 
 

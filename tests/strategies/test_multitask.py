@@ -97,7 +97,7 @@ def test_the_runs_task_must_be_one_of_the_tasks() -> None:
     params = {"tasks": ["reach", "AGM"]}
     for task in ("reach", "AGM"):
         assert from_python({"strategy": "multitask", "strategy_params": params, "task": task}).config.task == task
-    with pytest.raises(ConfigError, match=r"task: 'push' is not one of strategy_params.tasks; allowed: reach, AGM"):
+    with pytest.raises(ConfigError, match=r"task: 'push' .*allowed: reach, AGM"):
         from_python({"strategy": "multitask", "strategy_params": params, "task": "push"})
 
 

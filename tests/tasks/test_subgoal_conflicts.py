@@ -73,7 +73,7 @@ def test_a_user_defined_predicate_that_moves_objects_undoes_sub_goals(properties
     register_predicate("swept", override=True)(at_goal)
     find_task(sequence)
     register_predicate("swept", **properties, override=True)(at_goal)
-    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' is put onto plate by sub-task 0"):
+    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' .*plate.* 0"):
         find_task(sequence)
 
 
@@ -85,7 +85,7 @@ def test_a_user_defined_predicate_that_places_objects_occupies_the_base() -> Non
     register_predicate("swept", moves_object=True, override=True)(at_goal)
     find_task(sequence)
     register_predicate("swept", places_object=True, override=True)(at_goal)
-    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' is put onto plate by sub-task 0"):
+    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' .*plate.* 0"):
         find_task(sequence)
 
 

@@ -44,7 +44,7 @@ def test_each_off_policy_algorithm_trains_before_it_waits_for_a_step(
 ) -> None:
     cls = algorithm(algo, framework).combo()[0]
     if not issubclass(cls, OffPolicyAlgorithm):
-        with pytest.raises(ConfigError, match=f"overlap: True is not available with algo {algo} of {framework}"):
+        with pytest.raises(ConfigError, match=f"overlap: True .*{algo} of {framework}"):
             make_plan({"algo": algo, "framework": framework, "overlap": True})
         return
     plan = plan_from_python(settings(algo, framework, subprocesses=False))
