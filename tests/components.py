@@ -146,8 +146,10 @@ def quickly(names: Iterable[str], features: Callable[[str], Iterable[Any]]) -> l
 COMPOSITIONS = quickly(compositions(), lambda composition: zip(composition, composition[1:] + ".", strict=True))
 """Each composition of letters; the normal suite takes those in which a stage follows another for the first time."""
 
-TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda composition: find_task(composition).stage_names)
-"""Inputs of tests of pure functions: the normal suite takes those in which a stage comes for the first time."""
+EVERY_TASK = [*TASKS, *compositions()]
+each_stage = quickly(EVERY_TASK, lambda composition: find_task(composition).stage_names)
+TASKS_OF_EACH_STAGE = [name for name in each_stage if isinstance(name, str)]
+"""The tasks and compositions in which a stage comes for the first time: for pure functions."""
 
 
 def traits(task: str) -> Iterator[Any]:

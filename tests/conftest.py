@@ -35,21 +35,34 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # whose workers, and what they star
     }
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # workers and processes of tests compile no module again
 
-hypothesis.settings.register_profile(
-    "mygym",
-    deadline=None,  # the first call of many a function imports or builds something
-    derandomize=True,
-    max_examples=10,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
-)
-hypothesis.settings.load_profile("mygym")
+for profile, examples in {"normal": 10, "slow": 100}.items():
+    hypothesis.settings.register_profile(
+        profile,
+        deadline=None,  # the first call of many a function imports or builds something
+        derandomize=profile == "normal",
+        max_examples=examples,
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try more examples in the slow suite, and others each time."""
+    hypothesis.settings.load_profile("slow" if config.option.markexpr == "slow" else "normal")
 
 
 gc.disable()  # tests collect it between each other: on the way, a tenth of their time went into it
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a single worker begin with the tests that import and compile longest: those of JAX and of the export."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let a single worker begin with the tests that import and compile longest: those of JAX and of the export.
+
+    Properties belong to the slow suite too, which tries more examples.
+    """
+    if config.option.markexpr == "slow":
+        for item in items:
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+                item.add_marker("slow")
     items.sort(key=lambda item: not re.search(r"export|test_weights|jax", item.nodeid))
 
 

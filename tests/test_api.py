@@ -81,7 +81,7 @@ def test_a_second_training_in_another_thread_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("play", [mygym.evaluate, mygym.demonstrate])
 def test_an_invalid_number_of_episodes_is_refused(play: Any, episodes: Any, tmp_path: Path) -> None:
     more = {"out": tmp_path / "out"} if play is mygym.demonstrate else {}
-    with pytest.raises(ConfigError, match=f"episodes: {episodes!r} is not allowed; allowed: a whole number from 1"):
+    with pytest.raises(ConfigError, match=f"episodes: {episodes!r} .*allowed: .*from 1"):
         play(policy="zero", episodes=episodes, **more)
     with pytest.raises(ConfigError, match="seed: -1"):
         play(policy="zero", seed=-1, **more)
@@ -107,8 +107,8 @@ def test_a_config_is_not_for_the_evaluation_of_a_run(tmp_path: Path) -> None:
         mygym.evaluate(tmp_path, config={"task": "push"})
 
 
-WORKSPACES_QUICKLY = list({find_task(task).workspace: (task, robot) for task, robot in COVERING}.values())
-"""Of `COVERING` a pair for each workspace: learning does not know the task, and tests/envs plays all tasks."""
+WORKSPACES_QUICKLY = list({find_task(task).workspace: (task, robot) for task, robot in COVERING}.values())[::4]
+"""Of `COVERING` a pair for some workspaces: learning does not know the task, and tests/envs plays all tasks."""
 
 
 @pytest.mark.parametrize(("task", "robot"), slow_except(HOSTED, WORKSPACES_QUICKLY.__contains__))

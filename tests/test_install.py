@@ -166,26 +166,26 @@ def test_make_without_a_supported_python_names_those_it_needs(make: Path, python
 # Packages -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=name)
-def test_an_environment_has_one_pybullet(environment: dict[str, str]) -> None:
+def test_an_environment_has_one_pybullet() -> None:
     """Both packages contain the module `pybullet`; panda-gym needs the package `pybullet` by name."""
-    names = [each.name for each in installed(DEPENDENCIES, environment) if each.name.startswith("pybullet")]
-    first = (environment["python_version"], environment["sys_platform"], environment["platform_machine"])
-    with_wheel = first == ("3.11", "linux", "x86_64")
-    assert names == ["pybullet" if with_wheel else "pybullet-arm64"]
-    extras = {each.name for each in installed(EXTRAS, environment)}
-    assert ("panda-gym" in extras) == with_wheel
+    for environment in ENVIRONMENTS:
+        names = [each.name for each in installed(DEPENDENCIES, environment) if each.name.startswith("pybullet")]
+        first = (environment["python_version"], environment["sys_platform"], environment["platform_machine"])
+        with_wheel = first == ("3.11", "linux", "x86_64")
+        assert names == ["pybullet" if with_wheel else "pybullet-arm64"]
+        extras = {each.name for each in installed(EXTRAS, environment)}
+        assert ("panda-gym" in extras) == with_wheel
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=name)
-def test_constraints_pin_every_package_once_within_its_range(environment: dict[str, str]) -> None:
-    pins: dict[str, str] = {}
-    for pin in installed(PINS, environment):
-        assert canonicalize_name(pin.name) not in pins, pin
-        pins[canonicalize_name(pin.name)] = str(pin.specifier).removeprefix("==")
-    for requirement in installed(DEPENDENCIES + EXTRAS, environment):
-        if requirement.name != "mygym":
-            assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement
+def test_constraints_pin_every_package_once_within_its_range() -> None:
+    for environment in ENVIRONMENTS:
+        pins: dict[str, str] = {}
+        for pin in installed(PINS, environment):
+            assert canonicalize_name(pin.name) not in pins, pin
+            pins[canonicalize_name(pin.name)] = str(pin.specifier).removeprefix("==")
+        for requirement in installed(DEPENDENCIES + EXTRAS, environment):
+            if requirement.name != "mygym":
+                assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement
 
 
 # The wheel ------------------------------------------------------------------------------------------------------------

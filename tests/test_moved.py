@@ -22,9 +22,8 @@ RUNS = ROOT / "tests" / "runs_of_0_1"
 """Interrupted runs that version 0.1.0 wrote."""
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "now"),
-    [
+def test_former_names_of_modules_import_the_same_objects() -> None:
+    for module, name, now in [
         ("mygym.runs.runner", "Runner", "mygym.training.runner"),
         ("mygym.runs.loop", "Loop", "mygym.training.runner"),
         ("mygym.runs.curves", "Curves", "mygym.training.curves"),
@@ -37,12 +36,10 @@ RUNS = ROOT / "tests" / "runs_of_0_1"
         ("mygym.sim.world", "World", "mygym.engines.bullet.world"),
         ("mygym.fused.world", "BatchWorld", "mygym.engines.fused.world"),
         ("mygym.perception.encoder", "load_encoder", "mygym.vision.encoder"),
-    ],
-)
-def test_former_names_of_modules_import_the_same_objects(module: str, name: str, now: str) -> None:
-    former = getattr(import_module(module), name)
-    assert former is getattr(import_module(now), name)
-    assert former.__module__ == now
+    ]:
+        former = getattr(import_module(module), name)
+        assert former is getattr(import_module(now), name)
+        assert former.__module__ == now
 
 
 def test_a_former_module_that_is_gone_is_an_import_error() -> None:

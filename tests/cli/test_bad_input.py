@@ -327,13 +327,13 @@ def test_an_empty_argument_is_refused(command: str, name: str, mygym_command: Co
     assert f"error: {name}: '' is empty; allowed: a value" in outcome.err
 
 
-@pytest.mark.parametrize("value", ["", " ", "null", "[]", "{}", "3", "true", "a b"])
 @pytest.mark.parametrize("key", ["robot", "task", "algo", "control", "workspace", "framework", "steps", "seed"])
-def test_any_value_of_a_flag_ends_with_0_or_2(key: str, value: str, mygym_command: Command) -> None:
-    outcome = mygym_command("train", "--explain", "--set", f"{key}={value}")
-    assert outcome.code in (0, 2)
-    assert "Traceback" not in outcome.err
-    assert (outcome.code == 0) == (outcome.err == "")
+def test_any_value_of_a_flag_ends_with_0_or_2(key: str, mygym_command: Command) -> None:
+    for value in ["", " ", "null", "[]", "{}", "3", "true", "a b"]:
+        outcome = mygym_command("train", "--explain", "--set", f"{key}={value}")
+        assert outcome.code in (0, 2)
+        assert "Traceback" not in outcome.err
+        assert (outcome.code == 0) == (outcome.err == "")
 
 
 WORDS = st.sampled_from(

@@ -29,28 +29,28 @@ def check(name: str, values: dict[str, Any]) -> None:
     Schema(algorithm(name), values).check(values)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_defaults_that_an_algorithm_ships_with_are_allowed(name: str) -> None:
-    schema = Schema(algorithm(name), {})
-    schema.check_registration()
-    schema.check(schema.registered())
-    schema.check(schema.defaults())
+def test_the_defaults_that_an_algorithm_ships_with_are_allowed() -> None:
+    for name in ALGORITHMS:
+        schema = Schema(algorithm(name), {})
+        schema.check_registration()
+        schema.check(schema.registered())
+        schema.check(schema.defaults())
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_arguments_of_the_run_are_not_hyperparameters(name: str) -> None:
-    assert not set(known(name)) & {"env", "seed", "device", "verbose", "self"}
-    assert {"policy", "policy_kwargs"} <= set(known(name))
-    with pytest.raises(ConfigError, match=r"algo_params\.seed"):
-        check(name, {"seed": 3})
+def test_arguments_of_the_run_are_not_hyperparameters() -> None:
+    for name in ALGORITHMS:
+        assert not set(known(name)) & {"env", "seed", "device", "verbose", "self"}
+        assert {"policy", "policy_kwargs"} <= set(known(name))
+        with pytest.raises(ConfigError, match=r"algo_params\.seed"):
+            check(name, {"seed": 3})
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_an_unknown_hyperparameter_is_refused_with_the_nearest(name: str) -> None:
-    key = max(known(name), key=len)
-    with pytest.raises(ConfigError, match=f"did you mean '{key}'") as error:
-        check(name, {f"{key}z": 1})
-    assert f"algo_params.{key}z" in str(error.value)
+def test_an_unknown_hyperparameter_is_refused_with_the_nearest() -> None:
+    for name in ALGORITHMS:
+        key = max(known(name), key=len)
+        with pytest.raises(ConfigError, match=f"did you mean '{key}'") as error:
+            check(name, {f"{key}z": 1})
+        assert f"algo_params.{key}z" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def at(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     return {path[0]: at(path[1:], value)} if path else value
 
 
-@pytest.mark.parametrize(("name", "path"), SECTIONS, ids=lambda value: value if isinstance(value, str) else value[-1])
-def test_a_misspelt_nested_argument_is_refused_with_the_nearest(name: str, path: tuple[str, ...]) -> None:
-    schema = Schema(algorithm(name), {}, her="replay_buffer_kwargs" in path)
-    key = max(schema.inside(path) or {}, key=len)
-    with pytest.raises(ConfigError, match=f"did you mean '{key}'") as error:
-        schema.check(at((*path, f"{key}z"), 1))
-    assert str(error.value).startswith(f"{'.'.join(('algo_params', *path))}.{key}z")
+def test_a_misspelt_nested_argument_is_refused_with_the_nearest() -> None:
+    for name, path in SECTIONS:
+        schema = Schema(algorithm(name), {}, her="replay_buffer_kwargs" in path)
+        key = max(schema.inside(path) or {}, key=len)
+        with pytest.raises(ConfigError, match=f"did you mean '{key}'") as error:
+            schema.check(at((*path, f"{key}z"), 1))
+        assert str(error.value).startswith(f"{'.'.join(('algo_params', *path))}.{key}z")
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def arguments(name: str, values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return schema.arguments(merged(schema.defaults(), merged(schema.registered(), values)))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_unset_hyperparameters_are_left_to_the_class(name: str) -> None:
-    _, args, kwargs = algorithm(name).combo()
-    assert arguments(name, {}) == (args[0], kwargs)
+def test_unset_hyperparameters_are_left_to_the_class() -> None:
+    for name in ALGORITHMS:
+        _, args, kwargs = algorithm(name).combo()
+        assert arguments(name, {}) == (args[0], kwargs)
 
 
 def test_names_are_replaced_by_their_objects() -> None:

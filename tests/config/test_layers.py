@@ -141,10 +141,10 @@ def test_the_hash_is_the_same_for_the_same_values_in_any_order() -> None:
     assert set(config_hash(BASE)) <= set("0123456789abcdef")
 
 
-@pytest.mark.parametrize("key", RunConfig.model_fields)
-def test_the_hash_covers_exactly_the_keys_that_shape_the_result(key: str) -> None:
-    same = config_hash({**BASE, key: "something else"}) == config_hash(BASE)
-    assert same == (key in NOT_SHAPING)
+def test_the_hash_covers_exactly_the_keys_that_shape_the_result() -> None:
+    for key in RunConfig.model_fields:
+        same = config_hash({**BASE, key: "something else"}) == config_hash(BASE)
+        assert same == (key in NOT_SHAPING)
 
 
 @pytest.mark.parametrize(

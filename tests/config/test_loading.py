@@ -32,27 +32,22 @@ def read(tmp_path: Path, text: str, name: str = "run.yaml") -> dict[str, Any]:
     return load_file(path)
 
 
-@pytest.mark.parametrize("text", ["3e-4", "3E-4", "+3e-4", "0.3e-3", "3.0e-04", ".3e-3"])
-@pytest.mark.parametrize("name", ["run.yaml", "run.yml"])
-def test_every_notation_of_a_number_is_read_as_a_number(tmp_path: Path, text: str, name: str) -> None:
-    assert read(tmp_path, f"x: {text}", name) == {"x": pytest.approx(3e-4)}
-    assert parse_overrides([f"x={text}"]) == {"x": pytest.approx(3e-4)}
+def test_every_notation_of_a_number_is_read_as_a_number(tmp_path: Path) -> None:
+    for name in ["run.yaml", "run.yml"]:
+        for text in ["3e-4", "3E-4", "+3e-4", "0.3e-3", "3.0e-04", ".3e-3"]:
+            assert read(tmp_path, f"x: {text}", name) == {"x": pytest.approx(3e-4)}
+            assert parse_overrides([f"x={text}"]) == {"x": pytest.approx(3e-4)}
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["010", "-010", "0x10", "0b11", "1:40", "1:40.5", "0o17", "00", "0x" + 10_000 * "f"],
-    ids=lambda text: text[:6],
-)
-def test_numbers_of_yaml_1_1_that_are_not_decimal_are_text(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, f"x: {text}") == parse_overrides([f"x={text}"]) == {"x": text}
-    (tmp_path / "written.yaml").write_text(to_yaml({"x": text}))
-    assert load_file(tmp_path / "written.yaml") == {"x": text}
+def test_numbers_of_yaml_1_1_that_are_not_decimal_are_text(tmp_path: Path) -> None:
+    for text in ["010", "-010", "0x10", "0b11", "1:40", "1:40.5", "0o17", "00", "0x" + 10_000 * "f"]:
+        assert read(tmp_path, f"x: {text}") == parse_overrides([f"x={text}"]) == {"x": text}
+        (tmp_path / "written.yaml").write_text(to_yaml({"x": text}))
+        assert load_file(tmp_path / "written.yaml") == {"x": text}
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    {
+def test_decimal_numbers_are_numbers(tmp_path: Path) -> None:
+    for text, number in {
         "0": 0,
         "-5": -5,
         "+5": 5,
@@ -62,12 +57,10 @@ def test_numbers_of_yaml_1_1_that_are_not_decimal_are_text(tmp_path: Path, text:
         "-0.5": -0.5,
         "1.5e3": 1500.0,
         "08.5": 8.5,
-    }.items(),
-)
-def test_decimal_numbers_are_numbers(tmp_path: Path, text: str, number: float) -> None:
-    content = read(tmp_path, f"x: {text}")
-    assert content == parse_overrides([f"x={text}"]) == {"x": number}
-    assert type(content["x"]) is type(number)
+    }.items():
+        content = read(tmp_path, f"x: {text}")
+        assert content == parse_overrides([f"x={text}"]) == {"x": number}
+        assert type(content["x"]) is type(number)
 
 
 def test_yaml_values_have_the_expected_types(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
 def follow(command: str, folder: Path, build_only: bool = False) -> str:
     """Run a command line of a document quickly; return its standard output.
 
-    Set-up commands and the commands of CI are only checked. `python train.py` without arguments runs in a process.
+    Set-up commands and the commands of CI are only checked. `python train.py` without arguments trains in a process.
 
     Args:
         command: The command line.
@@ -256,7 +256,7 @@ def follow(command: str, folder: Path, build_only: bool = False) -> str:
             with pytest.MonkeyPatch.context() as patch:
                 patch.delenv("DISPLAY", raising=False)
                 in_process(command, folder, refusal="a display")
-        elif words == ["python", "train.py"]:
+        elif words == ["python", "train.py"] and not build_only:
             return shell(_quick(command, words), folder)
         else:
             return in_process(_quick(command, words, build_only), folder)

@@ -136,14 +136,14 @@ def test_the_configs_are_of_named_tasks() -> None:
     assert {path.suffix for path in CONFIGS} == {".yaml", ".json"}
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_a_config_is_valid_and_names_its_command(path: Path) -> None:
-    first, second = path.read_text(encoding="utf-8").splitlines()[:2]
-    assert first.lstrip("#/ ") == f"python train.py --config configs/{path.name}"
-    assert second.startswith(("#", "//")), "says what the run does"
-    content = load_file(path)
-    resolved = resolve_config(content).config
-    assert (resolved.task, resolved.algo) == (content["task"], content["algo"])
+def test_a_config_is_valid_and_names_its_command() -> None:
+    for path in CONFIGS:
+        first, second = path.read_text(encoding="utf-8").splitlines()[:2]
+        assert first.lstrip("#/ ") == f"python train.py --config configs/{path.name}"
+        assert second.startswith(("#", "//")), "says what the run does"
+        content = load_file(path)
+        resolved = resolve_config(content).config
+        assert (resolved.task, resolved.algo) == (content["task"], content["algo"])
 
 
 @pytest.mark.parametrize(

@@ -44,17 +44,11 @@ def test_each_task_has_an_id_and_gym_v0_accepts_any_task() -> None:
 
 
 @pytest.mark.parametrize("keywords", KEYWORDS_QUICKLY, ids=named)
-def test_gymnasiums_checker_gives_no_warning(keywords: dict[str, Any]) -> None:
+def test_the_checkers_of_gymnasium_and_stable_baselines_give_no_warning(keywords: dict[str, Any]) -> None:
     with warnings.catch_warnings(), gymnasium.make(**keywords) as env:
         warnings.simplefilter("error")
         # Rendering is checked below, once per id.
         check_env(env.unwrapped, skip_render_check=True)
-
-
-@pytest.mark.parametrize("keywords", KEYWORDS_QUICKLY, ids=named)
-def test_stable_baselines_checker_gives_no_warning(keywords: dict[str, Any]) -> None:
-    with warnings.catch_warnings(), gymnasium.make(**keywords) as env:
-        warnings.simplefilter("error")
         check_env_of_sb3(env.unwrapped, warn=True, skip_render_check=True)
 
 

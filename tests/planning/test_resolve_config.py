@@ -135,15 +135,15 @@ def test_the_hash_of_a_run_ignores_seed_logdir_and_evaluation() -> None:
         assert config_hash(resolve_config(overrides=other).values()) != config_hash(resolve_config().values())
 
 
-@pytest.mark.parametrize(("algo", "framework"), COMBOS)
-def test_on_policy_algorithms_are_rewarded_for_all_stages(algo: str, framework: str) -> None:
-    run = {"algo": algo, "framework": framework}
-    single, several = (resolve_config(overrides={**run, "task": task}) for task in ("reach", "push"))
-    is_on_policy = issubclass(algorithm(algo, framework).combo()[0], OnPolicyAlgorithm) or algo == "ppo_runner"
-    assert single.config.reward != "shaped"
-    assert (several.config.reward == "shaped") == is_on_policy
-    assert not is_on_policy or several.origins["reward"].endswith(", for several stages")
-    assert resolve_config(overrides={**run, "task": "push", "reward": "dense"}).config.reward == "dense"
+def test_on_policy_algorithms_are_rewarded_for_all_stages() -> None:
+    for algo, framework in COMBOS:
+        run = {"algo": algo, "framework": framework}
+        single, several = (resolve_config(overrides={**run, "task": task}) for task in ("reach", "push"))
+        is_on_policy = issubclass(algorithm(algo, framework).combo()[0], OnPolicyAlgorithm) or algo == "ppo_runner"
+        assert single.config.reward != "shaped"
+        assert (several.config.reward == "shaped") == is_on_policy
+        assert not is_on_policy or several.origins["reward"].endswith(", for several stages")
+        assert resolve_config(overrides={**run, "task": "push", "reward": "dense"}).config.reward == "dense"
 
 
 # hindsight ----------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
         with contextlib.closing(env_factory.make_vec_env(resolved.config)) as env:
             assert type(model_factory.build_model(resolved.config, env).replay_buffer) is buffer
         assert model_factory.explained(resolved).config.algo_params["replay_buffer_class"] == buffer.__qualname__
-    with pytest.raises(ConfigError, match=r"her: True would replace CustomBuffer, .* of own_buffer"):
+    with pytest.raises(ConfigError, match=r"her: True .*CustomBuffer.* own_buffer"):
         resolve_config(overrides={"algo": "own_buffer", "her": True})
 
 
@@ -208,22 +208,22 @@ def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task
     assert resolve_config(overrides={"task": "reach", **more}).config.algo == "sac"
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "jax"])
 @pytest.mark.parametrize("task", sorted(algorithm("sac").task_defaults))
-def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(task: str, framework: str) -> None:
-    chosen = {"task": task, "framework": framework, "algo": "sac"}
-    resolved = resolve_config(overrides=chosen)
-    assert (resolved.config.reward, resolved.config.her) == ("shaped", False)
-    assert resolved.config.task_params.starts is not None
-    assert resolved.config.task_params.starts["along_expert"] == 0.5
-    assert resolved.origins["algo_params.gradient_steps"] == f"algorithm sac, for task {task}"
-    if any(stage.waypoint is not None for stage in find_task(task).sequence.stages):  # it is observed
-        with pytest.raises(ConfigError, match="cannot relabel waypoint"):
-            resolve_config(overrides={**chosen, "her": True})
-        return
-    hindsight = resolve_config(overrides={**chosen, "her": True}).config
-    assert (hindsight.her, hindsight.reward) == (True, "sparse"), "hindsight needs a reward of goals"
-    assert hindsight.observations is None, "hindsight needs observations without the goal"
+def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(task: str) -> None:
+    for framework in ["pytorch", "jax"]:
+        chosen = {"task": task, "framework": framework, "algo": "sac"}
+        resolved = resolve_config(overrides=chosen)
+        assert (resolved.config.reward, resolved.config.her) == ("shaped", False)
+        assert resolved.config.task_params.starts is not None
+        assert resolved.config.task_params.starts["along_expert"] == 0.5
+        assert resolved.origins["algo_params.gradient_steps"] == f"algorithm sac, for task {task}"
+        if any(stage.waypoint is not None for stage in find_task(task).sequence.stages):  # it is observed
+            with pytest.raises(ConfigError, match="cannot relabel waypoint"):
+                resolve_config(overrides={**chosen, "her": True})
+            continue
+        hindsight = resolve_config(overrides={**chosen, "her": True}).config
+        assert (hindsight.her, hindsight.reward) == (True, "sparse"), "hindsight needs a reward of goals"
+        assert hindsight.observations is None, "hindsight needs observations without the goal"
 
 
 def test_a_task_may_choose_its_algorithm() -> None:

@@ -67,9 +67,9 @@ def test_all_shapes_are_covered() -> None:
     assert set(GEOMS) == set(SIZES)
 
 
-@pytest.mark.parametrize("shape", VOLUMES)
-def test_volumes(shape: str) -> None:
-    assert volume([GEOMS[shape]]) == pytest.approx(VOLUMES[shape], rel=2e-3)
+def test_volumes() -> None:
+    for shape in VOLUMES:
+        assert volume([GEOMS[shape]]) == pytest.approx(VOLUMES[shape], rel=2e-3)
 
 
 @pytest.mark.parametrize("shape", GEOMS)

@@ -29,14 +29,14 @@ def resolved(**overrides: Any) -> Any:
     return resolve_config(overrides={"strategy": "curriculum", **overrides}).config
 
 
-@pytest.mark.parametrize("task", [*TASKS, "AGMDW", "AGR"])
 @pytest.mark.parametrize("kind", ["forward", "backward"])
-def test_every_task_has_easier_levels(task: str, kind: str) -> None:
-    config = resolved(task=task, strategy_params={"levels": kind})
-    levels = plan_of(config).variants
-    assert len(levels) >= 2
-    assert levels[-1].config == config
-    assert len({level.label for level in levels}) == len(levels)
+def test_every_task_has_easier_levels(kind: str) -> None:
+    for task in [*TASKS, "AGMDW", "AGR"]:
+        config = resolved(task=task, strategy_params={"levels": kind})
+        levels = plan_of(config).variants
+        assert len(levels) >= 2
+        assert levels[-1].config == config
+        assert len({level.label for level in levels}) == len(levels)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +225,6 @@ def test_too_few_steps_for_the_levels_are_refused(
 ) -> None:
     rollouts = {"algo_params": {"n_steps": 128}, "n_envs": 8} if algo == "ppo" else {}
     overrides = {"strategy": "curriculum", "strategy_params": params, "task": "AGM", "algo": algo, "steps": steps}
-    with pytest.raises(ConfigError, match=rf"steps: {steps} cannot reach the last of 7 .* more than {least};"):
+    with pytest.raises(ConfigError, match=rf"steps: {steps} .* {least};"):
         mygym.train({**overrides, **rollouts, "logdir": str(tmp_path)})
     assert not list(tmp_path.iterdir())

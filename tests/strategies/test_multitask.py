@@ -81,21 +81,23 @@ PARTIAL_CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize("partial_configs", list(itertools.permutations(PARTIAL_CONFIGS, 2)), ids=str)
-def test_the_config_of_one_task_does_not_affect_the_others(partial_configs: tuple[dict[str, Any], ...]) -> None:
-    config = from_python(
-        {"algo": "sac", "strategy": "multitask", "strategy_params": {"tasks": list(partial_configs)}}
-    ).config
-    for partial_config, variant in zip(partial_configs, plan_of(config).variants, strict=True):
-        single = from_python({"algo": "sac", "spaces": "shared", **partial_config}).config
-        assert [getattr(variant.config, key) for key in VARIANT_KEYS] == [getattr(single, key) for key in VARIANT_KEYS]
+def test_the_config_of_one_task_does_not_affect_the_others() -> None:
+    for partial_configs in list(itertools.permutations(PARTIAL_CONFIGS, 2)):
+        config = from_python(
+            {"algo": "sac", "strategy": "multitask", "strategy_params": {"tasks": list(partial_configs)}}
+        ).config
+        for partial_config, variant in zip(partial_configs, plan_of(config).variants, strict=True):
+            single = from_python({"algo": "sac", "spaces": "shared", **partial_config}).config
+            assert [getattr(variant.config, key) for key in VARIANT_KEYS] == [
+                getattr(single, key) for key in VARIANT_KEYS
+            ]
 
 
 def test_the_runs_task_must_be_one_of_the_tasks() -> None:
     params = {"tasks": ["reach", "AGM"]}
     for task in ("reach", "AGM"):
         assert from_python({"strategy": "multitask", "strategy_params": params, "task": task}).config.task == task
-    with pytest.raises(ConfigError, match=r"task: 'push' is not one of strategy_params.tasks; allowed: reach, AGM"):
+    with pytest.raises(ConfigError, match=r"task: 'push' .*allowed: reach, AGM"):
         from_python({"strategy": "multitask", "strategy_params": params, "task": "push"})
 
 

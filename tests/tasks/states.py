@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from mygym.registry import registry
@@ -15,7 +16,7 @@ from mygym.tasks.lookup import find_task
 from mygym.tasks.predicate import Predicate
 from mygym.tasks.state import Progress, State
 from mygym.tasks.task import Task
-from tests.components import tower
+from tests.components import EVERY_TASK, TASKS_OF_EACH_STAGE, tower
 
 PREDICATES: dict[str, Predicate] = {entry.name: entry.load() for entry in registry("predicate") if entry.built_in}
 EXCLUDES = {name: predicate.excludes for name, predicate in PREDICATES.items() if predicate.excludes}
@@ -32,6 +33,12 @@ OPEN = [{"stages": ["approach", "shift", "withdraw"], "part": PARTS[0]}, {"stage
 """The stage `shift` is registered by the tests, e.g. by the fixture `shift` of test_subtasks.py."""
 LISTED = {"stack": STACK, "push, reach": PUSH_THEN_REACH, "same again": SAME_AGAIN, "handle": HANDLE}
 """Tasks of several sub-tasks, and a task on a part."""
+of_compositions = pytest.mark.parametrize(
+    "compositions",
+    [[*TASKS_OF_EACH_STAGE, *LISTED], pytest.param([*EVERY_TASK, *LISTED], marks=pytest.mark.slow)],
+    ids=["of each stage", "all"],
+)
+"""Runs a test with the names of tasks for a loop: a failure shows the name, among the local variables."""
 
 
 def the_task(composition: Any) -> Task:

@@ -17,10 +17,8 @@ from mygym.tasks.lookup import find_task
 from mygym.tasks.predicates import near_radius
 from mygym.tasks.state import Progress, State
 from mygym.tasks.task import Task
-from tests.components import TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, arrays_of, as_torch, each, single, whole, worlds
+from tests.tasks.states import arrays_of, as_torch, each, of_compositions, single, whole, worlds
 
-COMPOSITIONS = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.sampled_from([1, 2, 7, 8, 40])
 FEW = settings(max_examples=5)
@@ -53,39 +51,43 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
     return stage - (returns and same_subtask)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
+@of_compositions
 @FEW
 @given(seed=SEEDS, n=SIZES)
 def test_advance_goes_to_the_next_stage_when_complete_and_back_when_a_predicate_is_lost(
-    composition: str, seed: int, n: int
+    compositions: list[Any], seed: int, n: int
 ) -> None:
-    task, progress, state, goals = worlds(composition, seed, n)
-    after = advance(task, progress, state, goals)
-    assert after.stage.tolist() == [
-        naive_stage(task, single(progress, i), single(state, i), goals[i : i + 1]) for i in range(n)
-    ]
-    done = after.stage == len(task.stage_bindings)
-    assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
-    moved = after.stage != progress.stage
-    for name in ("ee_position", "object_position", "part_position"):
-        current, before = getattr(state, name), getattr(progress, f"start_{name}")
-        expected = np.where(moved.reshape(-1, *[1] * (current.ndim - 1)), current, before)
-        np.testing.assert_array_equal(getattr(after, f"start_{name}"), expected)
+    for composition in compositions:
+        task, progress, state, goals = worlds(composition, seed, n)
+        after = advance(task, progress, state, goals)
+        assert after.stage.tolist() == [
+            naive_stage(task, single(progress, i), single(state, i), goals[i : i + 1]) for i in range(n)
+        ]
+        done = after.stage == len(task.stage_bindings)
+        assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
+        moved = after.stage != progress.stage
+        for name in ("ee_position", "object_position", "part_position"):
+            current, before = getattr(state, name), getattr(progress, f"start_{name}")
+            expected = np.where(moved.reshape(-1, *[1] * (current.ndim - 1)), current, before)
+            np.testing.assert_array_equal(getattr(after, f"start_{name}"), expected)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
+@of_compositions
 @FEW
 @given(seed=SEEDS, n=SIZES)
-def test_the_counter_restarts_with_each_stage(composition: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(composition, seed, n)
-    after = advance(task, progress, state, goals)
-    for i in range(n):
-        index = min(int(progress.stage[i]), len(task.stage_bindings) - 1)
-        stage, bound = task.sequence.stages[index], task.stage_bindings[index]
-        counted = int(progress.count[i])
-        if stage.count is not None and progress.stage[i] < len(task.stage_bindings):
-            counted = int(stage.count(StageContext(single(state, i), single(progress, i), goals[i : i + 1], bound))[0])
-        assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
+def test_the_counter_restarts_with_each_stage(compositions: list[Any], seed: int, n: int) -> None:
+    for composition in compositions:
+        task, progress, state, goals = worlds(composition, seed, n)
+        after = advance(task, progress, state, goals)
+        for i in range(n):
+            index = min(int(progress.stage[i]), len(task.stage_bindings) - 1)
+            stage, bound = task.sequence.stages[index], task.stage_bindings[index]
+            counted = int(progress.count[i])
+            if stage.count is not None and progress.stage[i] < len(task.stage_bindings):
+                counted = int(
+                    stage.count(StageContext(single(state, i), single(progress, i), goals[i : i + 1], bound))[0]
+                )
+            assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
 
 
 FUNCTIONS: dict[str, Callable[[Task, Progress, State, Any], Any]] = {
@@ -96,57 +98,61 @@ FUNCTIONS: dict[str, Callable[[Task, Progress, State, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
+@of_compositions
 @FEW
 @given(seed=SEEDS, n=SIZES)
-def test_a_batch_agrees_with_single_episodes(composition: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(composition, seed, n)
-    batches = {name: arrays_of(function(task, progress, state, goals)) for name, function in FUNCTIONS.items()}
-    for index in range(n):
-        row = slice(index, index + 1)
-        episode = single(progress, index), single(state, index), goals[row]
+def test_a_batch_agrees_with_single_episodes(compositions: list[Any], seed: int, n: int) -> None:
+    for composition in compositions:
+        task, progress, state, goals = worlds(composition, seed, n)
+        batches = {name: arrays_of(function(task, progress, state, goals)) for name, function in FUNCTIONS.items()}
+        for index in range(n):
+            row = slice(index, index + 1)
+            episode = single(progress, index), single(state, index), goals[row]
+            for name, function in FUNCTIONS.items():
+                for array, expected in zip(batches[name], arrays_of(function(task, *episode)), strict=True):
+                    np.testing.assert_allclose(array[row], expected, rtol=0, atol=1e-12, err_msg=name)
+
+
+@of_compositions
+@FEW
+@given(seed=SEEDS, n=SIZES)
+def test_torch_agrees_with_numpy(compositions: list[Any], seed: int, n: int) -> None:
+    for composition in compositions:
+        task, *values = worlds(composition, seed, n)
+        tensors = [as_torch(value) for value in values]
         for name, function in FUNCTIONS.items():
-            for array, expected in zip(batches[name], arrays_of(function(task, *episode)), strict=True):
-                np.testing.assert_allclose(array[row], expected, rtol=0, atol=1e-12, err_msg=name)
+            arrays, results = arrays_of(function(task, *values)), arrays_of(function(task, *tensors))
+            for array, tensor in zip(arrays, results, strict=True):
+                assert array.dtype == tensor.dtype, name
+                np.testing.assert_allclose(array, tensor, rtol=0, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
+@of_compositions
 @FEW
 @given(seed=SEEDS, n=SIZES)
-def test_torch_agrees_with_numpy(composition: str, seed: int, n: int) -> None:
-    task, *values = worlds(composition, seed, n)
-    tensors = [as_torch(value) for value in values]
-    for name, function in FUNCTIONS.items():
-        arrays, results = arrays_of(function(task, *values)), arrays_of(function(task, *tensors))
-        for array, tensor in zip(arrays, results, strict=True):
-            assert array.dtype == tensor.dtype, name
-            np.testing.assert_allclose(array, tensor, rtol=0, atol=1e-12, err_msg=name)
+def test_inputs_are_not_modified(compositions: list[Any], seed: int, n: int) -> None:
+    for composition in compositions:
+        task, progress, state, goals = worlds(composition, seed, n)
+        before = [each(value, np.copy) for value in (progress, state, goals)]
+        for function in FUNCTIONS.values():
+            function(task, progress, state, goals)
+        for old, new in zip(before, (progress, state, goals), strict=True):
+            for a, b in zip(arrays_of(old), arrays_of(new), strict=True):
+                np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
+@of_compositions
 @FEW
 @given(seed=SEEDS, n=SIZES)
-def test_inputs_are_not_modified(composition: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(composition, seed, n)
-    before = [each(value, np.copy) for value in (progress, state, goals)]
-    for function in FUNCTIONS.values():
-        function(task, progress, state, goals)
-    for old, new in zip(before, (progress, state, goals), strict=True):
-        for a, b in zip(arrays_of(old), arrays_of(new), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("composition", COMPOSITIONS)
-@FEW
-@given(seed=SEEDS, n=SIZES)
-def test_potential_is_zero_at_the_end_and_never_positive(composition: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(composition, seed, n)
-    count = len(task.stage_bindings)
-    value = potential(task, progress, state, goals)
-    done = progress.stage == count
-    assert (value[done] == 0).all()
-    assert (value <= 0).all()
-    assert (value >= progress.stage - count).all()
+def test_potential_is_zero_at_the_end_and_never_positive(compositions: list[Any], seed: int, n: int) -> None:
+    for composition in compositions:
+        task, progress, state, goals = worlds(composition, seed, n)
+        count = len(task.stage_bindings)
+        value = potential(task, progress, state, goals)
+        done = progress.stage == count
+        assert (value[done] == 0).all()
+        assert (value <= 0).all()
+        assert (value >= progress.stage - count).all()
 
 
 @pytest.mark.parametrize("composition", ["push", "AGM", "press"])
@@ -246,13 +252,14 @@ def test_progress_copies_the_state_that_the_engine_refills() -> None:
         np.testing.assert_array_equal(old, new)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
-@pytest.mark.parametrize("n", [1, 9])
-def test_the_expert_acts_in_every_stage(composition: str, n: int) -> None:
-    task, progress, state, goals = worlds(composition, 0, n)
-    for stage in range(len(task.stage_bindings) + 1):
-        motion = act(task, replace(progress, stage=np.full(n, stage)), state, goals)
-        assert motion.target.shape == (n, 3)
-        assert np.isfinite(motion.target).all()
-        gripper = np.broadcast_to(motion.gripper, (n,))
-        assert ((gripper >= -1.0) & (gripper <= 1.0)).all()
+@of_compositions
+def test_the_expert_acts_in_every_stage(compositions: list[Any]) -> None:
+    for n in [1, 9]:
+        for composition in compositions:
+            task, progress, state, goals = worlds(composition, 0, n)
+            for stage in range(len(task.stage_bindings) + 1):
+                motion = act(task, replace(progress, stage=np.full(n, stage)), state, goals)
+                assert motion.target.shape == (n, 3)
+                assert np.isfinite(motion.target).all()
+                gripper = np.broadcast_to(motion.gripper, (n,))
+                assert ((gripper >= -1.0) & (gripper <= 1.0)).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,9 @@ from hypothesis import strategies as st
 from mygym.registry import registry
 from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import default_components, find_component
-from tests.components import CONTROLS, OBSERVATIONS, TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, as_torch, random_state, single, the_task, worlds
+from tests.components import CONTROLS, OBSERVATIONS
+from tests.tasks.states import LISTED, as_torch, of_compositions, random_state, single, the_task, worlds
 
-COMPOSITIONS = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
 OBJECT_SIZES = {"object_position": 3, "object_from_ee": 3, "object_orientation": 4, "object_velocity": 3}
 PART_SIZES = {"part_position": 1, "part_velocity": 1, "handle_from_ee": 3}
@@ -53,32 +53,37 @@ def test_components_agree_in_batches_single_episodes_and_torch(composition: str,
         np.testing.assert_array_equal(batch, component.function(torch_context).numpy(), name)
 
 
-@pytest.mark.parametrize("control", CONTROLS)
-@pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_default_components_are_sufficient_and_unique(composition: str, control: str) -> None:
-    controller, task = registry("controller").get(control).load(), the_task(composition)
-    cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
-    names = default_components(task, cartesian=cartesian, remembers_command=remembers)
-    assert len(set(names)) == len(names)
-    assert set(names) <= set(OBSERVATIONS)
-    assert ("gripper_width" in names) == task.uses_gripper
-    assert ("object_position" in names) == task.has_object
-    assert ("part_position" in names) == bool(task.part_slots)
-    assert ("joint_position" in names) == control.startswith("joint")
-    assert ("command_offset" in names) == (control.startswith("ee") or control == "joint_delta")
-    assert ("stage" in names) == (len(task.stage_bindings) > 1)
+@of_compositions
+def test_default_components_are_sufficient_and_unique(compositions: list[Any]) -> None:
+    for control in CONTROLS:
+        for composition in compositions:
+            controller, task = registry("controller").get(control).load(), the_task(composition)
+            cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
+            names = default_components(task, cartesian=cartesian, remembers_command=remembers)
+            assert len(set(names)) == len(names)
+            assert set(names) <= set(OBSERVATIONS)
+            assert ("gripper_width" in names) == task.uses_gripper
+            assert ("object_position" in names) == task.has_object
+            assert ("part_position" in names) == bool(task.part_slots)
+            assert ("joint_position" in names) == control.startswith("joint")
+            assert ("command_offset" in names) == (control.startswith("ee") or control == "joint_delta")
+            assert ("stage" in names) == (len(task.stage_bindings) > 1)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_components_cover_exactly_the_objects_and_parts_of_the_task(composition: str) -> None:
-    task = the_task(composition)
-    batch_context = context(composition, 0, 3)
-    with_distractors = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))
-    for current, name in itertools.product(
-        (batch_context, replace(batch_context, state=with_distractors)), {**OBJECT_SIZES, **PART_SIZES}
-    ):
-        size, count = (OBJECT_SIZES | PART_SIZES)[name], len(task.roles if name in OBJECT_SIZES else task.part_slots)
-        assert find_component(name).function(current).shape == (3, size * count), name
+@of_compositions
+def test_components_cover_exactly_the_objects_and_parts_of_the_task(compositions: list[Any]) -> None:
+    for composition in compositions:
+        task = the_task(composition)
+        batch_context = context(composition, 0, 3)
+        with_distractors = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))
+        for current, name in itertools.product(
+            (batch_context, replace(batch_context, state=with_distractors)), {**OBJECT_SIZES, **PART_SIZES}
+        ):
+            size, count = (
+                (OBJECT_SIZES | PART_SIZES)[name],
+                len(task.roles if name in OBJECT_SIZES else task.part_slots),
+            )
+            assert find_component(name).function(current).shape == (3, size * count), name
 
 
 def test_components_follow_the_order_of_roles_and_part_slots() -> None:

@@ -18,10 +18,19 @@ from mygym.tasks import predicate as goal_terms
 from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalSection, GoalSpace, achieved_goal, desired_goal, goal_space
 from mygym.tasks.rewards import find_reward
-from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, PREDICATES, as_torch, random_view, single, stage_binding, the_task, worlds
+from tests.components import REWARDS
+from tests.tasks.states import (
+    LISTED,
+    PREDICATES,
+    as_torch,
+    of_compositions,
+    random_view,
+    single,
+    stage_binding,
+    the_task,
+    worlds,
+)
 
-COMPOSITIONS = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
 TURNED = replace(stage_binding(yaw_slot=1), thresholds=Thresholds(angle=0.2))
 
@@ -127,19 +136,19 @@ def test_reached_requires_every_section_within_its_tolerance_and_every_flag(pair
     assert (np.asarray(goals.goal_reached(*pair)) == expected)[clear_cut].all()
 
 
-@pytest.mark.parametrize("name", SPACES)
-def test_sections_fill_the_vector_in_order_each_in_its_unit(name: str) -> None:
-    space = SPACES[name]
-    covered = [i for section in space.sections for i in range(section.first, section.first + section.size)]
-    assert covered == list(range(space.size))
-    assert space.names == tuple(section.name for section in space.sections)
-    for section in space.sections:
-        angle = section.name == "yaw"
-        expected = section.bound.thresholds.angle if angle else section.bound.thresholds.tolerance
-        assert section.tolerance == (0.5 if section.is_flag else expected)
-        assert section.metres == (
-            goal_terms.FLAG_METRES if section.is_flag else goal_terms.ANGLE_METRES if angle else 1.0
-        )
+def test_sections_fill_the_vector_in_order_each_in_its_unit() -> None:
+    for name in SPACES:
+        space = SPACES[name]
+        covered = [i for section in space.sections for i in range(section.first, section.first + section.size)]
+        assert covered == list(range(space.size))
+        assert space.names == tuple(section.name for section in space.sections)
+        for section in space.sections:
+            angle = section.name == "yaw"
+            expected = section.bound.thresholds.angle if angle else section.bound.thresholds.tolerance
+            assert section.tolerance == (0.5 if section.is_flag else expected)
+            assert section.metres == (
+                goal_terms.FLAG_METRES if section.is_flag else goal_terms.ANGLE_METRES if angle else 1.0
+            )
 
 
 @given(values=arrays.arrays(np.float64, st.integers(2, 30), elements=st.floats(-5, 0)), gamma=st.floats(0.5, 1))
@@ -153,35 +162,39 @@ def test_shaping_telescopes(values: Any, gamma: float) -> None:
     assert total == pytest.approx(gamma ** (len(values) - 1) * values[-1] - values[0], abs=1e-9)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
+@of_compositions
 @given(seed=SEEDS)
-def test_goal_vectors_agree_in_batches_single_episodes_and_torch(composition: str, seed: int) -> None:
-    task, progress, state, points = worlds(composition, seed, n := 6)
-    space = goal_space(task)
-    achieved, desired = achieved_goal(space, progress, state, points), desired_goal(space, points)
-    assert achieved.shape == desired.shape == (n, space.size)
-    for i in range(n):
-        single_result = achieved_goal(space, single(progress, i), single(state, i), points[i : i + 1])
-        np.testing.assert_allclose(achieved[i : i + 1], single_result)
-        np.testing.assert_allclose(desired[i : i + 1], desired_goal(space, points[i : i + 1]))
-    torch_result = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
-    np.testing.assert_allclose(achieved, torch_result.numpy())
-    np.testing.assert_allclose(desired, desired_goal(space, as_torch(points)).numpy())
+def test_goal_vectors_agree_in_batches_single_episodes_and_torch(compositions: list[Any], seed: int) -> None:
+    for composition in compositions:
+        task, progress, state, points = worlds(composition, seed, n := 6)
+        space = goal_space(task)
+        achieved, desired = achieved_goal(space, progress, state, points), desired_goal(space, points)
+        assert achieved.shape == desired.shape == (n, space.size)
+        for i in range(n):
+            single_result = achieved_goal(space, single(progress, i), single(state, i), points[i : i + 1])
+            np.testing.assert_allclose(achieved[i : i + 1], single_result)
+            np.testing.assert_allclose(desired[i : i + 1], desired_goal(space, points[i : i + 1]))
+        torch_result = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
+        np.testing.assert_allclose(achieved, torch_result.numpy())
+        np.testing.assert_allclose(desired, desired_goal(space, as_torch(points)).numpy())
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS)
+@of_compositions
 @given(seed=SEEDS)
-def test_the_goal_is_reached_when_the_stages_are_complete(composition: str, seed: int) -> None:
+def test_the_goal_is_reached_when_the_stages_are_complete(compositions: list[Any], seed: int) -> None:
     """The reward depends on goal vectors only, and agrees with the stages when they have just ended."""
-    task, progress, state, points = worlds(composition, seed, 200)
-    space, last = goal_space(task), len(task.stage_bindings)
-    done = np.ones(200, dtype=bool)
-    for name, giver in task.sequence.gives:
-        done &= task.sequence.predicates[name].begins(StageContext(state, progress, points, task.stage_bindings[giver]))
-    reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
-    # Exceptions: the tolerance is stricter than `near`; `struck` keeps the position at the end of its stage.
-    exempt = any(section.name in ("end_effector_from_object", "struck") for section in space.sections)
-    assert exempt or (reached | ~done | (progress.stage < last)).all()
+    for composition in compositions:
+        task, progress, state, points = worlds(composition, seed, 200)
+        space, last = goal_space(task), len(task.stage_bindings)
+        done = np.ones(200, dtype=bool)
+        for name, giver in task.sequence.gives:
+            done &= task.sequence.predicates[name].begins(
+                StageContext(state, progress, points, task.stage_bindings[giver])
+            )
+        reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
+        # Exceptions: the tolerance is stricter than `near`; `struck` keeps the position at the end of its stage.
+        exempt = any(section.name in ("end_effector_from_object", "struck") for section in space.sections)
+        assert exempt or (reached | ~done | (progress.stage < last)).all()
 
 
 @pytest.mark.parametrize(

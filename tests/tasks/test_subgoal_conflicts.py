@@ -50,9 +50,8 @@ def test_conflicting_sub_goals_are_refused_with_key_and_remedy(composition: Any,
         assert word in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "composition",
-    [
+def test_sub_goals_without_a_conflict_are_accepted() -> None:
+    for composition in [
         *TASKS,
         SAME_AGAIN,
         tower("a", "b", "c", "d"),
@@ -62,10 +61,8 @@ def test_conflicting_sub_goals_are_refused_with_key_and_remedy(composition: Any,
         [{"stages": ["approach", "open", "withdraw"], "part": "cabinet.drawer"}] * 2,
         onto(("cube", "plate"), ("die", "book")),
         onto(("cube", "plate"), ("die", "cube")),
-    ],
-)
-def test_sub_goals_without_a_conflict_are_accepted(composition: Any) -> None:
-    find_task(composition)
+    ]:
+        find_task(composition)
 
 
 @pytest.mark.parametrize("properties", [{"moves_object": True}, {"holds_object": True}, {"places_object": True}])
@@ -76,7 +73,7 @@ def test_a_user_defined_predicate_that_moves_objects_undoes_sub_goals(properties
     register_predicate("swept", override=True)(at_goal)
     find_task(sequence)
     register_predicate("swept", **properties, override=True)(at_goal)
-    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' is put onto plate by sub-task 0"):
+    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' .*plate.* 0"):
         find_task(sequence)
 
 
@@ -88,7 +85,7 @@ def test_a_user_defined_predicate_that_places_objects_occupies_the_base() -> Non
     register_predicate("swept", moves_object=True, override=True)(at_goal)
     find_task(sequence)
     register_predicate("swept", places_object=True, override=True)(at_goal)
-    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' is put onto plate by sub-task 0"):
+    with pytest.raises(ConfigError, match=r"task\.1\.object: 'cube' .*plate.* 0"):
         find_task(sequence)
 
 

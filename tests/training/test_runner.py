@@ -296,6 +296,8 @@ def test_normalised_rollouts_and_their_rows() -> None:
 
 def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
     extras: list[Evaluation] = []
+    steps: dict[bool, list[Any]] = {False: [], True: []}
+    """What each training observed, without and with extra evaluations."""
 
     class Evaluating(Climber):
         def training(self, loop: Loop) -> Curves:
@@ -304,6 +306,7 @@ def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
                 if type(self).enabled:
                     extras.append(loop.evaluate())
                 for _ in range(20):
+                    steps[type(self).enabled].append(loop.observations)
                     loop.step(self.policy.predict(loop.observations)[0])
             return loop.curves()
 
@@ -314,6 +317,7 @@ def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
     Evaluating.enabled = True
     name = registered(Evaluating, "evaluating")
     result = mygym.train(config(name, tmp_path / "with", **short))
+    np.testing.assert_equal(steps[True], steps[False])
     for key, value in load_tensors(without.path / "policy.safetensors").items():
         np.testing.assert_array_equal(value, load_tensors(result.path / "policy.safetensors")[key])
     assert [r["success_rate"] for r in result.evaluations] == [r["success_rate"] for r in without.evaluations]

@@ -252,14 +252,14 @@ def test_larger_buffer_accepts_the_rows_of_a_buffer_that_was_never_full(kind: st
 
 
 @pytest.mark.parametrize("kind", BUFFERS)
-@pytest.mark.parametrize("rows", [13, 24, 31])
-def test_full_buffer_fits_only_into_the_same_size(kind: str, rows: int, tmp_path: Path) -> None:
-    log, buffer = ReplayLog(tmp_path), BUFFERS[kind](12, 1)
-    Filler(0).add(buffer, rows=rows)
-    state = log.save(buffer, rows)
-    for size in (11, 13, 40):
-        with pytest.raises(ValueError, match=f"12 rows does not fit into a buffer of {size}"):
-            ReplayLog(tmp_path).load(BUFFERS[kind](size, 1), state, log.chunks, rows)
+def test_full_buffer_fits_only_into_the_same_size(kind: str, tmp_path: Path) -> None:
+    for rows in [13, 24, 31]:
+        log, buffer = ReplayLog(tmp_path), BUFFERS[kind](12, 1)
+        Filler(0).add(buffer, rows=rows)
+        state = log.save(buffer, rows)
+        for size in (11, 13, 40):
+            with pytest.raises(ValueError, match=f"12 rows does not fit into a buffer of {size}"):
+                ReplayLog(tmp_path).load(BUFFERS[kind](size, 1), state, log.chunks, rows)
 
 
 def test_memory_optimized_buffer_fits_only_before_it_is_full(tmp_path: Path) -> None:
