@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,14 @@ def compiled_programs(request: pytest.FixtureRequest) -> Iterator[None]:
         if maps.exists() and len(maps.read_bytes().splitlines()) > 30_000:
             sys.modules["jax"].clear_caches()
             gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def heard_signals() -> None:
+    """Restore what a shell lets jobs in the background ignore: tests send these signals."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
