@@ -22,7 +22,7 @@ def cell(value: Any) -> str:
     """Return a value as the text of a cell."""
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = value if isinstance(value, str) else json.dumps(value, default=_plain)
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -76,11 +76,15 @@ def video(task: str) -> str:
     return f"![an episode of the expert](../../{path})" if (ROOT / "docs" / path).is_file() else ""
 
 
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
 def as_yaml(value: Mapping[str, Any]) -> str:
     """Return a mapping as a block of YAML."""
     from mygym.training.files import to_yaml
 
-    return f"```yaml\n{to_yaml(json.loads(json.dumps(value, default=str)))}```"
+    return f"```yaml\n{to_yaml(json.loads(json.dumps(value, default=_plain)))}```"
 
 
 def stored_rows(result: str, words: str) -> str:

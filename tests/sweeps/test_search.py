@@ -197,7 +197,7 @@ def test_a_second_signal_does_not_wait_and_leaves_no_run_executing(sweep: Callab
                 raise KeyboardInterrupt
             return super().submit(job)
 
-    executor = Impatient(workers=2)
+    executor = Impatient(jobs=2)
     with pytest.raises(KeyboardInterrupt):
         sweep(executor=executor)
     assert executor.stopped == executor.running == 1

@@ -269,7 +269,7 @@ def test_replayed_images_are_shifted_in_every_minibatch_each_by_itself() -> None
         assert learner.replay_buffer is buffer
 
 
-def test_the_hash_of_a_config_without_images_is_as_before() -> None:
+def test_the_hash_of_a_config_without_images_does_not_depend_on_their_defaults() -> None:
     values = resolve_config({}).values()
     before = {key: value for key, value in values.items() if key != "image_params"}
     assert config_hash(before) == config_hash(values)
@@ -278,6 +278,3 @@ def test_the_hash_of_a_config_without_images_is_as_before() -> None:
     before = {key: value for key, value in wide["image_params"].items() if key != "frames"}
     assert config_hash({**wide, "image_params": before}) == config_hash(wide)
     assert config_hash(resolve_config({"image_params": {"frames": 2}}).values()) != config_hash(values)
-    values = resolve_config({"algo": "dagger"}).values()
-    before = {key: value for key, value in values["algo_params"].items() if key != "random_shift"}
-    assert config_hash({**values, "algo_params": before}) == config_hash(values)
