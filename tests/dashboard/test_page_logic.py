@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import tarfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -30,7 +31,14 @@ def visit(service: Service) -> Callable[[Scenario], None]:
             add_pages(service)
             await scenario(user)
 
-    return lambda scenario: asyncio.run(simulate(scenario))
+    def run(scenario: Scenario) -> None:
+        imported = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "mygym"}
+        try:
+            asyncio.run(simulate(scenario))
+        finally:
+            sys.modules.update(imported)  # NiceGUI removes the modules of the pages, and `mygym` itself
+
+    return run
 
 
 def shown(user: User) -> list[str]:
