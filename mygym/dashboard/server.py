@@ -124,6 +124,7 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen()  # a browser that opens the address at once waits, and is not refused
     except OSError as error:
         bound.close()
         flag = "--host" if isinstance(error, socket.gaierror) or error.errno in NO_ADDRESS else "--port"
