@@ -1,4 +1,4 @@
-"""Networks for images: keypoints, the encoder of DrQ, a small residual network, and frozen encoders."""
+"""Networks for images: keypoints, the encoder of DrQ, a small residual network, frozen encoders; random shifts."""
 
 from __future__ import annotations
 

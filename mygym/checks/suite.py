@@ -1,4 +1,4 @@
-"""`Check`, `Outcome`, and the loop that performs the checks of a suite."""
+"""`Check`, `Outcome`, the suites of all kinds, and the loop that performs the checks of a suite."""
 
 from __future__ import annotations
 

@@ -10,18 +10,15 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from mygym.cli.output import print_note
 from mygym.cli.start import INTERRUPTED
 from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
 from mygym.training.stop_request import SIGNALS, StopRequest
-
-if TYPE_CHECKING:
-    from mygym.training.result import Result
 
 COMMANDS = {
     "train": "train a robot arm; save and evaluate the policy, with a video",
@@ -92,15 +89,6 @@ def run(command: str, arguments: Sequence[str] | None = None, **options: Any) ->
         if command not in COMMANDS:
             raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
         import_module(f"mygym.cli.{MODULES.get(command, command)}").main(words, **options)
-
-
-def train(train: Callable[..., Result]) -> None:
-    """Run the program `train.py` of version 0.1.
-
-    Args:
-        train: Trains a run, with the signature of `mygym.train`.
-    """
-    run("train", train=train)
 
 
 def _print_help() -> None:

@@ -1,4 +1,4 @@
-"""Loading of demonstrations from a dataset of `mygym demos`."""
+"""Loading of demonstrations from a dataset of `mygym demos`, and checks that they suit a config."""
 
 from __future__ import annotations
 

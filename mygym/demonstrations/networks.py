@@ -1,4 +1,4 @@
-"""`train_encoder`: train an encoder of images on a data set of `record_images`, and measure its errors."""
+"""`train_encoder` and `train_detector`: train networks on a data set of `record_images`, and measure them."""
 
 from __future__ import annotations
 

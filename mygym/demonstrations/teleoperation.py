@@ -1,4 +1,4 @@
-"""Teleoperation: a policy whose actions come from the keyboard, through the simulator's window."""
+"""Teleoperation: policies whose actions come from the keyboard, or from sliders in the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a task fits its robot and workspace."""
+"""Checks that a task fits its robot and workspace, and its objects the hand."""
 
 from __future__ import annotations
 

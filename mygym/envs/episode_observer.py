@@ -1,4 +1,4 @@
-"""The observer of an episode: its observations with noise, and its current goal vectors."""
+"""The observer of an episode: observations with noise, current goals, and snapshots of an environment."""
 
 from __future__ import annotations
 

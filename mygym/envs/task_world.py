@@ -1,4 +1,4 @@
-"""Construction of the world of a task."""
+"""Construction of the world of a task, with the home of its robot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Play an exported policy in PyBullet; ONNX files need only numpy and onnxruntime."""
+"""Play an exported policy in PyBullet, with a window or without; ONNX files need only numpy and onnxruntime."""
 
 from __future__ import annotations
 

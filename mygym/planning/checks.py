@@ -1,4 +1,4 @@
-"""Checks of the hyperparameters and training parameters of a config."""
+"""Checks of a config: hyperparameters, training parameters, images, learners, and what algorithms require."""
 
 from __future__ import annotations
 

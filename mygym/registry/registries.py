@@ -1,4 +1,4 @@
-"""The registries of this process: `registry(kind)` for every kind of component."""
+"""The registries of this process: `registry(kind)` for every kind, and the decorators that add to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of rules, and the diagnosis of a run."""
+"""The doctor: rules that look for the causes of a run that does not learn, and the diagnosis of a run."""
 
 from __future__ import annotations
 

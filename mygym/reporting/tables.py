@@ -1,4 +1,4 @@
-"""Tables as text for papers and spreadsheets: CSV, Markdown and LaTeX."""
+"""Tables for papers, spreadsheets and reports: CSV, Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary files for Bullet: written once per process into a folder that is removed at its end."""
+"""Temporary files for Bullet, and caches of functions of a file that notice its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of a workspace as data: geoms, and articulated parts such as drawers, doors and levers."""
+"""Fixtures of a workspace: geoms and articulated parts such as drawers and levers; their checks and URDF."""
 
 from __future__ import annotations
 

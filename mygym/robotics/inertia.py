@@ -1,4 +1,4 @@
-"""Volume, mass, centre of mass and inertia of geoms."""
+"""Volume, mass, centre of mass and inertia of geoms, and rigid bodies in their principal axes."""
 
 from __future__ import annotations
 

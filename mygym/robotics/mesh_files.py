@@ -1,4 +1,4 @@
-"""Mesh files (OBJ, STL, Collada) as points of convex hulls."""
+"""Mesh files: found by name, read (OBJ, STL, Collada and others), and written in a form that Bullet reads."""
 
 from __future__ import annotations
 

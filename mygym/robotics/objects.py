@@ -1,4 +1,4 @@
-"""Rigid objects as data: `load_object("cube") -> ObjectSpec`."""
+"""Rigid objects as data, `load_object("cube") -> ObjectSpec`, and their URDF files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`RobotSpec`: description of a robot with its arms, joints, gripper, tools and motors."""
+"""`RobotSpec`: description of a robot; its checks against the URDF, and the URDF as it is simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URDF trees as `ElementTree` elements: reading a file, and access to joints, links, poses and inertias."""
+"""URDF trees as `ElementTree` elements: reading, editing and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution of a run on a machine of a cluster: a process that ends with the task that started it.
+"""Executors on several machines: Ray and Slurm, and the process that executes a run there.
 
 Run directories are on storage that all machines share, so that another machine continues a run from its checkpoint.
 """

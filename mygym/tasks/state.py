@@ -1,4 +1,4 @@
-"""`State`: the physical state of a batch of worlds, as plain arrays with a leading batch axis."""
+"""`State`: the physical state of a batch of worlds, and `Progress`: what a task remembers of its episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay of observations with images that stores each image once."""
+"""Replay and imitation buffers: images stored once, demonstrations, and hindsight for several tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the model of a plan, or of a complete config."""
+"""Build the model of a plan: its class, hyperparameters, device, exploration noise and the memory that it needs."""
 
 from __future__ import annotations
 

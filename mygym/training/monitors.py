@@ -1,4 +1,4 @@
-"""Callback that measures the sections of a training: environment, rest of the rollout, update, evaluation."""
+"""Callbacks that a config may name: section times, layer statistics, Weights & Biases and MLflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callback that evaluates the policy during training.
+"""Callbacks of every run: evaluation, checkpoints, divergence and the progress bar.
 
 Callbacks that use or store the model act at the start of a rollout. Only then, an SB3 algorithm keeps nothing in local
 variables: the last step is stored, the networks are trained, and `learn` continues from attributes.

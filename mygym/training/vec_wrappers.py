@@ -1,4 +1,4 @@
-"""Vector environment whose observations include a route through the networks of a mixture policy."""
+"""Wrappers of vector environments: routes of a mixture, episode statistics, and images with channels first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Encoder`: a few numbers for an image of a camera, the latents of a trained network."""
+"""`Encoder`: a few numbers for an image of a camera, by an autoencoder or a network of object positions."""
 
 from __future__ import annotations
 

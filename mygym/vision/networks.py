@@ -1,4 +1,4 @@
-"""`UNet`: numbers for each pixel of an image, from the pixel and its surroundings."""
+"""Parts of networks for images: U-Net, keypoints, standardisation, and their files."""
 
 from __future__ import annotations
 

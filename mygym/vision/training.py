@@ -1,4 +1,4 @@
-"""Training of a network by minibatches; keeps the weights with the lowest validation loss."""
+"""Training of detectors and encoders: minibatches, the fitting loop, losses and errors."""
 
 from __future__ import annotations
 

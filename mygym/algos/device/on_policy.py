@@ -1,4 +1,4 @@
-"""Rollouts of PPO on a GPU: environments, normalisation, policy and advantages in tensors, without a wait in a step."""
+"""PPO on a GPU: rollouts in tensors without a wait in a step, and the updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mygym new`: scaffold a component."""
+"""`mygym new`: scaffold a component; writes all files or none, and never over existing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Request`: description of a new component from the command line."""
+"""`Request`: description of a new component from the command line; its names, and templates of its files."""
 
 from __future__ import annotations
 

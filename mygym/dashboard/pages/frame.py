@@ -1,4 +1,4 @@
-"""Frame of all pages: navigation, width, colours of statuses, and errors in words."""
+"""Frame of all pages: navigation, colours of statuses, errors in words; and the charts of the pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch of arms: actions in, a batched `State` out."""
+"""A batch of arms and their grippers: actions in, a batched `State` out; fitted motors."""
 
 from __future__ import annotations
 

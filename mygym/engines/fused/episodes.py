@@ -1,4 +1,4 @@
-"""A batch of episodes on the fused worlds: goals, progress and automatic resets."""
+"""A batch of episodes on the fused worlds: placement, goals, randomization, progress and automatic resets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inference of a robot's arm from its URDF: the joints between the body and the hand."""
+"""Inference of a robot's arm, the joints between the body and the hand, and of its tool point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choice of a base position and a home posture for a robot whose description has none."""
+"""Choice of a base and a home for a robot whose description has none; limits of arms of few joints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages of an object in the hand: rotate, transform (along an arc), follow (a moving goal)."""
+"""Stages of an object in the hand: rotate, transform (along an arc), follow (a moving goal), and hand over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage that pushes an object from point to point along a path of the workspace: guide."""
+"""Stages that push along a path or move a part of the workspace: guide, press, turn, open."""
 
 from __future__ import annotations
 

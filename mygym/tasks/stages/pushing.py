@@ -1,4 +1,4 @@
-"""Stages that touch an object without holding it: push, poke."""
+"""Stages that touch or launch an object: push, poke, slide, throw, toss, and what follows a launch: settle, strike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`state_dict` and `load_state_dict` of SB3 algorithms.
+"""State of algorithms, environments and random generators as plain trees, for checkpoints.
 
 A checkpoint holds plain data and arrays (`serialization`). It is loaded into objects that the run has already built, so
 a third-party state can set numbers and names, but cannot execute code.
