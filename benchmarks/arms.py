@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
-from mygym.engines.bullet.primitives import mesh_points
+from mygym.engines.robots import mesh_points
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import supported_tasks
 from mygym.errors import MygymError

@@ -3,7 +3,7 @@
     python benchmarks/fidelity.py > benchmarks/results/fidelity.md
 
 Every setting replays the same actions as the reference (80 substeps of 0.5 ms, 100 iterations, no residual threshold)
-on the Panda. Columns: median time of `World.step` under random actions (with a cube and the gripper; alone), RMS
+on the Panda. Columns: median time of `BulletWorld.step` under random actions (with a cube and the gripper; alone), RMS
 deviation of the end-effector's path on a sine, largest settled position error, RMS and largest deviation of a pushed
 cube's final position, grasps that lift, swing and hold the cube, and the slip of the cube in these grasps.
 """
@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.engines.bullet.client import bullet, connect, disconnect
-from mygym.engines.bullet.world import SOLVER, SolverSettings, World
+from mygym.engines.bullet.world import SOLVER, BulletWorld, SolverSettings
+from mygym.engines.world import WorldSpec
 from mygym.robotics.objects import load_object
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
@@ -37,10 +38,10 @@ CANDIDATES = [
 ]
 
 
-def make_world(solver: SolverSettings, gripper: bool, cube: bool = True) -> World:
+def make_world(solver: SolverSettings, gripper: bool, cube: bool = True) -> BulletWorld:
     """Return a world with the Panda at the table, controlled by `ee_delta`."""
     objects = [load_object("cube")] if cube else []
-    return World(load_robot("panda"), load_workspace("table"), objects, "ee_delta", gripper=gripper, solver=solver)
+    return BulletWorld(WorldSpec(load_robot("panda"), load_workspace("table"), objects, gripper=gripper), solver)
 
 
 def pose(x: float, y: float, yaw: float = 0.0) -> Array:
@@ -48,7 +49,7 @@ def pose(x: float, y: float, yaw: float = 0.0) -> Array:
     return np.array([[x, y, 0.02, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
 
 
-def sine_path(world: World) -> Array:
+def sine_path(world: BulletWorld) -> Array:
     """Return end-effector positions `(100, 3)` of a swing on three axes at up to 0.5 m/s."""
     world.reset(np.zeros((0, 7)))
     path = []
@@ -60,7 +61,7 @@ def sine_path(world: World) -> Array:
     return np.array(path)
 
 
-def settled_error(world: World) -> float:
+def settled_error(world: BulletWorld) -> float:
     """Return the largest distance in m from the commanded position after 1.2 s, over six targets."""
     rng = np.random.default_rng(1)
     area = world.workspace.areas["reach"]
@@ -73,7 +74,7 @@ def settled_error(world: World) -> float:
     return worst
 
 
-def pushes(world: World) -> Array:
+def pushes(world: BulletWorld) -> Array:
     """Return final positions `(8, 2)` of a cube pushed on a face, up to 3 mm off centre, in open loop."""
     rng = np.random.default_rng(2)
     result = []
@@ -92,7 +93,7 @@ def pushes(world: World) -> Array:
     return np.array(result)
 
 
-def move(world: World, target: Array, gripper: float, speed: float) -> None:
+def move(world: BulletWorld, target: Array, gripper: float, speed: float) -> None:
     """Move the hand to a target on a straight line at a speed in m/s."""
     start = world.state.ee_position[0].copy()
     steps = int(np.ceil(np.linalg.norm(target - start) / (speed * world.dt)))
@@ -100,7 +101,7 @@ def move(world: World, target: Array, gripper: float, speed: float) -> None:
         world.step(world.action_towards(start + (target - start) * step / steps, gripper))
 
 
-def grasps(world: World) -> Array:
+def grasps(world: BulletWorld) -> Array:
     """Return the slip `(12,)` in m of cubes that are grasped, lifted, swung at 1 m/s and held for 1 s; inf if lost."""
     rng = np.random.default_rng(3)
     slipped = []
@@ -120,8 +121,8 @@ def grasps(world: World) -> Array:
     return np.array(slipped)
 
 
-def step_time(world: World, steps: int = 400) -> float:
-    """Return the median time of `World.step` in µs under random actions."""
+def step_time(world: BulletWorld, steps: int = 400) -> float:
+    """Return the median time of `BulletWorld.step` in µs under random actions."""
     rng = np.random.default_rng(4)
     times = []
     world.reset(pose(0.1, 0.1)[: len(world.objects)])

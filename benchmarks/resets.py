@@ -23,7 +23,7 @@ import pybullet
 import pybullet_data
 
 import mygym
-from mygym.engines.bullet.world import World
+from mygym.engines.world import World
 from mygym.robotics.workspace import workspace_names
 
 REPEATS, RESETS = 50, 10_000

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mygym.cli.pictures import camera_picture, task_picture, world_picture
-from mygym.engines.bullet.primitives import find_robot
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.rendering.robot_sheet import robot_sheet
-from mygym.engines.bullet.rendering.thumbnails import contact_sheet, grid
+from mygym.engines.rendering.camera import Camera
+from mygym.engines.rendering.robot_sheet import robot_sheet
+from mygym.engines.rendering.thumbnails import contact_sheet, grid
+from mygym.engines.robots import find_robot
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
 from mygym.experts import make_expert

@@ -17,7 +17,7 @@ from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.networks import measure_detector, train_detector, train_encoder
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
-from mygym.engines.bullet.primitives import inferred_robot
+from mygym.engines.robots import inferred_robot
 from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv

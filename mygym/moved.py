@@ -18,6 +18,7 @@ PACKAGES: Mapping[str, str] = {
     "mygym.runs.vec_envs": "mygym.training.env_processes",
     "mygym.runs.workers": "mygym.training.learners",
     "mygym.sim": "mygym.engines.bullet",
+    "mygym.sim.rendering": "mygym.engines.rendering",
 }
 """Former package → package; their modules have kept their names, except those of `MODULES`."""
 
@@ -36,7 +37,7 @@ MODULES: Mapping[str, str] = {
     "mygym.runs.planning.resolve_config": "mygym.planning.resolve",
     "mygym.runs.weights": "mygym.training.policy",
     "mygym.sim.bullet": "mygym.engines.bullet.client",
-    "mygym.sim.robot_lookup": "mygym.engines.bullet.primitives",
+    "mygym.sim.robot_lookup": "mygym.engines.robots",
     "mygym.strategies.mixture.protocols": "mygym.strategies.mixture.routing",
     "mygym.tasks.episode_context": "mygym.tasks.episode",
     "mygym.tasks.goal_terms": "mygym.tasks.predicate",

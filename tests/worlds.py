@@ -11,23 +11,29 @@ import numpy as np
 import pytest
 import yaml
 
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.world import SOLVER, BulletWorld
+from mygym.engines.world import WorldSpec
 from mygym.registry import ASSETS
 from mygym.robotics.objects import load_object
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
 
-MakeWorld = Callable[..., World]
-WorldIn = Callable[..., World]
+MakeWorld = Callable[..., BulletWorld]
+WorldIn = Callable[..., BulletWorld]
+
+
+def bullet_world(*args: Any, solver: Any = SOLVER, **kwargs: Any) -> BulletWorld:
+    """Return a Bullet world of a `WorldSpec` with these arguments; the caller closes it."""
+    return BulletWorld(WorldSpec(*args, **kwargs), solver)
 
 
 @pytest.fixture
 def make_world() -> Iterator[MakeWorld]:
     """Return a function `make_world("panda", objects=1, control="ee_delta", gripper=True)`: a world with cubes."""
-    worlds: list[World] = []
+    worlds: list[BulletWorld] = []
 
-    def make(robot: str | Path = "panda", objects: int = 1, **kwargs: Any) -> World:
-        world = World(load_robot(robot), load_workspace("table"), [load_object("cube")] * objects, **kwargs)
+    def make(robot: str | Path = "panda", objects: int = 1, **kwargs: Any) -> BulletWorld:
+        world = bullet_world(load_robot(robot), load_workspace("table"), [load_object("cube")] * objects, **kwargs)
         worlds.append(world)
         return world
 
@@ -39,11 +45,11 @@ def make_world() -> Iterator[MakeWorld]:
 @pytest.fixture
 def world_in() -> Iterator[WorldIn]:
     """Return a function `world_in("drawer", robot="panda", objects=["cube"])`; also with a workspace file."""
-    worlds: list[World] = []
+    worlds: list[BulletWorld] = []
 
-    def make(workspace: str | Path, robot: str = "panda", objects: Sequence[str] = (), **kwargs: Any) -> World:
+    def make(workspace: str | Path, robot: str = "panda", objects: Sequence[str] = (), **kwargs: Any) -> BulletWorld:
         specs = [load_object(name) for name in objects]
-        worlds.append(World(load_robot(robot), load_workspace(workspace), specs, **kwargs))
+        worlds.append(bullet_world(load_robot(robot), load_workspace(workspace), specs, **kwargs))
         return worlds[-1]
 
     yield make
@@ -56,22 +62,22 @@ def cube_at(x: float, y: float, yaw: float = 0.0, z: float = 0.02) -> np.ndarray
     return np.array([[x, y, z, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
 
 
-def first_home(world: World) -> np.ndarray:
+def first_home(world: BulletWorld) -> np.ndarray:
     """Return the home `(J,)` rad of the first arm."""
     return world.home[: len(world.kinematics.chain.home)]
 
 
-def with_first(world: World, values: np.ndarray) -> np.ndarray:
+def with_first(world: BulletWorld, values: np.ndarray) -> np.ndarray:
     """Return joint positions of all arms: `values` for the first arm, home for a second arm."""
     return np.concatenate([values, world.home[len(values) :]])
 
 
-def act_first(world: World, action: np.ndarray) -> None:
+def act_first(world: BulletWorld, action: np.ndarray) -> None:
     """Play a step with an action of the first arm and zeros for a second arm."""
     world.step(np.pad(action, (0, world.action_size - len(action))))
 
 
-def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None:
+def go(world: BulletWorld, target: Any, gripper: float = 1.0, steps: int = 15) -> None:
     """Drive the end effector towards a target for some control steps."""
     for _ in range(steps):
         world.step(world.action_towards(np.asarray(target, dtype=float), gripper))
@@ -97,7 +103,7 @@ def two_armed(folder: Path) -> Path:
     return path
 
 
-def glide(world: World, target: Any, gripper: float = 1.0, step: float = 0.01) -> None:
+def glide(world: BulletWorld, target: Any, gripper: float = 1.0, step: float = 0.01) -> None:
     """Drive the end effector to a target in steps of `step` m, and wait."""
     start = world.state.ee_position[0].copy()
     difference = np.asarray(target, dtype=float) - start

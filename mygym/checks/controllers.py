@@ -7,7 +7,7 @@ from contextlib import closing
 
 import numpy as np
 
-from mygym.checks.robots import follows_path, make_world, repeats_exactly
+from mygym.checks.robots import follows_path, repeats_exactly, world_of
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
 from mygym.config import RunConfig
@@ -40,7 +40,7 @@ def _is_controller(name: str) -> None:
 
 def _commands(name: str) -> str:
     """Commands are finite, one for each joint, and the measured posture is unchanged."""
-    with closing(make_world(ROBOT, name)) as world:
+    with closing(world_of(ROBOT, name)) as world:
         controller, rng = world.controller, np.random.default_rng(0)
         names, home = controller.names, controller.chain.home
         demand(len(set(names)) == len(names) > 0, f"names are {names}; each component needs a different name")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -11,14 +13,15 @@ import numpy as np
 
 from mygym.checks.suite import Check, demand
 from mygym.config import RunConfig
-from mygym.engines.bullet.inspection import Rest, measure_rest
-from mygym.engines.bullet.primitives import find_robot
-from mygym.engines.bullet.rendering.thumbnails import silhouette
-from mygym.engines.bullet.world import World
+from mygym.engines.engine import inspection_of, make_world
+from mygym.engines.rendering.thumbnails import silhouette
+from mygym.engines.robots import find_robot
+from mygym.engines.world import World, WorldSpec
 from mygym.registry import registry
 from mygym.robotics.objects import ObjectSpec, density, load_object
 from mygym.robotics.shapes import bounds
 from mygym.robotics.workspace import load_workspace
+from mygym.types import FloatArray
 
 DENSITIES = 10.0, 11_400.0
 """kg/m³: lowest and highest density of the material, from expanded polystyrene to lead."""
@@ -61,7 +64,7 @@ class Subject:
         """Return a new world with the object in it."""
         config = RunConfig()
         robot = find_robot(str(config.robot))
-        return World(robot, load_workspace(registry("workspace").get("table").load()), [self.spec])
+        return make_world(WorldSpec(robot, load_workspace(registry("workspace").get("table").load()), [self.spec]))
 
     def has_realistic_inertia(self) -> None:
         """Mass, centre of mass and moments of inertia are possible for a body of the object's size."""
@@ -120,3 +123,65 @@ class Subject:
         """The object's image is not empty."""
         share = float(silhouette(self.spec, 64, 48).mean())
         demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its shapes `visible`?")
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """Trajectory of the first object of a world, in control steps from a reset."""
+
+    position: FloatArray
+    """`(n + 1, 3)` m, of the centre of mass."""
+    orientation: FloatArray
+    """`(n + 1, 4)` quaternions."""
+    speed: FloatArray
+    """`(n + 1,)` m/s."""
+    spin: FloatArray
+    """`(n + 1,)` rad/s."""
+    depth: float
+    """Penetration at the end, m."""
+
+    @property
+    def shift(self) -> float:
+        """Distance from the first to the last position, m."""
+        return float(np.linalg.norm(self.position[-1] - self.position[0]))
+
+    @property
+    def tilt(self) -> float:
+        """Final angle to the vertical, degrees; rotation about the vertical is ignored."""
+        x, y = self.orientation[-1, :2].tolist()
+        return math.degrees(math.acos(max(-1.0, 1.0 - 2.0 * (x * x + y * y))))
+
+    def wander(self, seconds: float, hz: float) -> float:
+        """Return the diagonal of the box that holds all positions of the last seconds, m."""
+        last = self.position[-round(seconds * hz) :]
+        return float(np.linalg.norm(last.max(axis=0) - last.min(axis=0)))
+
+
+def measure_rest(world: World, start: tuple[float, float], seconds: float = 1.0, height: float = 0.0) -> Rest:
+    """Reset a world with its first object at a position, and record that object while the arm stands still.
+
+    Args:
+        world: A world with an object.
+        start: m, x and y of the centre of mass on the table.
+        seconds: Duration.
+        height: m above the table; if positive, the object is dropped at an angle of 20 degrees.
+    """
+    poses = np.zeros((len(world.objects), 7))
+    angle = math.radians(20.0) if height else 0.0
+    poses[0] = *start, world.objects[0].half_height + height, math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2)
+    world.reset(poses)
+    rows = [_first_object(world)]
+    for _ in range(round(seconds * world.control_hz)):
+        world.step(np.zeros(world.action_size))
+        rows.append(_first_object(world))
+    with inspection_of(world) as shapes:
+        depth = shapes.depth(0)
+    position, orientation, velocity, spin = np.split(np.array(rows), [3, 7, 10], axis=1)
+    return Rest(position, orientation, np.linalg.norm(velocity, axis=1), np.linalg.norm(spin, axis=1), depth)
+
+
+def _first_object(world: World) -> FloatArray:
+    """Return `(13,)`: position, orientation, velocity and angular velocity of the first object."""
+    state = world.state
+    fields = (state.object_position, state.object_orientation, state.object_velocity, state.object_angular_velocity)
+    return np.concatenate([field[0, 0] for field in fields])

@@ -16,28 +16,21 @@ from mygym import api
 from mygym.checks.cards import EXPERT, expert_shortfall
 from mygym.checks.suite import Check, CheckFailed, CheckLeftOut, demand
 from mygym.checks.tasks import expert_solves
-from mygym.engines.bullet.client import bullet
-from mygym.engines.bullet.inspection import collisions, reached
-from mygym.engines.bullet.primitives import find_robot
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.world import World
+from mygym.engines.engine import inspection_of
+from mygym.engines.rendering.camera import Camera
+from mygym.engines.robots import find_robot
+from mygym.engines.world import World
+from mygym.envs.areas import reached
 from mygym.envs.supported import supported_tasks
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.robotics.inference.base_placement import count_joints, freedom, place_base
 from mygym.robotics.objects import load_object, objects_for_hand
 from mygym.robotics.robots import GripperSpec, RobotSpec
-from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.lookup import find_task
 from mygym.training.evaluation import Evaluation
 from mygym.types import FloatArray
-
-FAR = 1.0
-"""m up to which the distance from the tool point to a finger is measured."""
-
-PROBE = 0.0005
-"""m: radius of the ball at the tool point to which this distance is measured."""
 
 HELD_HEIGHT = 0.015
 """m by which a lifted object has risen."""
@@ -178,38 +171,15 @@ def finger_gaps(world: World) -> Gaps:
 
     The world needs a reset afterwards.
     """
-    client, robot = world.client, world.robot_body
     gripper = world.robot.arms[0].gripper
     assert gripper is not None, "the first arm has a gripper"
-    count = bullet.getNumJoints(robot.body, physicsClientId=client)
-    infos = [bullet.getJointInfo(robot.body, index, physicsClientId=client) for index in range(count)]
-    joints = {info[1].decode(): index for index, info in enumerate(infos)}
-    links = list(robot.fingers_of_links[0])
-    if len(links) == 1:
-        links.append(infos[links[0]][16])  # the link that carries the finger
-    shape = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=PROBE, physicsClientId=client)
-    tool = world.state.ee_position[0].tolist()
-    probe = bullet.createMultiBody(0.0, shape, basePosition=tool, physicsClientId=client)
-
-    def move(positions: Sequence[float]) -> None:
-        for name, position in zip(gripper.joints, positions, strict=True):
-            bullet.resetJointState(robot.body, joints[name], position, physicsClientId=client)
-
-    def nearest() -> list[FloatArray]:
-        """Return the point `(3,)` of each link that is nearest to the tool point."""
-        points = [bullet.getClosestPoints(probe, robot.body, FAR, -1, link, physicsClientId=client) for link in links]
-        return [np.array(min(of_link, key=lambda point: float(point[8]))[6]) for of_link in points if of_link]
-
-    def poses() -> list[FloatArray]:
-        states = [bullet.getLinkState(robot.body, link, 0, 1, physicsClientId=client) for link in links]
-        return [pose_matrix(state[4], quaternion_to_matrix(state[5])) for state in states]
-
-    move(gripper.open)
-    inner, before = nearest(), poses()
-    move(gripper.closed)
-    moves = [pose @ np.linalg.inv(old) for pose, old in zip(poses(), before, strict=True)]
-    moved = [(move @ [*point, 1.0])[:3] for move, point in zip(moves, inner, strict=False)]
-    opened, closed = _widest(inner), _widest(nearest())
+    with inspection_of(world) as shapes:
+        before, after = shapes.finger_points([gripper.open, gripper.closed])
+    inner = [point for point, _ in before]
+    moved = [
+        (pose @ np.linalg.inv(old) @ [*point, 1.0])[:3] for (point, old), (_, pose) in zip(before, after, strict=False)
+    ]
+    opened, closed = _widest(inner), _widest([point for point, _ in after])
     return Gaps(opened, closed, opened - (_widest(moved) if len(gripper.links) > 1 else closed))
 
 
@@ -339,7 +309,8 @@ def stands_free(robot: str, workspace: str | None = None) -> None:
     """Demand that nothing collides at the start of an episode."""
     with api.make_env({"robot": robot, "workspace": workspace}) as env:
         env.reset(seed=0)
-        findings = collisions(env.world)
+        with inspection_of(env.world) as shapes:
+            findings = shapes.collisions()
         demand(not findings, "; ".join(findings))
 
 
@@ -377,7 +348,7 @@ def _by_expert(config: Mapping[str, Any], episodes: int) -> Evaluation:
         return api.evaluate(policy=EXPERT, config=dict(config), episodes=episodes)
 
 
-def make_world(name: str, control: str = "ee_delta") -> World:
+def world_of(name: str, control: str = "ee_delta") -> World:
     """Return a world with a robot on the default table, without objects."""
     return api.make_env({"robot": name, "control": control}).world
 
@@ -400,7 +371,7 @@ def _has_realistic_limits(spec: RobotSpec) -> None:
 def _reaches_the_area(name: str) -> str:
     """The tool reaches every point of a grid over the area `reach`."""
     try:
-        with closing(make_world(name)) as world:
+        with closing(world_of(name)) as world:
             share, point = reached(world, world.workspace.areas["reach"])
     except ConfigError as error:
         raise CheckFailed(f"{error}; {_placement(name)}") from error
@@ -425,7 +396,7 @@ def _placement(name: str) -> str:
 
 def repeats_exactly(name: str, control: str = "ee_delta") -> None:
     """Demand that the same actions after a reset have the same results, to the bit, whatever happened before."""
-    with closing(make_world(name, control)) as world:
+    with closing(world_of(name, control)) as world:
         rng = np.random.default_rng(0)
         actions = rng.uniform(-1.0, 1.0, (12, world.action_size))
         expected = _final_joint_state(world, actions)
@@ -443,7 +414,7 @@ def _final_joint_state(world: World, actions: FloatArray) -> FloatArray:
 
 
 def _is_visible(name: str) -> str:
-    with closing(make_world(name)) as world, closing(Camera(world)) as camera:
+    with closing(world_of(name)) as world, closing(Camera(world)) as camera:
         share = camera.robot_share(96, 72)
         demand(share >= MIN_PICTURE_SHARE, f"fills {share:.1%} of the picture")
         return f"{share:.0%} of the picture"
@@ -451,7 +422,7 @@ def _is_visible(name: str) -> str:
 
 def follows_path(name: str, control: str) -> str:
     """Demand that the tool follows a point on a path in the area `reach`; return lag and deviation in words."""
-    with closing(make_world(name, control)) as world:
+    with closing(world_of(name, control)) as world:
         lag, deviation = follow_sine(world)
         demand(lag <= MAX_LAG, f"stays {1000 * lag:.1f} mm behind")
         demand(deviation <= MAX_DEVIATION, f"is {1000 * deviation:.1f} mm beside the path")

@@ -12,10 +12,11 @@ from mygym.checks.robots import stands_free
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
 from mygym.config import RunConfig
-from mygym.engines.bullet.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
-from mygym.engines.bullet.primitives import find_robot
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.world import World
+from mygym.engines.engine import inspection_of, make_world
+from mygym.engines.rendering.camera import Camera
+from mygym.engines.robots import find_robot
+from mygym.engines.world import World, WorldSpec
+from mygym.envs.areas import reached
 from mygym.errors import bad_value
 from mygym.registry import registry
 from mygym.robotics.objects import load_object
@@ -23,6 +24,12 @@ from mygym.robotics.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.types import FloatArray
 
 EPISODES = 25
+
+PUSH_STEPS = 100
+"""Control steps (4 s) in which a part must move from end to end."""
+
+TRAVEL_TOLERANCE = 0.01
+"""Fraction of its range by which a part may miss an end, or move when it is released."""
 
 AREAS = {"reach": "tool_bounds", "object": "bounds", "surface": "bounds", "air": "tool_bounds"}
 """Areas that tasks use in every workspace → box that must contain the area; the tool must reach all of them."""
@@ -68,7 +75,7 @@ def _load(name: str) -> WorkspaceSpec:
 def _world(name: str, robot: str | None = None, objects: int = 0) -> World:
     at_home = _at_home(name)
     arm = find_robot(robot or (ROBOT if ROBOT in at_home else at_home[0]))
-    return World(arm, _load(name), [load_object(registry("object").get(OBJECT).load())] * objects)
+    return make_world(WorldSpec(arm, _load(name), [load_object(registry("object").get(OBJECT).load())] * objects))
 
 
 def _at_home(name: str) -> list[str]:
@@ -98,7 +105,8 @@ def _has_free_areas(name: str) -> None:
             for key, area in robot_spec.areas.items():
                 outer = AREAS.get(key, "bounds")
                 demand(_within(area, getattr(robot_spec, outer)), f"areas.{key} is not within {outer}")
-                inside = fixtures_in(world, area)
+                with inspection_of(world) as shapes:
+                    inside = shapes.fixtures_in(area)
                 demand(not inside, f"areas.{key} is partly inside the fixture {', '.join(inside)}")
     finally:
         world.close()
@@ -112,7 +120,8 @@ def _has_working_fixtures(name: str) -> str:
     """No fixtures overlap; every part travels over its range and keeps the position at which it is released."""
     world = _world(name)
     try:
-        findings = overlapping_fixtures(world)
+        with inspection_of(world) as shapes:
+            findings = shapes.overlapping_fixtures()
         findings += [finding for part in range(len(world.part_names)) if (finding := part_travels(world, part))]
         demand(not findings, "; ".join(findings))
         return ", ".join(f"{part} moves" for part in world.part_names)
@@ -186,4 +195,32 @@ def _pushes(name: str, robot: str) -> str:
     if missing:
         return f"left out: no area {', '.join(missing)}"
     expert_solves({"workspace": name, "robot": robot, "task": "push"}, EPISODES)
+    return ""
+
+
+def part_travels(world: World, part: int) -> str:
+    """Check that a part reaches both ends under its force and keeps the position at which it is released.
+
+    The world is reset first; the arm stays at home.
+
+    Returns:
+        The fault; empty without a fault.
+    """
+    spec, name = world.parts[part], world.part_names[part]
+    if spec.force is None or not np.isfinite([spec.lower, spec.upper]).all():
+        return f"{name} has no limits: its URDF <limit> needs lower, upper and effort"
+    world.reset(np.tile((0.0, 0.0, -10.0, 0.0, 0.0, 0.0, 1.0), (len(world.objects), 1)))
+    no_action, span = np.zeros(world.action_size), spec.upper - spec.lower
+    for sign, end in ((1.0, spec.upper), (-1.0, spec.lower)):
+        for _ in range(PUSH_STEPS):
+            world.push_parts(sign * (np.arange(len(world.part_names)) == part))
+            world.step(no_action)
+        position = float(world.state.part_position[0, part])
+        if abs(position - end) > TRAVEL_TOLERANCE * span:
+            return f"{name} stops at {position:.3f} under {spec.force:g} N or N m, not at {end:.3f}"
+        for _ in range(PUSH_STEPS // 4):
+            world.step(no_action)
+        released = float(world.state.part_position[0, part])
+        if spec.friction and not spec.spring and abs(released - position) > TRAVEL_TOLERANCE * span:
+            return f"{name} was released at {position:.3f} and moved on to {released:.3f}"
     return ""

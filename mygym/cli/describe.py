@@ -216,7 +216,7 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
 
 def _robot(path: Path) -> dict[str, Any]:
     """Return the content of a robot's YAML file; of a robot that is inferred also the findings of the inference."""
-    from mygym.engines.bullet.primitives import inferred_robot
+    from mygym.engines.robots import inferred_robot
     from mygym.robotics.assets import read_mapping
 
     robot = inferred_robot(str(path))

@@ -12,14 +12,14 @@ from PIL import Image, ImageDraw
 
 from mygym.cli.arguments import parse_task
 from mygym.config import Layer, parse_overrides, resolve
-from mygym.engines.bullet.rendering.thumbnails import class_colors, grid
+from mygym.engines.rendering.thumbnails import class_colors, grid
 from mygym.registry import registry
 from mygym.tasks.observations import MAIN_CAMERA
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mygym.engines.bullet.world import World
+    from mygym.engines.world import World
     from mygym.envs.robot_env import RobotEnv
 
     Picture = NDArray[np.uint8]
@@ -33,7 +33,7 @@ SHEET_EPISODES = 9
 
 def object_sheet(width: int) -> Picture:
     """Return a sheet of all objects by category."""
-    from mygym.engines.bullet.rendering.thumbnails import contact_sheet
+    from mygym.engines.rendering.thumbnails import contact_sheet
     from mygym.robotics.objects import load_object
 
     return contact_sheet([load_object(entry.load()) for entry in registry("object")], width)
@@ -46,7 +46,7 @@ def object_picture(name: str, size: Size) -> Picture:
         name: Registered name, or a URDF or YAML file.
         size: Width and height, pixels.
     """
-    from mygym.engines.bullet.rendering.thumbnails import thumbnail
+    from mygym.engines.rendering.thumbnails import thumbnail
     from mygym.robotics.objects import load_object
 
     return thumbnail(load_object(registry("object").get(name).load()), *size)
@@ -70,7 +70,7 @@ def task_picture(
         camera: Camera of the workspace; None: the camera of the config.
         randomized: Whether to draw a sheet; without `randomize` in the overrides, all randomizers are used.
     """
-    from mygym.engines.bullet.rendering.thumbnails import grid
+    from mygym.engines.rendering.thumbnails import grid
     from mygym.envs.randomizers import ranges
     from mygym.envs.robot_env import RobotEnv
 
@@ -130,16 +130,18 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
         fit_robot: Whether the camera moves so that the robot fills the picture.
         window: Whether to show the world in a window until it is closed, and return None.
     """
-    from mygym.engines.bullet.inspection import around_robot
-    from mygym.engines.bullet.primitives import find_robot
-    from mygym.engines.bullet.world import World
+    from mygym.engines.engine import inspection_of, make_world
+    from mygym.engines.rendering.camera import around
+    from mygym.engines.robots import find_robot
+    from mygym.engines.world import WorldSpec
     from mygym.robotics.workspace import load_workspace
 
-    world = World(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))
+    world = make_world(WorldSpec(find_robot(robot), load_workspace(registry("workspace").get(workspace).load())))
     try:
         if fit_robot:
             cameras = world.workspace.cameras
-            view = around_robot(world, cameras[camera], size[0] / size[1])
+            with inspection_of(world) as shapes:
+                view = around(shapes.robot_corners(), cameras[camera], size[0] / size[1])
             world.workspace = replace(world.workspace, cameras={**cameras, camera: view})
         if not window:
             return _render(world, size, camera)
@@ -157,8 +159,8 @@ def explained_robot(robot: str, workspace: str, size: tuple[int | None, int | No
         workspace: Registered name or file.
         size: Width and height of each picture on the sheet, pixels; None: the default.
     """
-    from mygym.engines.bullet.primitives import find_robot
-    from mygym.engines.bullet.rendering.robot_sheet import CELL, robot_sheet
+    from mygym.engines.rendering.robot_sheet import CELL, robot_sheet
+    from mygym.engines.robots import find_robot
     from mygym.robotics.workspace import load_workspace
 
     place = load_workspace(registry("workspace").get(workspace).load())
@@ -166,7 +168,7 @@ def explained_robot(robot: str, workspace: str, size: tuple[int | None, int | No
 
 
 def _render(world: World, size: Size, camera: str) -> Picture:
-    from mygym.engines.bullet.rendering.camera import Camera
+    from mygym.engines.rendering.camera import Camera
 
     renderer = Camera(world)
     picture = renderer.render(*size, camera, shadow=True, samples=2)
@@ -176,7 +178,7 @@ def _render(world: World, size: Size, camera: str) -> Picture:
 
 def _show(world: World) -> None:
     """Show a window until `q` is pressed; its sliders set the joints, and its caption is the tool's position."""
-    from mygym.engines.bullet.rendering.viewer import Viewer
+    from mygym.engines.rendering.viewer import Viewer
 
     viewer, position = Viewer(world), world.state.joint_position[0]
     joints = [joint for arm in world.robot.arms for joint in arm.joints]

@@ -207,7 +207,7 @@ def _pixels(text: str | None, flag: str) -> int | None:
 
 
 def _check_display() -> None:
-    from mygym.engines.bullet.rendering.viewer import has_display
+    from mygym.engines.rendering.viewer import has_display
 
     if not has_display():
         raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed without a display"))

@@ -165,7 +165,7 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> bytes:
     """Return a PNG of the start of an episode: robot, workspace and task of a config."""
     from mygym import api
-    from mygym.engines.bullet.rendering.thumbnails import as_png
+    from mygym.engines.rendering.thumbnails import as_png
 
     env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height).unwrapped
     try:
@@ -180,9 +180,9 @@ def about_robot(robot: str) -> tuple[bytes, list[dict[str, str]], dict[str, str]
     """Return a PNG that explains a robot, a row for each property that is inferred, and task → why it cannot do it."""
     from dataclasses import asdict
 
-    from mygym.engines.bullet.primitives import find_robot, inferred_robot
-    from mygym.engines.bullet.rendering.robot_sheet import robot_sheet
-    from mygym.engines.bullet.rendering.thumbnails import as_png
+    from mygym.engines.rendering.robot_sheet import robot_sheet
+    from mygym.engines.rendering.thumbnails import as_png
+    from mygym.engines.robots import find_robot, inferred_robot
     from mygym.envs.supported import supported_tasks
 
     inferred = inferred_robot(robot)

@@ -53,13 +53,12 @@ class Player:
 
     def __init__(self, source: Mapping[str, Any] | str, meshes: Path) -> None:
         from mygym import api
-        from mygym.engines.bullet.client import connect
-        from mygym.engines.bullet.rendering.scene import Scene
+        from mygym.engines.rendering.scene import Scene
 
         self.source, self.meshes = source, meshes
         self.env = api.make_env(source if isinstance(source, str) else dict(source))
         self.task_env = cast("Any", self.env.unwrapped)
-        self.scene = Scene(self.task_env.world, connect())
+        self.scene = Scene(self.task_env.world)
         self.acting = ""
         self._policy: Any = None
         self._state: Any = None
@@ -69,7 +68,7 @@ class Player:
 
     def description(self) -> dict[str, Any]:
         """Return the shapes, and the joints with their limits, rad."""
-        from mygym.engines.bullet.rendering.scene import drawn_shapes
+        from mygym.engines.rendering.scene import drawn_shapes
 
         self.scene.mirror(None)
         joints = [joint for arm in self.task_env.robot.arms for joint in arm.joints]
@@ -104,7 +103,7 @@ class Player:
 
     def frame(self) -> dict[str, Any] | None:
         """Perform a step if a policy acts; return the drawn poses, or None if nothing has moved."""
-        from mygym.engines.bullet.rendering.scene import link_poses
+        from mygym.engines.rendering.scene import link_poses
 
         if self.acting:
             self._step()

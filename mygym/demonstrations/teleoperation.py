@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.engines.bullet.rendering.viewer import SliderRange, Viewer
+from mygym.engines.rendering.viewer import SliderRange, Viewer
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.tasks.context import StageBinding
 from mygym.training.evaluation import EpisodeRestarted, EpisodesEnded, Predicts

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.engines.bullet.inspection import fixtures_at, lattice, reached
-from mygym.engines.bullet.world import World
+from mygym.engines.engine import inspection_of
+from mygym.engines.inspection import Inspection
+from mygym.engines.world import World
 from mygym.envs.compatibility import missing_in_workspace
 from mygym.envs.placement import object_area
 from mygym.errors import ConfigError, bad_value
@@ -140,24 +141,25 @@ def check_room(task: Task, world: World, areas: Mapping[str, Box], name: str) ->
     Raises:
         ConfigError: A position in the area is invalid.
     """
-    for use in _uses(task, world, areas, name):
-        lift = np.array((0.0, 0.0, use.spec.half_height if use.spec else 0.0))
-        points = lattice(Area(*(tuple(corner.tolist()) for corner in areas[name]))) + lift
-        low, high = np.array(world.workspace.bounds.low), np.array(world.workspace.bounds.high)
-        faults = {"outside the workspace's bounds": ((points < low) | (points > high)).any(axis=1)}
-        overlaps = fixtures_at(world, points, use.spec, ALLOWED_DEPTH)
-        faults[f"inside {' and '.join(overlaps)}"] = _any(overlaps, len(points))
-        if use.support is not None:
-            faults["in the air, without a support"] = _unsupported(world, points, use.spec, use.support)
-        for fault, invalid in faults.items():
-            if invalid.any():
-                box = {"low": areas[name][0].tolist(), "high": areas[name][1].tolist()}
-                example = points[invalid][0].round(3).tolist()
-                share = f"{invalid.mean():.0%} of the points"
-                why = f"puts {use.name} at {share} {fault}, e.g. with its centre at {example}"
-                allowed = "a smaller box, or another position"
-                allowed += "; its z is the height of the underside of objects" if use.spec else ""
-                raise ConfigError(bad_value(f"task_params.areas.{name}", box, allowed, why))
+    with inspection_of(world) as shapes:
+        for use in _uses(task, world, areas, name):
+            lift = np.array((0.0, 0.0, use.spec.half_height if use.spec else 0.0))
+            points = lattice(Area(*(tuple(corner.tolist()) for corner in areas[name]))) + lift
+            low, high = np.array(world.workspace.bounds.low), np.array(world.workspace.bounds.high)
+            faults = {"outside the workspace's bounds": ((points < low) | (points > high)).any(axis=1)}
+            overlaps = shapes.fixtures_at(points, use.spec, ALLOWED_DEPTH)
+            faults[f"inside {' and '.join(overlaps)}"] = _any(overlaps, len(points))
+            if use.support is not None:
+                faults["in the air, without a support"] = _unsupported(shapes, points, use.spec, use.support)
+            for fault, invalid in faults.items():
+                if invalid.any():
+                    box = {"low": areas[name][0].tolist(), "high": areas[name][1].tolist()}
+                    example = points[invalid][0].round(3).tolist()
+                    share = f"{invalid.mean():.0%} of the points"
+                    why = f"puts {use.name} at {share} {fault}, e.g. with its centre at {example}"
+                    allowed = "a smaller box, or another position"
+                    allowed += "; its z is the height of the underside of objects" if use.spec else ""
+                    raise ConfigError(bad_value(f"task_params.areas.{name}", box, allowed, why))
 
 
 def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iterator[AreaUse]:
@@ -165,7 +167,7 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
 
     Goals after a sub-task on a part are omitted, because the part moves in that sub-task.
     """
-    alternatives = world.object_bodies.alternatives
+    alternatives = world.alternatives
     for slot, specs in enumerate(alternatives):
         role = task.roles[slot] if slot < len(task.roles) else "distractor"
         if object_area(areas, role) is areas[name]:
@@ -185,13 +187,13 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
                 yield AreaUse(f"the goal of {subtask.object}", spec, support)
 
 
-def _unsupported(world: World, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
+def _unsupported(shapes: Inspection, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
     """Return `(n,)`: whether an object at each point has no support within `support` m below it."""
     unsupported = np.ones(len(points), dtype=bool)
     for down in np.linspace(0.0, support, 1 + math.ceil(support / SUPPORT_SPACING))[1:]:
         if unsupported.any():
             lower = points[unsupported] - (0.0, 0.0, down)
-            unsupported[unsupported] = ~_any(fixtures_at(world, lower, spec), len(lower))
+            unsupported[unsupported] = ~_any(shapes.fixtures_at(lower, spec), len(lower))
     return unsupported
 
 
@@ -205,3 +207,25 @@ def _any(overlaps: Mapping[str, NDArray[np.bool_]], count: int) -> NDArray[np.bo
 
 def _box(low: Sequence[float], high: Sequence[float]) -> Box:
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+def lattice(area: Area) -> FloatArray:
+    """Return `(n, 3)` m: up to 5 points along each edge of an area, with its corners."""
+    edges = [np.unique(np.linspace(low, high, 5)) for low, high in zip(area.low, area.high, strict=True)]
+    return np.stack(np.meshgrid(*edges), axis=-1).reshape(-1, 3)
+
+
+def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[float] | None]:
+    """Return the share of an area that the tool reaches, in the orientation that the workspace sets.
+
+    Args:
+        world: The world with the robot.
+        area: Sampled at its `lattice`.
+        lift: Height of the tool above the area, m.
+
+    Returns:
+        The reachable share in [0, 1], and a point out of reach, if any.
+    """
+    points = lattice(area) + np.array((0.0, 0.0, lift))
+    reachable = world.reachable(points)
+    return float(reachable.mean()), None if reachable.all() else points[~reachable][0].round(3).tolist()

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.rendering.viewer import Viewer
-from mygym.engines.bullet.world import World
+from mygym.engines.rendering.camera import Camera
+from mygym.engines.rendering.viewer import Viewer
+from mygym.engines.world import World
 from mygym.envs.detected_objects import open_detector
 from mygym.envs.episode import Episode
 from mygym.errors import ConfigError, bad_value

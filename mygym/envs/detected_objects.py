@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mygym.config.schema import ImageParams
-from mygym.engines.bullet.world import World
+from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.episode import EpisodeContext

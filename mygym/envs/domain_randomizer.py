@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.engines.bullet.world import World
+from mygym.engines.world import World
 from mygym.envs.episode_seeds import named_stream
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.robotics.episode_randomization import EpisodeRandomization

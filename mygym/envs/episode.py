@@ -65,11 +65,11 @@ class Episode:
 
     def begin(self, rng: np.random.Generator) -> None:
         """Reset the world and draw randomization, objects and goals."""
-        bodies = self.world.object_bodies
-        choice = draw_choice(rng, self.task, bodies.alternatives)
+        world = self.world
+        choice = draw_choice(rng, self.task, world.alternatives)
         if self._randomizer.is_on or choice:
             self._randomizer.begin(rng, self.world, choice)
-        self.world.reset(draw_poses(rng, self.task, bodies.specs, self._areas, bodies.present))
+        world.reset(draw_poses(rng, self.task, world.objects, self._areas, world.present))
         if self._randomizer.is_on:
             self._randomizer.start(self.world)
         state = self.world.state

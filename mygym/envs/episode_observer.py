@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 
-from mygym.engines.bullet.world import SavedWorld
+from mygym.engines.world import SavedWorld
 from mygym.envs.camera_views import CameraViews
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.episode import Episode

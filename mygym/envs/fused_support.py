@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mygym.engines.fused.arm import ArmModel, GripperModel, MotorModel, finger_shapes, fitted_accelerations
+from mygym.engines.fused.arm import (
+    SUBSTEPS,
+    ArmModel,
+    GripperModel,
+    MotorModel,
+    finger_shapes,
+    fitted_accelerations,
+)
 from mygym.engines.fused.arrays import Arrays, free_memory
 from mygym.engines.fused.box import BoxModel
 from mygym.engines.fused.controller import CONTROLLERS
@@ -245,7 +252,7 @@ def arm_model(env: RobotEnv, acceleration: FloatArray) -> ArmModel:
     controller = world.controller
     assert isinstance(controller, EndEffectorDelta)
     deceleration = world.robot.motor.acceleration
-    motors = MotorModel(controller.limits.velocity, acceleration, deceleration, world.solver.substeps)
+    motors = MotorModel(controller.limits.velocity, acceleration, deceleration, SUBSTEPS)
     return ArmModel(controller, motors, world.home)
 
 

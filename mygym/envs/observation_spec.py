@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mygym.config.schema import ImageParams
-from mygym.engines.bullet.world import World
+from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.episode import EpisodeContext

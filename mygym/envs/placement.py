@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mygym.engines.bullet.object_bodies import MovingDistractor
-from mygym.engines.bullet.world import World
+from mygym.engines.world import MovingDistractor, World
 from mygym.envs.episode_seeds import named_stream
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.controllers.controller import YAW_RANGE
@@ -175,7 +174,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     state, roles = world.state, task.roles
     names = (*roles, *(f"distractor {number}" for number in range(len(task.distractor_slots))))
     moving = {names[slot]: motion for slot, motion in moving_distractors(task).items()}
-    present = [name for name, is_present in zip(names, world.object_bodies.present, strict=True) if is_present]
+    present = [name for name, is_present in zip(names, world.present, strict=True) if is_present]
     positions = {name: state.object_position[0, slot].copy() for slot, name in enumerate(names)}
     radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     part_positions: dict[int, float] = {}

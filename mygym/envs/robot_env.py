@@ -32,7 +32,7 @@ from mygym.tasks.state import CONTROL_HZ, Progress
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
-    from mygym.engines.bullet.rendering.viewer import Viewer
+    from mygym.engines.rendering.viewer import Viewer
     from mygym.tasks.observations import Frame
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")

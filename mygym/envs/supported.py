@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mygym.config import RunConfig
-from mygym.engines.bullet.primitives import find_robot
+from mygym.engines.robots import find_robot
 from mygym.errors import AssetError
 from mygym.registry import registry
 from mygym.robotics.assets import read_asset, read_mapping

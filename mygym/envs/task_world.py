@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mygym.config.schema import ControlParams, TaskParams
-from mygym.engines.bullet.inspection import collisions, robot_overlaps
-from mygym.engines.bullet.primitives import find_robot
-from mygym.engines.bullet.world import World
+from mygym.engines.engine import BULLET, inspection_of, make_world
+from mygym.engines.inspection import Inspection
+from mygym.engines.robots import find_robot
+from mygym.engines.world import World, WorldSpec
 from mygym.envs.areas import check_areas, resolve_areas
 from mygym.envs.compatibility import bind_to_workspace, check_objects, check_robot, load_objects
 from mygym.envs.placement import moving_distractors
@@ -46,16 +47,26 @@ def check_home(world: World, areas: Mapping[str, Area]) -> None:
         why = f"puts the tool at {tool.round(3).tolist()}, outside its bounds"
         raise ConfigError(bad_value(KEY, home, f"a posture with the tool within {list(low)} to {list(high)}", why))
     world.reset(np.tile((0.0, 0.0, -10.0, 0.0, 0.0, 0.0, 1.0), (len(world.objects), 1)))  # objects out of the way
-    if messages := collisions(world):
+    with inspection_of(world) as shapes:
+        _check_free(world, shapes, home, areas)
+
+
+def _check_free(world: World, shapes: Inspection, home: list[float], areas: Mapping[str, Area]) -> None:
+    """Check that the robot does not collide, and is away from where objects start.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if messages := shapes.collisions():
         raise ConfigError(bad_value(KEY, home, "a posture without collisions", f"collides: {messages[0]}"))
     for name in (name for name in areas if world.objects and (name == "object" or name.endswith("_start"))):
         first, last = areas[name]
-        specs = [spec for slot in world.object_bodies.alternatives for spec in slot]
+        specs = [spec for slot in world.alternatives for spec in slot]
         margin = max(float(np.hypot(*spec.size[:2])) / 2 for spec in specs)
         height = max(spec.size[2] for spec in specs)
         (x, y, z), (far_x, far_y, far_z) = first.tolist(), last.tolist()
         box = Box((x - margin, y - margin, z), (far_x + margin, far_y + margin, far_z + height))
-        if robot_overlaps(world, box):
+        if shapes.robot_overlaps(box):
             why = f"puts the arm where objects start, in the area {name}"
             raise ConfigError(bad_value(KEY, home, "a posture above or beside that area", why))
 
@@ -90,6 +101,7 @@ def make_task_world(
     shared: bool,
     largest_size: float,
     home: Sequence[float] | None,
+    engine: str = BULLET,
 ) -> TaskWorld:
     """Build the world of a task; the caller closes it.
 
@@ -102,6 +114,7 @@ def make_task_world(
         shared: Whether the action always includes the gripper and the tool's yaw.
         largest_size: Largest factor of an object's size in any episode.
         home: rad: joint positions of all arms at the start of an episode; those of the workspace by default.
+        engine: Name of the engine.
 
     Raises:
         ConfigError: An invalid value, or task, robot, workspace and areas do not fit together.
@@ -114,7 +127,7 @@ def make_task_world(
     check_robot(changed, robot_spec, robot)
     objects = load_objects(changed, params)
     check_objects(changed, objects, robot_spec, largest_size, params)
-    world = World(
+    spec = WorldSpec(
         robot_spec if changed.uses_gripper else with_closed_hand(robot_spec),
         workspace_spec,
         objects,
@@ -125,6 +138,7 @@ def make_task_world(
         moving_distractors=moving_distractors(changed),
         home=home,
     )
+    world = make_world(spec, engine)
     try:
         parts = dict(zip(world.part_names, world.parts, strict=True))
         bound = bind_to_workspace(changed, world.workspace, parts)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.demonstrations.teleoperation import Sliders
-from mygym.engines.bullet.rendering.viewer import check_display
+from mygym.engines.rendering.viewer import check_display
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.registry.user_files import is_imported

@@ -10,7 +10,7 @@ ASSETS = Path(__file__).parents[1] / "assets"
 KINDS = (
     *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule"),
     *("strategy", "sampler", "callback"),
-    *("robot", "workspace", "object", "controller"),
+    *("robot", "workspace", "object", "controller", "engine"),
     *("task", "stage", "predicate", "reward", "observation", "randomizer"),
 )
 """Kinds of components, in the order of `mygym list`."""
@@ -33,6 +33,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "callback": "mygym.planning.callbacks",
     "randomizer": "mygym.envs.randomizers",
     "controller": "mygym.robotics.controllers",
+    "engine": "mygym.engines.engine",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
 }

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import RunConfig
-from mygym.engines.bullet.rendering.viewer import check_display
+from mygym.engines.rendering.viewer import check_display
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value

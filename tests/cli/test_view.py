@@ -12,7 +12,7 @@ from PIL import Image
 
 import mygym
 from mygym.cli.pictures import BOX_COLOR
-from mygym.engines.bullet.rendering.thumbnails import GREY
+from mygym.engines.rendering.thumbnails import GREY
 from mygym.registry import registry
 from tests.cli.conftest import Command
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mygym.api import demonstrate, evaluate, load_demonstrations, replay
 from mygym.demonstrations import teleoperation
-from mygym.engines.bullet.rendering import viewer
+from mygym.engines.rendering import viewer
 from mygym.errors import ConfigError, RunError
 from mygym.planning.resolve import from_python
 from mygym.training import env_factory

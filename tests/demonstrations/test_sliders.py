@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mygym import api
-from mygym.engines.bullet.rendering.viewer import SliderRange
+from mygym.engines.rendering.viewer import SliderRange
 from mygym.envs.camera_views import EnvWindow
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError

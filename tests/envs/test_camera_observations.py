@@ -12,7 +12,7 @@ from gymnasium import spaces
 from stable_baselines3.common.env_checker import check_env
 
 from mygym.checks import check
-from mygym.engines.bullet.rendering.camera import Camera
+from mygym.engines.rendering.camera import Camera
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv

@@ -16,8 +16,7 @@ import pybullet
 import pytest
 
 from mygym.engines.bullet.client import connect
-from mygym.engines.bullet.rendering.scene import Scene
-from mygym.engines.bullet.world import World
+from mygym.engines.rendering.scene import Scene
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, MygymError, RegistryError
@@ -26,6 +25,7 @@ from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import register_observation
+from tests.worlds import bullet_world
 
 FAR = {"low": [2.0, 2.0, 2.0], "high": [2.1, 2.1, 2.1]}
 POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
@@ -137,12 +137,12 @@ def test_a_pickle_that_cannot_be_replayed_closes_its_client() -> None:
 )
 def test_a_refused_world_closes_its_client(keywords: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
-        World(load_robot("panda"), load_workspace("table"), **keywords)
+        bullet_world(load_robot("panda"), load_workspace("table"), **keywords)
 
 
 def test_a_scene_that_cannot_be_drawn_closes_its_client() -> None:
-    world = World(load_robot("panda"), load_workspace("table"), [load_object("cube")])
-    world.object_bodies.specs = (None,)
+    world = bullet_world(load_robot("panda"), load_workspace("table"), [load_object("cube")])
+    world.objects = (None,)
     before = clients()
     with pytest.raises(AttributeError):
         Scene(world, connect())

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from mygym.config.loading import parse_overrides
-from mygym.engines.bullet.primitives import find_robot
+from mygym.engines.robots import find_robot
 from mygym.envs.compatibility import check_objects
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import combinations, robots_for

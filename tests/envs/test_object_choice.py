@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mygym.config import config_hash
 from mygym.engines.bullet.client import bullet, connect
-from mygym.engines.bullet.rendering.scene import Scene
+from mygym.engines.rendering.scene import Scene
 from mygym.envs.placement import draw_choice
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import MygymError
@@ -35,9 +35,7 @@ SEEN = [
 
 def contents(env: RobotEnv) -> tuple[str, ...]:
     """Return the names of the objects in this episode."""
-    return tuple(
-        spec.name for spec, here in zip(env.world.objects, env.world.object_bodies.present, strict=True) if here
-    )
+    return tuple(spec.name for spec, here in zip(env.world.objects, env.world.present, strict=True) if here)
 
 
 def roll(env: RobotEnv, seed: int, steps: int = 25) -> list[bytes]:
@@ -88,7 +86,7 @@ def test_observations_hold_the_sizes_and_zeros_for_absent_clutter() -> None:
             values = env.reset(seed=seed)[0]["observation"]
             components = {name: values[columns] for name, columns in env.components.items()}
             np.testing.assert_allclose(components["object_size"], env.world.objects[0].size, rtol=1e-6)
-            present = np.array(env.world.object_bodies.present[1:])
+            present = np.array(env.world.present[1:])
             assert np.array_equal(components["distractor_present"], present)
             for name in ("distractor_position", "distractor_from_ee"):
                 assert np.array_equal(components[name].reshape(3, 3).any(axis=1), present)
@@ -122,7 +120,7 @@ def test_pictures_show_the_objects_of_the_episode() -> None:
         for seed in range(4):
             env.reset(seed=seed)
             scene.mirror()
-            for k, here in enumerate(env.world.object_bodies.present):
+            for k, here in enumerate(env.world.present):
                 z = bullet.getBasePositionAndOrientation(scene._objects[k], physicsClientId=scene.client)[0][2]
                 assert (z > -1) == here
             assert scene._specs == env.world.objects

@@ -14,7 +14,7 @@ import mygym
 from mygym.checks.robots import grasps
 from mygym.checks.suite import CheckLeftOut
 from mygym.config import RunConfig
-from mygym.engines.bullet.primitives import mesh_points
+from mygym.engines.robots import mesh_points
 from mygym.envs.supported import support_warning, supported_tasks
 from mygym.errors import ConfigError
 from mygym.robotics.inference.robots import infer_robot

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mygym.engines.bullet.primitives import find_robot, inferred_robot, mesh_points
+from mygym.engines.robots import find_robot, inferred_robot, mesh_points
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset

@@ -10,39 +10,40 @@ import numpy as np
 import pytest
 
 from mygym.engines.bullet.client import bullet
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.world import BulletWorld
+from mygym.engines.rendering.camera import Camera
 from mygym.registry import registry
 from mygym.robotics.episode_randomization import CameraShift, EpisodeRandomization, Light, scaled
 from mygym.robotics.objects import load_object
 from mygym.robotics.robot import load_robot
 from mygym.robotics.shapes import bounds
 from mygym.robotics.workspace import load_workspace
+from tests.worlds import bullet_world
 
 PANDA = load_robot(registry("robot").get("panda").load())
 TABLE = load_workspace(registry("workspace").get("table").load())
 J = 7
 
 
-def world_of(*names: str, control: str = "ee_delta") -> World:
-    return World(PANDA, TABLE, [load_object(registry("object").get(name).load()) for name in names], control)
+def world_of(*names: str, control: str = "ee_delta") -> BulletWorld:
+    return bullet_world(PANDA, TABLE, [load_object(registry("object").get(name).load()) for name in names], control)
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world() -> Iterator[BulletWorld]:
     world = world_of("cube", "mug")
     yield world
     world.close()
 
 
-def poses(world: World, height: float = 0.0) -> Any:
+def poses(world: BulletWorld, height: float = 0.0) -> Any:
     result = np.zeros((len(world.objects), 7))
     for k, spec in enumerate(world.objects):
         result[k] = 0.1, 0.15 - 0.3 * k, height + spec.half_height, 0.0, 0.0, 0.0, 1.0
     return result
 
 
-def episode(world: World, randomization: EpisodeRandomization, steps: int = 25) -> bytes:
+def episode(world: BulletWorld, randomization: EpisodeRandomization, steps: int = 25) -> bytes:
     """Return the states of an episode in which the arm moves at random and into the cube, as bytes."""
     world.randomize(randomization)
     world.reset(poses(world))
@@ -68,7 +69,7 @@ PHYSICAL: dict[str, EpisodeRandomization] = {
 
 
 @pytest.mark.parametrize("name", PHYSICAL)
-def test_randomization_is_reproducible_and_leaves_no_trace(name: str, world: World) -> None:
+def test_randomization_is_reproducible_and_leaves_no_trace(name: str, world: BulletWorld) -> None:
     plain = episode(world, EpisodeRandomization())
     varied = episode(world, PHYSICAL[name])
     assert varied != plain
@@ -78,14 +79,14 @@ def test_randomization_is_reproducible_and_leaves_no_trace(name: str, world: Wor
     assert episode(world, EpisodeRandomization()) == plain
 
 
-def dynamics(world: World, k: int) -> tuple[float, float, tuple[float, ...]]:
+def dynamics(world: BulletWorld, k: int) -> tuple[float, float, tuple[float, ...]]:
     """Return mass, friction and moments of inertia of a body in Bullet."""
     mass, friction, moments, *_ = bullet.getDynamicsInfo(world.object_bodies.ids[k], -1, physicsClientId=world.client)
     return mass, friction, moments
 
 
 @pytest.mark.parametrize("k", [0, 1])
-def test_mass_and_friction_are_scaled_independently(k: int, world: World) -> None:
+def test_mass_and_friction_are_scaled_independently(k: int, world: BulletWorld) -> None:
     def after(randomization: EpisodeRandomization) -> tuple[float, float, tuple[float, ...]]:
         world.randomize(randomization)
         world.reset(poses(world))
@@ -100,7 +101,7 @@ def test_mass_and_friction_are_scaled_independently(k: int, world: World) -> Non
     assert after(EpisodeRandomization()) == (mass, friction, moments)
 
 
-def test_heavier_objects_fall_as_fast(world: World) -> None:
+def test_heavier_objects_fall_as_fast(world: BulletWorld) -> None:
     heights = []
     for factor in (0.5, 1.0, 2.0):
         world.randomize(EpisodeRandomization(object_mass=(factor, factor)))
@@ -112,7 +113,7 @@ def test_heavier_objects_fall_as_fast(world: World) -> None:
     assert (heights[0] < 0.3).all()
 
 
-def test_damping_removes_its_share_of_the_velocity_in_a_second(world: World) -> None:
+def test_damping_removes_its_share_of_the_velocity_in_a_second(world: BulletWorld) -> None:
     world.randomize(EpisodeRandomization(object_damping=(0.75, 0.0)))
     world.reset(poses(world, height=20.0))  # they fall for a second
     for body in world.object_bodies.ids:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mygym
-from mygym.engines.bullet.primitives import mesh_points
+from mygym.engines.robots import mesh_points
 from mygym.errors import ConfigError
 from mygym.robotics.inference.findings import Finding
 from mygym.robotics.inference.grippers import Grasp, infer_gripper

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import mygym
-from mygym.engines.bullet.inspection import collisions
-from mygym.engines.bullet.primitives import mesh_points
+from mygym.engines.robots import mesh_points
 from mygym.errors import ConfigError
 from mygym.robotics.inference.arms import Arm, infer_arm, infer_tool
 from mygym.robotics.inference.grippers import infer_gripper
@@ -193,7 +192,7 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
     with mygym.make_env({"robot": str(path)}) as env:
         env.reset(seed=0)
         assert env.world.workspace.areas == table.scaled(scale).areas
-        assert collisions(env.world) == []
+        assert env.world.inspection.collisions() == []
     assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5).success_rate == 1.0
     with pytest.raises(ConfigError, match="the tool_home of drawer"):
         mygym.make_env({"robot": str(path), "workspace": "drawer"})
@@ -218,7 +217,7 @@ def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: 
     assert (infer_robot(path, mesh_points).spec.base_position[2] == -0.7) == (column == 0.72)
     with mygym.make_env({"robot": str(path)}) as env:
         env.reset(seed=0)
-        assert collisions(env.world) == []
+        assert env.world.inspection.collisions() == []
 
 
 @pytest.mark.parametrize("joints", [5, 6])

@@ -12,8 +12,8 @@ import pytest
 
 from mygym.engines.bullet.client import bullet
 from mygym.engines.bullet.object_bodies import MAX_PIECES, create_collision
-from mygym.engines.bullet.rendering.thumbnails import contact_sheet, silhouette, thumbnail
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.world import BulletWorld
+from mygym.engines.rendering.thumbnails import contact_sheet, silhouette, thumbnail
 from mygym.errors import AssetError
 from mygym.registry import registry
 from mygym.robotics.assets import ASSETS
@@ -23,7 +23,7 @@ from mygym.robotics.objects import density, load_object, object_names
 from mygym.robotics.robot import load_robot
 from mygym.robotics.transforms import matrix_to_quaternion, quaternion_to_matrix, rpy_to_matrix
 from mygym.robotics.workspace import load_workspace
-from tests.worlds import cube_at
+from tests.worlds import bullet_world, cube_at
 
 DATA = Path(pybullet_data.getDataPath())
 CATEGORIES = {"assembly", "geometric", "household", "storage", "toys"}
@@ -34,11 +34,11 @@ COMPOUNDS = ["mug", "l_block", "hammer", "gear", "duck", "wedge"]
 @pytest.fixture
 def world_of(request: pytest.FixtureRequest):
     """Return a function `world_of("mug")`: a world with this object, or with the object of a file."""
-    worlds: list[World] = []
+    worlds: list[BulletWorld] = []
 
-    def make(*names: str | Path) -> World:
+    def make(*names: str | Path) -> BulletWorld:
         objects = [load_object(name) for name in names]
-        worlds.append(World(load_robot("kuka"), load_workspace("table"), objects))
+        worlds.append(bullet_world(load_robot("kuka"), load_workspace("table"), objects))
         return worlds[-1]
 
     yield make
@@ -46,7 +46,7 @@ def world_of(request: pytest.FixtureRequest):
         world.close()
 
 
-def pose(world: World, x: float, y: float, rpy: tuple[float, ...] = (0, 0, 0), lift: float = 0.0) -> np.ndarray:
+def pose(world: BulletWorld, x: float, y: float, rpy: tuple[float, ...] = (0, 0, 0), lift: float = 0.0) -> np.ndarray:
     quaternion = matrix_to_quaternion(rpy_to_matrix(np.array(rpy)))
     return np.array([[x, y, world.objects[0].half_height + lift, *quaternion]])
 
@@ -120,7 +120,7 @@ def test_state_has_centre_of_mass_and_model_orientation(name: str, world_of) -> 
     assert above_table(world) == pytest.approx(0.02, abs=1.5e-3)
 
 
-def above_table(world: World) -> float:
+def above_table(world: BulletWorld) -> float:
     """Return the distance in m of the first object and the first fixture."""
     table = bullet.getBodyUniqueId(0, physicsClientId=world.client)
     points = bullet.getClosestPoints(world.object_bodies.ids[0], table, 0.1, physicsClientId=world.client)

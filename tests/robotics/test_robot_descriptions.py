@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mygym.engines.bullet.primitives import find_robot, inferred_robot, mesh_points, replace_meshes
+from mygym.engines.bullet.primitives import replace_meshes
+from mygym.engines.robots import find_robot, inferred_robot, mesh_points
 from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.robotics.mesh_files import MAX_TRIANGLES, binary_stl, find_mesh, read_triangles, readable_mesh

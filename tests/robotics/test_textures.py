@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mygym.engines.bullet.rendering.appearance import SIDE, TEXTURE_COUNT, TILES, pattern, texture_file
+from mygym.engines.rendering.appearance import SIDE, TEXTURE_COUNT, TILES, pattern, texture_file
 
 
 def test_a_pattern_spans_its_range_and_is_deterministic() -> None:

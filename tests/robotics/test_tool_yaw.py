@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.world import BulletWorld
 from mygym.registry import registry
 from mygym.robotics.controllers.controller import YAW_LAG, YAW_RANGE, YAW_STEP
 from mygym.robotics.robot import load_robot
 from mygym.robotics.transforms import multiply_quaternions
 from mygym.robotics.workspace import load_workspace
 from tests.components import CONTROLS, ROBOTS, covering
-from tests.worlds import MakeWorld, act_first, cube_at, go, two_armed
+from tests.worlds import MakeWorld, act_first, bullet_world, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
 PAIRS = [(robot, control) for robot in ROBOTS for control in CONTROLS]
@@ -31,7 +31,7 @@ def rotation_vector(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     return vector
 
 
-def yaw_meter(world: World) -> Callable[[], float]:
+def yaw_meter(world: BulletWorld) -> Callable[[], float]:
     """Return a function that measures the tool's yaw since now, rad, and fails on any other rotation."""
     axis, start = -np.array(world.workspace.tool_direction), world.state.ee_orientation[0].copy()
 
@@ -166,7 +166,7 @@ def test_forward_tool_rotates_about_its_axis() -> None:
     workspace = load_workspace("verticalmaze")
     robot = next(robot for robot in ROBOTS if robot in workspace.robots)
     assert workspace.tool_direction != (0.0, 0.0, -1.0)
-    world = World(load_robot(robot), workspace, gripper=False, tool_yaw=True)
+    world = bullet_world(load_robot(robot), workspace, gripper=False, tool_yaw=True)
     yaw = yaw_meter(world)
     for _ in range(6):
         world.step(np.array([0.0, 0.0, 0.0, 1.0]))

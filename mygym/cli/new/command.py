@@ -118,7 +118,7 @@ def _print_inferred(urdf: Path, path: Path) -> None:
     """Print a table of the inferred properties of a robot, with the line of its YAML file that corrects each."""
     from mygym.cli.new.robot_yaml import line_of, top_key
     from mygym.cli.output import print_table
-    from mygym.engines.bullet.primitives import mesh_points
+    from mygym.engines.robots import mesh_points
     from mygym.robotics.inference.robots import infer_robot
 
     text = path.read_text(encoding="utf-8")

@@ -92,9 +92,9 @@ def _path_from(folder: Path, urdf: Path) -> str:
 def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
     """Return the description of the robot that is inferred from a URDF, for a file in `folder`, and its picture."""
     from mygym.cli.new.robot_yaml import robot_yaml
-    from mygym.engines.bullet.primitives import mesh_points
-    from mygym.engines.bullet.rendering.robot_sheet import robot_sheet
-    from mygym.engines.bullet.rendering.thumbnails import as_png
+    from mygym.engines.rendering.robot_sheet import robot_sheet
+    from mygym.engines.rendering.thumbnails import as_png
+    from mygym.engines.robots import mesh_points
     from mygym.robotics.inference.base_placement import count_joints
     from mygym.robotics.inference.robots import infer_robot
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
 from mygym.engines.bullet.object_bodies import MAX_PIECES, create_collision
-from mygym.errors import ConfigError, bad_value
 from mygym.robotics.fixtures import (
     ArticulatedPart,
     FixtureSpec,
@@ -20,7 +17,6 @@ from mygym.robotics.fixtures import (
 from mygym.robotics.shapes import Piece, pieces
 from mygym.robotics.workspace import WorkspaceSpec
 from mygym.tasks.state import State
-from mygym.types import FloatArray
 
 _FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
 
@@ -45,10 +41,7 @@ class FixtureBodies:
             for name, spec in self._fixtures.items()
             if self._movables[name] or spec.urdf
         }
-        self.part_names = workspace.part_names
         self.parts: tuple[ArticulatedPart, ...] = tuple(part for parts in self._movables.values() for part in parts)
-        self.rest = np.array([part.rest for part in self.parts])
-        """`(P,)` m or rad: positions of the parts after a reset."""
         self.bodies: dict[str, tuple[int, ...]] = {}
         """Fixture that collides → Bullet ids of its bodies."""
         self._links: list[tuple[int, int]] = []
@@ -58,16 +51,12 @@ class FixtureBodies:
         """Whether springs or weights act on parts, see `apply_forces`."""
         self._weights: list[tuple[int, int, tuple[float, float, float]]] = []
 
-    def load(self, part_position: FloatArray | None = None) -> None:
+    def load(self, positions: Sequence[float]) -> None:
         """Create all fixtures in an empty client, without velocity.
 
         Args:
-            part_position: `(P,)` m or rad; `rest` by default.
-
-        Raises:
-            ConfigError: A position is out of the range of its part, or their number is wrong.
+            positions: `(P,)` m or rad, of the parts.
         """
-        positions = self._check_positions(part_position)
         self.bodies, self._links, self._groups, self._weights = {}, [], [], []
         for name, spec in self._fixtures.items():
             if name not in self._files:
@@ -79,17 +68,6 @@ class FixtureBodies:
             if parts:
                 first = len(self._links)
                 self._set_joints(body, parts, positions[first : first + len(parts)])
-
-    def _check_positions(self, part_position: FloatArray | None) -> list[float]:
-        if part_position is None:
-            return [part.rest for part in self.parts]
-        positions: list[float] = np.asarray(part_position, dtype=float).ravel().tolist()
-        if len(positions) != len(self.parts):
-            raise ConfigError(bad_value("part_position", positions, f"{len(self.parts)} numbers: {self.part_names}"))
-        for name, part, position in zip(self.part_names, self.parts, positions, strict=True):
-            if not part.lower <= position <= part.upper:
-                raise ConfigError(bad_value(f"part_position of {name}", position, f"{part.lower:g} to {part.upper:g}"))
-        return positions
 
     def _add_rigid(self, spec: FixtureSpec) -> tuple[int, ...]:
         """Add static shapes as few bodies: a reset takes 0.1 ms per body, 0.01 ms per shape of a body."""

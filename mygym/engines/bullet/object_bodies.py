@@ -7,7 +7,6 @@ import operator
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,14 +14,15 @@ import numpy as np
 
 from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
 from mygym.engines.bullet.robot_body import RobotBody
-from mygym.robotics.episode_randomization import EpisodeRandomization, scaled
+from mygym.engines.world import MovingDistractor
+from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.inertia import Inertial, RigidBody
 from mygym.robotics.links import add_collisions, hull_file, link_element
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.shapes import Piece
 from mygym.robotics.transforms import multiply_quaternions, pose_matrix
 from mygym.tasks.state import State
-from mygym.types import FloatArray, Vector
+from mygym.types import FloatArray
 
 MAX_PIECES = 16
 """Largest number of pieces in a shape that is created by a call (MAX_COMPOUND_COLLISION_SHAPES in Bullet).
@@ -95,24 +95,6 @@ CATCH_UP_FACTOR = 2.0
 """Maximum speed of a distractor that was held up, in multiples of its nominal speed."""
 
 
-@dataclass(frozen=True)
-class MovingDistractor:
-    """Motion to and fro at constant speed; it starts in the middle, towards `axis`."""
-
-    axis: Vector
-    """Unit vector in the world frame."""
-    speed: float
-    """m/s."""
-    range: float
-    """m to either side of the middle."""
-
-    def position(self, middle: Sequence[float], time: float) -> list[float]:
-        """Return the nominal position `(3,)` m after `time` s."""
-        phase = (self.speed * time / self.range + 1.0) % 4.0
-        offset = self.range * (phase - 1.0 if phase < 2.0 else 3.0 - phase)
-        return [coordinate + offset * along for coordinate, along in zip(middle, self.axis, strict=True)]
-
-
 def drive(
     client: int, body: int, distractor: MovingDistractor, middle: Sequence[float], time: float, dt: float
 ) -> None:
@@ -143,70 +125,45 @@ class ObjectBodies:
     """The objects of a world in its physics client.
 
     Args:
-        objects: Descriptions, in the order of `State.object_position`; several are alternatives, of which each episode
-            has one.
         client: Bullet client.
         gravity: m/s².
         moving: Index of an object → its motion; such objects are weightless.
     """
 
-    def __init__(
-        self,
-        objects: Sequence[ObjectSpec | Sequence[ObjectSpec]],
-        client: int,
-        gravity: float,
-        moving: Mapping[int, MovingDistractor],
-    ) -> None:
+    def __init__(self, client: int, gravity: float, moving: Mapping[int, MovingDistractor]) -> None:
         self._client, self._gravity, self._moving = client, gravity, dict(moving)
-        self.alternatives = tuple((specs,) if isinstance(specs, ObjectSpec) else tuple(specs) for specs in objects)
-        """Descriptions of which each episode has one."""
-        self.specs: tuple[ObjectSpec, ...] = ()
-        """Descriptions in this episode, in its sizes; also of absent objects."""
-        self.present: tuple[bool, ...] = ()
-        """Whether each object is in this episode."""
         self.ids: list[int] = []
         """Bullet ids of the bodies; `ABSENT` for absent objects."""
-        self.randomize(EpisodeRandomization())
 
-    def randomize(self, randomization: EpisodeRandomization) -> None:
-        """Apply a randomization from the next `load` on."""
-        self._randomization = randomization
-        unchanged = (1.0,) * len(self.alternatives)
-        sizes, masses = randomization.object_size or unchanged, randomization.object_mass or unchanged
-        choice = randomization.object_choice or (0,) * len(self.alternatives)
-        self.present = tuple(index is not None for index in choice)
-        drawn = (specs[index or 0] for specs, index in zip(self.alternatives, choice, strict=True))
-        self.specs = tuple(scaled(spec, size) for spec, size in zip(drawn, sizes, strict=True))
-        self._weights = [
-            (0.0, 0.0, 0.0 if k in self._moving else -self._gravity * mass * spec.mass)
-            for k, (spec, mass) in enumerate(zip(self.specs, masses, strict=True))
-        ]
-
-    def load(self, poses: FloatArray) -> None:
+    def load(
+        self,
+        poses: FloatArray,
+        specs: tuple[ObjectSpec, ...],
+        present: tuple[bool, ...],
+        randomization: EpisodeRandomization,
+    ) -> None:
         """Create all bodies in an empty client.
 
         Args:
             poses: `(k, 7)` position in m and quaternion of each centre of mass.
+            specs: Descriptions in this episode, in its sizes; also of absent objects.
+            present: Whether each object is in this episode.
+            randomization: Masses, frictions and dampings.
         """
+        self._specs = specs
+        masses = randomization.object_mass or (1.0,) * len(specs)
+        self._weights = [
+            (0.0, 0.0, 0.0 if k in self._moving else -self._gravity * mass * spec.mass)
+            for k, (spec, mass) in enumerate(zip(specs, masses, strict=True))
+        ]
         self.ids = [
             add_object(self._client, spec, pose) if is_present else ABSENT
-            for spec, pose, is_present in zip(self.specs, poses, self.present, strict=True)
+            for spec, pose, is_present in zip(specs, poses, present, strict=True)
         ]
         self._bodies = [(k, body) for k, body in enumerate(self.ids) if body != ABSENT]
         for k, body in self._bodies:
-            _randomize_body(self._client, body, self.specs[k], self._randomization, k)
+            _randomize_body(self._client, body, specs[k], randomization, k)
         self._start = [tuple(pose[:3]) for pose in np.asarray(poses, dtype=float).tolist()]
-
-    def read_constants(self, state: State) -> None:
-        """Fill the arrays of a state that stay as they are through an episode; all others of absent objects are 0."""
-        state.object_depth[...] = 0.0
-        state.object_middle[0] = [spec.middle for spec in self.specs] or 0.0
-        state.object_present[0], state.object_size[0] = self.present, [spec.size for spec in self.specs] or 0.0
-        for k, is_present in enumerate(self.present):
-            if not is_present:
-                for array in (state.object_position, state.object_orientation, state.object_size, state.object_middle):
-                    array[0, k] = 0.0
-                state.object_velocity[0, k] = state.object_angular_velocity[0, k] = 0.0
 
     def apply_forces(self, state: State, time: float, dt: float) -> None:
         """Apply weights and drive moving objects for the control step of `dt` s that begins at `time` s."""
@@ -217,14 +174,14 @@ class ObjectBodies:
             weight, position = self._weights[k], positions[k]
             bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
         for k, distractor in self._moving.items():
-            if self.present[k]:
+            if self.ids[k] != ABSENT:
                 drive(self._client, self.ids[k], distractor, self._start[k], time, dt)
 
     def read(self, state: State) -> None:
         """Fill the object arrays of a state, except contacts; absent objects have zeros."""
         client = self._client
         for k, body in self._bodies:
-            spec = self.specs[k]
+            spec = self._specs[k]
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
             state.object_position[0, k], state.object_orientation[0, k] = position, model_orientation(spec, orientation)

@@ -10,17 +10,12 @@ import copy
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 
 from mygym.engines.bullet.client import bullet, connect, disconnect, urdf_file
 from mygym.errors import AssetError
-from mygym.registry import registry
 from mygym.robotics.files import cached_by_file
-from mygym.robotics.inference.robots import Inferred, infer_robot
-from mygym.robotics.robot import complete_robot, load_robot
-from mygym.robotics.robots import RobotSpec
 from mygym.robotics.transforms import pose_matrix
 from mygym.robotics.urdf import origin_of, set_origin, text_of
 from mygym.types import FloatArray
@@ -139,26 +134,3 @@ def _candidates(points: FloatArray, axes: FloatArray) -> list[Primitive]:
 
 def _round(tag: str, radius: float, length: float, pose: FloatArray, volume: float) -> Primitive:
     return Primitive(tag, (("radius", repr(radius)), ("length", repr(length))), pose, float(volume))
-
-
-def find_robot(name: str) -> RobotSpec:
-    """Return the robot of a config's `robot`: a registered name, a YAML file, or a file to infer it from.
-
-    Raises:
-        RegistryError: The name or the file does not exist, or a package that the file needs is not installed.
-        AssetError: The file does not describe a robot.
-    """
-    inferred = inferred_robot(name)
-    return inferred.spec if inferred else load_robot(Path(registry("robot").get(name).load()))
-
-
-def inferred_robot(name: str) -> Inferred | None:
-    """Return the result of the inference for a URDF, or a YAML file that lacks sections; None for a complete file.
-
-    Raises:
-        RegistryError: The name or the file does not exist.
-        AssetError: The file does not describe a robot.
-    """
-    path = Path(registry("robot").get(name).load())
-    is_yaml = path.suffix.lower() in (".yaml", ".yml")
-    return complete_robot(path, mesh_points) if is_yaml else infer_robot(path, mesh_points)

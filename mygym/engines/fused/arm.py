@@ -15,6 +15,9 @@ from mygym.robotics.controllers import EndEffectorDelta
 from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
 
+SUBSTEPS = 8
+"""Physics steps in a control step, as in Bullet, to which the motors are fitted."""
+
 FILE = Path(__file__).with_name("motors.yaml")
 
 

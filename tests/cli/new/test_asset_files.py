@@ -12,7 +12,7 @@ from mygym.checks import check
 from mygym.cli.new.request import Request
 from mygym.cli.new.robot_yaml import line_of, robot_yaml
 from mygym.cli.new.scaffolds import new_files
-from mygym.engines.bullet.primitives import find_robot, mesh_points
+from mygym.engines.robots import find_robot, mesh_points
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from mygym.engines.bullet.world import World
+from mygym.engines.world import World
 from tests.worlds import WorldIn, glide, go
 
 HANDS = pytest.mark.parametrize("robot", ["panda", "kuka"])

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.engines.bullet.object_bodies import MovingDistractor
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.world import BulletWorld
+from mygym.engines.world import MovingDistractor
 from mygym.registry import registry
 from mygym.robotics.objects import load_object
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
+from tests.worlds import bullet_world
 
 ALONG = MovingDistractor((0.0, 1.0, 0.0), speed=0.2, range=0.1)
 CAN = load_object(registry("object").get("can").load())
@@ -38,16 +39,16 @@ def test_motion_starts_in_the_middle_and_returns() -> None:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[BulletWorld]:
     robot = load_robot(registry("robot").get("panda").load())
     table = load_workspace(registry("workspace").get("table").load())
     cube = load_object(registry("object").get("cube").load())
-    world = World(robot, table, [cube, CAN], moving_distractors={1: ALONG})
+    world = bullet_world(robot, table, [cube, CAN], moving_distractors={1: ALONG})
     yield world
     world.close()
 
 
-def start(world: World, cube: tuple[float, float] = (-0.1, -0.2), can: tuple[float, float] = (0.15, 0.0)) -> None:
+def start(world: BulletWorld, cube: tuple[float, float] = (-0.1, -0.2), can: tuple[float, float] = (0.15, 0.0)) -> None:
     poses = np.zeros((2, 7))
     poses[:, 6] = 1.0
     poses[0, :3] = *cube, world.objects[0].half_height
@@ -58,7 +59,7 @@ def start(world: World, cube: tuple[float, float] = (-0.1, -0.2), can: tuple[flo
 NO_ACTION = np.zeros(4)
 
 
-def test_the_body_follows_its_nominal_position(world: World) -> None:
+def test_the_body_follows_its_nominal_position(world: BulletWorld) -> None:
     start(world)
     for step in range(1, 80):
         world.step(NO_ACTION)
@@ -68,7 +69,7 @@ def test_the_body_follows_its_nominal_position(world: World) -> None:
         assert np.linalg.norm(world.state.object_velocity[0, 1]) <= 2.1 * ALONG.speed
 
 
-def test_the_body_pushes_obstacles_and_continues(world: World) -> None:
+def test_the_body_pushes_obstacles_and_continues(world: BulletWorld) -> None:
     start(world, cube=(0.15, 0.08))
     for _ in range(13):
         world.step(NO_ACTION)
@@ -79,7 +80,7 @@ def test_the_body_pushes_obstacles_and_continues(world: World) -> None:
     assert math.dist(world.state.object_position[0, 1], expected) < 0.01
 
 
-def test_the_arm_is_not_pushed_away(world: World) -> None:
+def test_the_arm_is_not_pushed_away(world: BulletWorld) -> None:
     start(world, can=(0.0, -0.12))
     for _ in range(12):
         world.step(world.action_towards(np.array([0.0, 0.02, 0.04]), -1.0))
@@ -89,7 +90,7 @@ def test_the_arm_is_not_pushed_away(world: World) -> None:
     assert math.dist(world.state.ee_position[0], held) < 0.01
 
 
-def test_resets_are_exact(world: World) -> None:
+def test_resets_are_exact(world: BulletWorld) -> None:
     def episode() -> list[bytes]:
         start(world, cube=(0.15, 0.08))
         states = []

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mygym.engines.bullet.primitives import find_robot, mesh_points
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.rendering.robot_sheet import AREA, FINGER, REACH, TOOL, Picture, reach, robot_sheet
-from mygym.engines.bullet.world import World
+from mygym.engines.rendering.camera import Camera
+from mygym.engines.rendering.robot_sheet import AREA, FINGER, REACH, TOOL, Picture, reach, robot_sheet
+from mygym.engines.robots import find_robot, mesh_points
 from mygym.robotics.inference.robots import infer_robot
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_inference import arm, write
+from tests.worlds import bullet_world
 
 CELL = 240, 180
 
@@ -62,14 +62,14 @@ def test_a_robot_without_visuals_that_does_not_reach_its_home_is_drawn(tmp_path:
     far = robot_sheet(replace(robot, base_position=(-3.0, 0.0, 0.0)), cell=CELL)
     assert share(near, TOOL) > 0.0005
     assert share(far, TOOL) > 0.0005
-    with closing(World(robot, load_workspace("table"))) as world, closing(Camera(world)) as camera:
+    with closing(bullet_world(robot, load_workspace("table"))) as world, closing(Camera(world)) as camera:
         assert camera.robot_mask(240, 180).any()
 
 
 def test_the_reach_is_the_length_of_a_stretched_arm(tmp_path: Path) -> None:
     """The joints behind the second joint are 30, 15, 15 and 5 cm apart."""
     robot = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")), mesh_points).spec
-    with closing(World(robot, load_workspace("table"))) as world:
+    with closing(bullet_world(robot, load_workspace("table"))) as world:
         shoulder, distance = reach(world.kinematics)
     tool = float(np.linalg.norm(robot.end_effector.position))
     assert distance == pytest.approx(0.1 + 0.3 + 0.15 + 0.15 + 0.05 + tool, abs=0.01)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import mygym
 from mygym.checks.robots import follow_sine
-from mygym.engines.bullet.inspection import collisions
-from mygym.engines.bullet.primitives import enclosing, find_robot, inferred_robot, mesh_points, replace_meshes
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.primitives import enclosing, replace_meshes
+from mygym.engines.robots import find_robot, inferred_robot, mesh_points
+from mygym.engines.world import World
 from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.registry import ASSETS, registry
 from mygym.robotics import assets
@@ -302,7 +302,7 @@ def test_a_linkage_gripper_is_inferred_and_grasps() -> None:
 def test_an_inferred_home_has_the_elbow_above_the_table(name: str) -> None:
     with mygym.make_env({"robot": load_robot(name).urdf}) as env:
         env.reset(seed=0)
-        assert collisions(env.world) == []
+        assert env.world.inspection.collisions() == []
 
 
 def test_missing_limits_are_assumed_and_noted(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import pytest
 import yaml
 from numpy.typing import ArrayLike
 
+from mygym.checks.workspaces import part_travels
 from mygym.engines.bullet.client import urdf_file
-from mygym.engines.bullet.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.world import GRAVITY, World
+from mygym.engines.bullet.world import BulletWorld
+from mygym.engines.rendering.camera import Camera
+from mygym.engines.world import GRAVITY
+from mygym.envs.areas import reached
 from mygym.errors import AssetError, ConfigError
 from mygym.registry import ASSETS
 from mygym.robotics.fixtures import fixture_urdf
@@ -171,19 +173,19 @@ def test_a_fixture_has_the_joints_of_its_urdf(world_in: WorldIn, tmp_path: Path)
     assert world.state.part_position[0, 0] == 0.05
     np.testing.assert_allclose(world.state.part_handle_position[0, 0], (0.05, 0.0, 0.08), atol=1e-9)
     assert part_travels(world, 0) == ""
-    assert overlapping_fixtures(world) == []
+    assert world.inspection.overlapping_fixtures() == []
 
 
 # resets ---------------------------------------------------------------------------------------------------------------
 
 
-def along(world: World, share: ArrayLike) -> np.ndarray:
+def along(world: BulletWorld, share: ArrayLike) -> np.ndarray:
     """Return positions `(P,)` m or rad of parts at a share of their range."""
     lower, upper = np.array([(part.lower, part.upper) for part in world.parts]).T
     return lower + share * (upper - lower)
 
 
-def episode(world: World) -> list[list[np.ndarray]]:
+def episode(world: BulletWorld) -> list[list[np.ndarray]]:
     """Return the states of an episode with contacts, where replays would differ first."""
     low = world.workspace.areas["object"].low
     world.reset(np.array([[low[0] + 0.05, low[1] + 0.05, 0.02, 0.0, 0.0, 0.0, 1.0]]), None, along(world, 0.1))
@@ -226,7 +228,7 @@ def test_parts_start_at_the_given_positions(world_in: WorldIn, name: str) -> Non
     np.testing.assert_array_equal(world.state.part_position[0], ends)
     assert not world.state.part_velocity.any()
     world.reset(NO_OBJECTS)
-    np.testing.assert_array_equal(world.state.part_position[0], world.fixture_bodies.rest)
+    np.testing.assert_array_equal(world.state.part_position[0], [part.rest for part in world.parts])
     with pytest.raises(ConfigError, match=rf"part_position of {world.part_names[0]}.*allowed"):
         world.reset(NO_OBJECTS, None, ends + 1.0)
     with pytest.raises(ConfigError, match=rf"part_position.*{len(ends)} numbers"):
@@ -250,8 +252,8 @@ def test_every_shape_of_a_large_fixture_collides(world_in: WorldIn, tmp_path: Pa
     world = world_in(fixture(tmp_path, parts=parts, position=[0.0, 1.0, 1.0], euler=[0.0, 0.0, 90.0]))
     for number in (0, 15, 16, 39):
         x = -0.2 * number
-        assert fixtures_in(world, Area((x - 0.01, 0.99, 0.99), (x + 0.01, 1.01, 1.01))) == ["thing"]
-    assert fixtures_in(world, Area((-0.11, 0.99, 0.99), (-0.09, 1.01, 1.01))) == []
+        assert world.inspection.fixtures_in(Area((x - 0.01, 0.99, 0.99), (x + 0.01, 1.01, 1.01))) == ["thing"]
+    assert world.inspection.fixtures_in(Area((-0.11, 0.99, 0.99), (-0.09, 1.01, 1.01))) == []
 
 
 # robots at home -------------------------------------------------------------------------------------------------------
@@ -294,7 +296,7 @@ def test_a_path_is_free_and_ends_in_the_goal_area(world_in: WorldIn, name: str) 
     for path in spec.paths.values():
         assert ((low - 1e-9 < path[-1]) & (path[-1] < high + 1e-9)).all()
         for x, y, z in path:
-            assert fixtures_in(world_in(name), Area((x, y, z + 0.01), (x, y, z + 0.02))) == []
+            assert world_in(name).inspection.fixtures_in(Area((x, y, z + 0.01), (x, y, z + 0.02))) == []
 
 
 def test_the_reachable_share_of_an_area(world_in: WorldIn) -> None:

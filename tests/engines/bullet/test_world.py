@@ -1,4 +1,4 @@
-"""World: exact resets, memory and state."""
+"""BulletWorld: exact resets, memory and state."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 import psutil
 import pytest
 
-from mygym.engines.bullet.world import SolverSettings, World
+from mygym.engines.bullet.world import BulletWorld, SolverSettings
 from tests.components import ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY
 from tests.worlds import MakeWorld, act_first, cube_at, first_home, go
 
 
-def snapshot(world: World) -> list[np.ndarray]:
+def snapshot(world: BulletWorld) -> list[np.ndarray]:
     return [getattr(world.state, field.name).copy() for field in dataclasses.fields(world.state)]
 
 
-def episode(world: World) -> list[list[np.ndarray]]:
+def episode(world: BulletWorld) -> list[list[np.ndarray]]:
     """Return the states of an episode with contacts, where replays would differ first."""
     world.reset(cube_at(0.02, 0.01, 0.3))
     states = [snapshot(world)]
@@ -32,7 +32,7 @@ def episode(world: World) -> list[list[np.ndarray]]:
     return states
 
 
-def history(world: World, seed: int) -> None:
+def history(world: BulletWorld, seed: int) -> None:
     """Play random steps with contacts and grasps before the next reset."""
     rng = np.random.default_rng(seed)
     if seed % 3 == 0:

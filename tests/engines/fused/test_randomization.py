@@ -87,8 +87,10 @@ def test_a_sliding_box_slows_as_in_bullet(randomize: dict[str, float]) -> None:
         fused.episodes.world.step(arrays.zeros(3, 1))
     with closing(RobotEnv("push", randomize=randomize)) as env:
         env.reset(seed=0)
-        bodies = env.world._object_bodies
-        bullet.resetBaseVelocity(bodies.ids[0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0], physicsClientId=bodies._client)
+        world = env.world
+        bullet.resetBaseVelocity(
+            world.object_bodies.ids[0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0], physicsClientId=world.client
+        )
         first = env.world.state.object_position[0, 0, 1]
         for _ in range(steps):
             env.world.step(np.zeros(3))

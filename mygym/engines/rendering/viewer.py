@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.engines.bullet.client import bullet, redirected
-from mygym.engines.bullet.rendering.scene import Scene
-from mygym.engines.bullet.world import World
+from mygym.engines.rendering.scene import Scene
+from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.workspace import CameraSpec
 from mygym.types import FloatArray

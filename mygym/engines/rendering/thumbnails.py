@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from mygym.engines.bullet.client import bullet, connect, disconnect
 from mygym.engines.bullet.object_bodies import add_visual
-from mygym.engines.bullet.rendering.appearance import LIGHT
+from mygym.engines.rendering.appearance import LIGHT
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.shapes import bounds

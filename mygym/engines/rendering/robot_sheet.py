@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from mygym.engines.bullet.client import bullet
-from mygym.engines.bullet.inspection import around, robot_corners
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.rendering.thumbnails import grid
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.world import BulletWorld
+from mygym.engines.rendering.camera import Camera, around
+from mygym.engines.rendering.thumbnails import grid
+from mygym.engines.world import WorldSpec
 from mygym.errors import ConfigError
 from mygym.robotics.kinematics import Kinematics
 from mygym.robotics.robots import RobotSpec
@@ -82,9 +82,9 @@ def robot_sheet(robot: RobotSpec, workspace: WorkspaceSpec | None = None, cell: 
     workspace = workspace or load_workspace("table")
     home = [joint.home for arm in robot.arms for joint in arm.joints]
     try:
-        world = World(robot, workspace)
+        world = BulletWorld(WorldSpec(robot, workspace))
     except ConfigError:
-        world = World(robot, workspace, home=home)
+        world = BulletWorld(WorldSpec(robot, workspace, home=home))
     with closing(world), closing(Camera(world)) as camera:
         marks = _marks(world, camera)
         return grid([_view(world, camera, name, marks, cell) for name in VIEWS], columns=2)
@@ -107,7 +107,7 @@ def reach(kinematics: Kinematics) -> tuple[FloatArray, float]:
     return shoulder, distance(best)
 
 
-def _marks(world: World, camera: Camera) -> list[Mark]:
+def _marks(world: BulletWorld, camera: Camera) -> list[Mark]:
     """Return the marks of the first arm."""
     shoulder, radius = reach(world.kinematics)
     tool = pose_matrix(world.state.ee_position[0], quaternion_to_matrix(world.state.ee_orientation[0]))
@@ -130,7 +130,7 @@ def _marks(world: World, camera: Camera) -> list[Mark]:
     return [*marks, *_finger_marks(world, camera), Mark("tool point", tip[None], TOOL)]
 
 
-def _finger_marks(world: World, camera: Camera) -> list[Mark]:
+def _finger_marks(world: BulletWorld, camera: Camera) -> list[Mark]:
     """Return a dot on each finger link and an arrow along the motion of its shape when the fingers close."""
     gripper, state = world.robot.gripper, world.state
     if gripper is None or not world.has_gripper:
@@ -154,11 +154,11 @@ def _finger_marks(world: World, camera: Camera) -> list[Mark]:
     return marks
 
 
-def _view(world: World, camera: Camera, name: str, marks: Sequence[Mark], cell: tuple[int, int]) -> Picture:
+def _view(world: BulletWorld, camera: Camera, name: str, marks: Sequence[Mark], cell: tuple[int, int]) -> Picture:
     """Return one picture with its marks and labels."""
     width, height = cell
     seen = [mark for mark in marks if name in mark.views]
-    corners = robot_corners(world)
+    corners = world.inspection.robot_corners()
     if name == "hand":
         near = np.concatenate([mark.points for mark in seen])
         size = max(float(np.linalg.norm(near - near.mean(axis=0), axis=1).max()), 0.06)
@@ -179,7 +179,7 @@ def _view(world: World, camera: Camera, name: str, marks: Sequence[Mark], cell: 
     return _drawn(frame, name, seen, cell)
 
 
-def _beside_fingers(marks: Sequence[Mark], world: World, yaw: float) -> float:
+def _beside_fingers(marks: Sequence[Mark], world: BulletWorld, yaw: float) -> float:
     """Return the yaw of a camera before the hand that sees its fingers side by side, degrees; by default `yaw`."""
     motions = [mark.points[-1] - mark.points[0] for mark in marks if mark.color == FINGER and mark.arrow]
     x, y = (motions[0] if motions else np.zeros(3))[:2].tolist()

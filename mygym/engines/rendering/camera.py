@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mygym.engines.bullet.client import bullet, connect
-from mygym.engines.bullet.rendering.appearance import background_of, light_of, view_of
-from mygym.engines.bullet.rendering.scene import Scene
-from mygym.engines.bullet.world import World
+from mygym.engines.bullet.client import bullet
+from mygym.engines.rendering.appearance import background_of, light_of, view_of
+from mygym.engines.rendering.scene import Scene
+from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.robots import MountedCameraSpec
+from mygym.robotics.workspace import CameraSpec
 from mygym.tasks.observations import Frame, Image
 from mygym.types import FloatArray
 
@@ -32,7 +34,7 @@ class Camera:
     """
 
     def __init__(self, world: World) -> None:
-        self._world, self._scene = world, Scene(world, connect())
+        self._world, self._scene = world, Scene(world)
 
     def render(
         self,
@@ -159,3 +161,20 @@ def _check_size(width: int, height: int, samples: int = 1) -> None:
     for key, value in (("render_width", width), ("render_height", height), ("samples", samples)):
         if value < 1:
             raise ConfigError(bad_value(key, value, "at least 1"))
+
+
+ROBOT_MARGIN = 1.25
+"""Size of a robot's image relative to its collision shapes."""
+
+
+def around(points: FloatArray, camera: CameraSpec, aspect: float) -> CameraSpec:
+    """Return a camera with the angles of `camera` that sees points `(n, 3)` m."""
+    target = (points.min(axis=0) + points.max(axis=0)) / 2
+    view = np.array(
+        bullet.computeViewMatrixFromYawPitchRoll((0.0, 0.0, 0.0), 1.0, camera.yaw, camera.pitch, 0.0, 2)
+    ).reshape(4, 4)[:3, :3]  # column-major: rows times this are right, up, towards the camera
+    right, up, near = ((points - target) @ view).T
+    tangent = np.tan(np.radians(camera.fov) / 2)
+    distance = float(np.max(near + ROBOT_MARGIN * np.maximum(np.abs(up), np.abs(right) / aspect) / tangent))
+    x, y, z = target.tolist()
+    return replace(camera, target=(x, y, z), distance=distance)

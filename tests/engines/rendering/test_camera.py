@@ -11,9 +11,8 @@ import pytest
 
 import mygym
 from mygym.engines.bullet.client import connect
-from mygym.engines.bullet.inspection import around_robot
-from mygym.engines.bullet.rendering.camera import Camera
-from mygym.engines.bullet.rendering.scene import Scene
+from mygym.engines.rendering.camera import Camera, around
+from mygym.engines.rendering.scene import Scene
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.robotics.robot import load_robot
@@ -83,7 +82,7 @@ def test_the_fitted_camera_sees_the_whole_robot(robot: str) -> None:
     with mygym.make_env({"robot": robot}) as env:
         world = env.world
         cameras = world.workspace.cameras
-        fitted = around_robot(world, cameras["main"], 4 / 3)
+        fitted = around(world.inspection.robot_corners(), cameras["main"], 4 / 3)
         world.workspace = replace(world.workspace, cameras={"main": fitted})
         with closing(Camera(world)) as camera:
             mask = camera.robot_mask(160, 120)

@@ -7,7 +7,7 @@ from typing import Any
 import pybullet as bullet
 import pytest
 
-from mygym.engines.bullet.rendering.viewer import Viewer, has_display
+from mygym.engines.rendering.viewer import Viewer, has_display
 from mygym.errors import ConfigError
 from tests.worlds import MakeWorld
 
@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
         monkeypatch.setattr(bullet, name, call)
 
-    monkeypatch.setattr("mygym.engines.bullet.rendering.viewer.has_display", lambda: True)
+    monkeypatch.setattr("mygym.engines.rendering.viewer.has_display", lambda: True)
     monkeypatch.setattr(bullet, "GUI", bullet.DIRECT)
     record("addUserDebugText", 7)
     record("addUserDebugParameter", 3)

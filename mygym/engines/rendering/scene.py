@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mygym.engines.bullet.client import bullet, closing, urdf_file
+from mygym.engines.bullet.client import bullet, closing, connect, urdf_file
 from mygym.engines.bullet.object_bodies import add_visual
-from mygym.engines.bullet.rendering.appearance import Appearance
-from mygym.engines.bullet.world import World
+from mygym.engines.rendering.appearance import Appearance
+from mygym.engines.world import World
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.fixtures import fixture_pose, fixture_urdf
 from mygym.robotics.robots import robot_model
@@ -34,12 +34,13 @@ class Scene:
 
     Args:
         world: The world; only its `state` and descriptions are read.
-        client: An open Bullet client for this scene only; closed with the scene, or if the constructor raises.
+        client: An open Bullet client for this scene only; closed with the scene, or if the constructor raises. None: a
+            new client without a window.
     """
 
-    def __init__(self, world: World, client: int) -> None:
-        self.world, self.client = world, client
-        self._close = closing(self, client)
+    def __init__(self, world: World, client: int | None = None) -> None:
+        self.world, self.client = world, connect() if client is None else client
+        self._close = closing(self, self.client)
         try:
             self._load()
         except BaseException:
