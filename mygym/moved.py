@@ -38,6 +38,7 @@ MODULES: Mapping[str, str] = {
     "mygym.runs.weights": "mygym.training.policy",
     "mygym.sim.bullet": "mygym.engines.bullet.client",
     "mygym.sim.robot_lookup": "mygym.engines.robots",
+    "mygym.sim.world": "mygym.engines.world",
     "mygym.strategies.mixture.protocols": "mygym.strategies.mixture.routing",
     "mygym.tasks.episode_context": "mygym.tasks.episode",
     "mygym.tasks.goal_terms": "mygym.tasks.predicate",

@@ -34,9 +34,9 @@ def test_former_names_of_modules_import_the_same_objects() -> None:
         ("mygym.tasks.goal_terms", "GoalTerm", "mygym.tasks.predicate"),
         ("mygym.checks.teaching", "measure", "mygym.checks.stages"),
         ("mygym.reporting.selection", "select_runs", "mygym.reporting.comparison"),
-        ("mygym.sim.robot_lookup", "find_robot", "mygym.engines.bullet.primitives"),
+        ("mygym.sim.robot_lookup", "find_robot", "mygym.engines.robots"),
         ("mygym.tasks.episode_context", "EpisodeContext", "mygym.tasks.episode"),
-        ("mygym.sim.world", "World", "mygym.engines.bullet.world"),
+        ("mygym.sim.world", "World", "mygym.engines.world"),
         ("mygym.fused.world", "BatchWorld", "mygym.engines.fused.world"),
         ("mygym.perception.encoder", "load_encoder", "mygym.vision.encoder"),
     ]:

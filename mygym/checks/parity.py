@@ -19,7 +19,7 @@ from mygym import api
 from mygym.engines.fused.episodes import BatchEpisodes
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.robot_env import RobotEnv
-from mygym.planning.engines import check_engine, env_arguments
+from mygym.planning.engines import check_engine, env_spec
 from mygym.tasks.context import yaw
 from mygym.training import directory
 from mygym.training.loading import find_plan, load
@@ -280,8 +280,8 @@ def measure_transfer(run: str | Path, episodes: int, seed: int) -> Transfer:
     plan = find_plan(directory.find_policy(run)[0])
     config = plan.config.model_copy(update={"engine": "fused"})
     check_engine(config, plan.evaluated_variants)
-    arguments = env_arguments(config, plan.algorithm.dict_observations)
-    arguments["task_params"].pop("starts", None)
-    fused, policy = FusedEnvs(arguments, episodes), load(run)
+    spec = env_spec(config, plan.algorithm.dict_observations)
+    spec = spec.model_copy(update={"task_params": spec.task_params.model_copy(update={"starts": None})})
+    fused, policy = FusedEnvs(spec, episodes), load(run)
     solved = success_rate(fused, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
     return Transfer(episodes, solved, api.evaluate(run, episodes=episodes, seed=seed).success_rate)

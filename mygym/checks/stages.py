@@ -91,13 +91,14 @@ def measure(config: Mapping[str, Any]) -> Teaching:
     flat: dict[int, list[bool]] = {}
     idling: list[str] = []
     with api.make_env({**config, "reward": REWARD}) as env:
-        size, params = env.world.action_size, config.get("task_params", {})
+        size = env.world.action_size
         for seed in range(TEACHING_EPISODES):
             rewards, actions = _play(env, seed, lambda _: env.expert_action())
             experts.append(rewards)
             idling += _idling(env, seed, rewards, actions)
             for stages_done in sorted({0, len(env.task.stage_names) - 1}):
-                start = env.in_same_world({**params, "stages_done": stages_done}, REWARD)
+                later = env.env_spec.task_params.model_copy(update={"stages_done": stages_done})
+                start = env.in_same_world(env.env_spec.model_copy(update={"task_params": later}))
                 random = _play(start, seed, lambda _: rng.uniform(-1.0, 1.0, size).astype(np.float32))[0]
                 flat.setdefault(stages_done, []).extend(abs(np.diff(random))[random[1:] < 0.0] < CHANGE)
                 if not stages_done:

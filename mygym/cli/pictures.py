@@ -110,12 +110,12 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
         overrides: `KEY=VALUE` of any config key.
     """
     from mygym.envs.robot_env import RobotEnv
-    from mygym.planning.engines import env_arguments
+    from mygym.planning.engines import env_spec
 
     task = {"task": parse_task(scene["task"])} if "task" in scene else {}
     layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
     config = resolve([layer]).config
-    with contextlib.closing(RobotEnv(**env_arguments(config))) as env:
+    with contextlib.closing(RobotEnv.of(env_spec(config))) as env:
         return camera_sheet(env, camera, config.seed)
 
 

@@ -26,10 +26,11 @@ REGISTRY_OF_KEY = {
     "strategy": "strategy",
     "task": "task",
     "reward": "reward",
+    "engine": "engine",
 }
 """Config key → the registry whose names it accepts, besides files and compositions."""
 
-CLOSED = ("reward",)
+CLOSED = ("reward", "engine")
 """Keys that take registered names only: no files, no compositions."""
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -80,11 +80,27 @@ def resolve(layers: Sequence[Layer]) -> Resolved:
         check_plain(layer.values, layer.origin)
         values = merge_configs(values, layer.values)
         origins |= _origins_of(layer)
+    return _with_origins(validated(RunConfig, values, origins), origins)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated(model: type[M], values: Mapping[str, Any], origins: Mapping[str, str]) -> M:
+    """Return the model of values.
+
+    Args:
+        model: `RunConfig`, or a model with some of its keys.
+        values: The values.
+        origins: Origin of each, by dotted key.
+
+    Raises:
+        ConfigError: An unknown key, a wrong type or a value out of range, with its origin.
+    """
     try:
-        config = RunConfig.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
-        raise _explain(error, values, origins) from None
-    return _with_origins(config, origins)
+        raise _explain(error, origins) from None
 
 
 def overlaid(resolved: Resolved, layer: Layer) -> Resolved:
@@ -189,7 +205,7 @@ def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
     return "default"
 
 
-def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> ConfigError:
+def _explain(error: ValidationError, origins: Mapping[str, str]) -> ConfigError:
     """Return the error for all unknown keys, or for the first mistake: key, value, origin, allowed, nearest."""
     unknown = unknown_keys(error)
     if len(unknown) > 1:

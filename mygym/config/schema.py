@@ -316,8 +316,8 @@ def note_former(former: str, name: str) -> None:
         print(f"note: {former} is called {name} now", file=sys.stderr, flush=True)  # noqa: T201
 
 
-class RunConfig(Section):
-    """Complete config of a run; its defaults are the lowest layer: schema < algorithm < task < file < flag."""
+class EnvConfig(Section):
+    """What an environment is: its task, its robot, and what a policy sees and does."""
 
     robot: str = Field("panda", description="the arm")
     task: str | list[str] | list[dict[str, Any]] = Field(
@@ -348,6 +348,19 @@ class RunConfig(Section):
     randomize: dict[str, Any] = Field(
         default_factory=dict, description="domain randomization: randomizer → [low, high], a number, or true"
     )
+
+    @field_validator("observations", "critic_observations")
+    @classmethod
+    def _unique(cls, observations: list[str] | None) -> list[str] | None:
+        for name in observations or ():
+            if (observations or []).count(name) > 1:
+                raise ValueError(f"each name once, not {name} twice")
+        return observations
+
+
+class RunConfig(EnvConfig):
+    """Complete config of a run; its defaults are the lowest layer: schema < algorithm < task < file < flag."""
+
     algo: str = Field("sac", description="keyword of the algorithm")
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
@@ -363,8 +376,9 @@ class RunConfig(Section):
         default_factory=list, description="callbacks of the training: names, or mappings with name and params"
     )
     pretrained: PretrainedParams = Field(PretrainedParams(), description="start from something trained")
-    engine: Literal["pybullet", "fused"] = Field(
-        "pybullet", description="physics of training; fused: all environments in one array; evaluations use pybullet"
+    engine: str = Field(
+        "pybullet",
+        description="physics: mygym list engine; fused: all environments in one array, evaluations use pybullet",
     )
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
     normalize: bool = Field(False, description="normalise observations by running mean and variance")
@@ -400,14 +414,6 @@ class RunConfig(Section):
     @classmethod
     def _renamed(cls, values: Any) -> Any:
         return renamed(values) if isinstance(values, Mapping) else values
-
-    @field_validator("observations", "critic_observations")
-    @classmethod
-    def _unique(cls, observations: list[str] | None) -> list[str] | None:
-        for name in observations or ():
-            if (observations or []).count(name) > 1:
-                raise ValueError(f"each name once, not {name} twice")
-        return observations
 
     @field_validator("logdir")
     @classmethod

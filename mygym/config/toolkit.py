@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from mygym.config.conversion import Conversion
 from mygym.config.loading import load_file
@@ -521,9 +521,9 @@ class _Converter:
         if envs and int(envs) > 1:
             self.config |= {"n_envs": int(envs), "env_processes": True}
         if (engine := self.take("engine", str, "pybullet or mujoco")) is not None:
-            known = get_args(RunConfig.model_fields["engine"].annotation)
-            self.config["engine"] = engine if engine in known else "pybullet"
-            if engine not in known:
+            known = engine in registry("engine")
+            self.config["engine"] = engine if known else "pybullet"
+            if not known:
                 self.note("engine", "pybullet")
 
     def convert_numbers(self) -> None:

@@ -22,7 +22,7 @@ from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.planning.engines import env_arguments
+from mygym.planning.engines import env_spec
 from mygym.planning.plan import Config, RunPlan
 from mygym.registry import registry
 from mygym.training import directory, env_factory, files
@@ -146,7 +146,7 @@ def _storing(format: str, path: Path, env: AnyEnv, plan: RunPlan) -> Storing:
     Raises:
         ConfigError: The format is `lerobot`, and the run has several tasks.
     """
-    arguments = env_arguments(plan.config) if len(plan.evaluated_variants) == 1 else None
+    arguments = env_spec(plan.config).arguments() if len(plan.evaluated_variants) == 1 else None
     if format == MINARI:
         return storage.storing(path, env.observation_space, env.action_space, arguments)
     if not isinstance(env, RobotEnv):

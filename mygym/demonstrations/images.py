@@ -20,10 +20,11 @@ from mygym.config import RunConfig
 from mygym.demonstrations.collection import progress_bar
 from mygym.demonstrations.storage import new_folder, writing
 from mygym.envs.arguments import checked_count, checked_seed
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.randomizers import ranges
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.planning.engines import env_arguments
+from mygym.planning.engines import env_spec
 from mygym.planning.plan import Config
 from mygym.tasks.observations import MAIN_CAMERA, Frame
 from mygym.training import files
@@ -151,15 +152,15 @@ def record_images(
     images, seed = checked_count(images, "images"), checked_seed(seed)
     _check_splits(splits)
     files.check_new(path, "out", "a folder")
-    arguments = _env_arguments(find_plan(config or {}).config)
-    size = arguments["image_params"]["width"], arguments["image_params"]["height"]
+    spec = _env_spec(find_plan(config or {}).config)
+    size = spec.image_params.width, spec.image_params.height
     with contextlib.ExitStack() as stack:
-        env = stack.enter_context(contextlib.closing(RobotEnv(**arguments)))
+        env = stack.enter_context(contextlib.closing(RobotEnv.of(spec)))
         names = _checked_categories(categories, env, cameras, size, marker)
         bar = stack.enter_context(progress_bar(images, "image"))
         stop = stack.enter_context(StopRequest("after this image"))
         folder = stack.enter_context(new_folder(path))
-        info = {"environment": arguments, "seed": seed, "marker": marker, "versions": dict(versions())}
+        info = {"environment": spec.arguments(), "seed": seed, "marker": marker, "versions": dict(versions())}
         writers = {split: _Split(folder, split, names, info) for split in splits}
         recorded, split = None, ""
         frames = _frames(env, seed, cameras, size, marker)
@@ -180,11 +181,13 @@ def record_images(
     return {split: len(writer.images) for split, writer in writers.items()}
 
 
-def _env_arguments(config: RunConfig) -> dict[str, Any]:
-    """Return the arguments of an environment that starts at the beginning of the task, and observes no images."""
-    starts = {"task_params": {**config.task_params.model_dump(exclude_none=True), "starts": {}}}
-    randomize = {} if ranges(config.randomize) else {"randomize": dict.fromkeys(RANDOMIZE, True)}
-    return {**env_arguments(config), **starts, **randomize, "observations": None, "spaces": "own"}
+def _env_spec(config: RunConfig) -> EnvSpec:
+    """Return the description of an environment that starts at the beginning of the task, and observes no images."""
+    changes: dict[str, Any] = {"observations": None, "spaces": "own"}
+    changes["task_params"] = config.task_params.model_copy(update={"starts": {}})
+    if not ranges(config.randomize):
+        changes["randomize"] = dict.fromkeys(RANDOMIZE, True)
+    return env_spec(config).model_copy(update=changes)
 
 
 class _Split:

@@ -13,6 +13,7 @@ import numpy as np
 from mygym.engines.fused.arm import fitted_accelerations
 from mygym.engines.fused.arrays import find_arrays, to_numpy
 from mygym.engines.fused.episodes import BatchEpisodes, make_pools
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode import LIMIT
 from mygym.envs.fused_support import batch_task, check_memory, check_supported, randomization_table, world_model
 from mygym.envs.robot_env import RobotEnv
@@ -65,7 +66,7 @@ class FusedEnvs:
     those of `RobotEnv` with the same seed.
 
     Args:
-        arguments: Arguments of `RobotEnv`.
+        spec: An environment, or arguments of `RobotEnv`.
         count: `N`.
         output: `numpy` or `torch`, the library of all arrays. On the CPU torch is the slower one;
             `FusedVectorEnv` returns tensors there and computes in numpy.
@@ -76,17 +77,20 @@ class FusedEnvs:
         RegistryError: Unknown name.
     """
 
-    def __init__(self, arguments: Mapping[str, Any], count: int, output: str = "numpy", device: str = "cpu") -> None:
-        check_supported(arguments)
+    def __init__(
+        self, spec: EnvSpec | Mapping[str, Any], count: int, output: str = "numpy", device: str = "cpu"
+    ) -> None:
+        spec = EnvSpec.of(spec)
+        check_supported(spec)
         self.arrays, self.count = find_arrays(output, device), count
         check_memory(count, self.arrays)
-        with closing(RobotEnv(**arguments)) as env:  # decides spaces, areas, home and controller, and checks them
-            robot = registry("robot").get(arguments.get("robot") or env.task.robot).name
+        with closing(RobotEnv.of(spec)) as env:  # decides spaces, areas, home and controller, and checks them
+            robot = registry("robot").get(spec.robot or env.task.robot).name
             accelerations = np.array(fitted_accelerations()[robot])
             model = world_model(env, accelerations, robot)
             task = batch_task(env)
             pools = make_pools(model, task, self.arrays)
-            table = randomization_table(arguments.get("randomize") or {}, env.task, robot)
+            table = randomization_table(spec.randomize, env.task, robot)
             self.episodes = BatchEpisodes(model, task, count, self.arrays, pools, table)
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space

@@ -21,7 +21,7 @@ from mygym.engines.fused.box import BoxModel
 from mygym.engines.fused.controller import CONTROLLERS
 from mygym.engines.fused.episodes import FIELDS, BatchTask, PlacementModel, Table
 from mygym.engines.fused.world import WorldModel
-from mygym.envs.arguments import checked_task_params
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import make_generator, named_stream
 from mygym.envs.placement import START_MARGIN, object_area
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
@@ -109,45 +109,44 @@ FIXTURES = {"table"}
 """Fixtures that the tool's bounds keep clear of."""
 
 
-def check_supported(arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that the engine cannot represent, before anything is built.
+def check_supported(spec: EnvSpec) -> None:
+    """Refuse an environment that the engine cannot represent, before anything is built.
 
     Args:
-        arguments: Arguments of `RobotEnv`; absent arguments have their defaults.
+        spec: The environment.
 
     Raises:
         ConfigError: The message names the key, the value, and what the engine can represent.
         RegistryError: Unknown name.
     """
-    params = checked_task_params(arguments.get("task_params") or {})
-    task, *_ = apply_task_params(find_task(arguments.get("task", "reach")), params)
-    control = find_controller(arguments.get("control", "ee_delta")).config
+    task, *_ = apply_task_params(find_task(spec.task), spec.task_params)
+    control = find_controller(spec.control).config
     if control.name not in CONTROLLERS:
         raise _refusal("control", control.name, CONTROLLERS)
     if control.action_repeat != 1:
         raise _refusal("control.action_repeat", control.action_repeat, "1")
     if control.max_force is not None:
         raise _refusal("control.max_force", control.max_force, "null: its motors are fitted at the full force")
-    robot = registry("robot").get(arguments.get("robot") or task.robot)
+    robot = registry("robot").get(spec.robot or task.robot)
     _check_task(task, robot.name)
     if robot.name not in fitted_accelerations():
         raise _refusal("robot", robot.name, sorted(fitted_accelerations()), "has no motors fitted for engine fused")
-    workspace = load_workspace(registry("workspace").get(arguments.get("workspace") or task.workspace).load())
+    workspace = load_workspace(registry("workspace").get(spec.workspace or task.workspace).load())
     solid = {name for name, fixture in workspace.fixtures.items() if fixture.collides}
     if further := solid - FIXTURES:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"
         raise _refusal("workspace", workspace.name, ["table"], why)
-    if seen := camera_components(arguments.get("observations") or ()):
+    if seen := camera_components(spec.observations or ()):
         why = "needs images, which engine fused does not render"
         raise _refusal("observations", seen[0], "components without a camera", why)
-    if critic := arguments.get("critic_observations"):
-        raise _refusal("critic_observations", critic, "null")
+    if spec.critic_observations:
+        raise _refusal("critic_observations", spec.critic_observations, "null")
     for key in ("detector", "encoder"):
-        if file := (arguments.get("image_params") or {}).get(key):
+        if file := getattr(spec.image_params, key):
             raise _refusal(f"image_params.{key}", file, "null: engine fused renders no images")
-    if arguments.get("spaces", "own") != "own":
-        raise _refusal("spaces", arguments["spaces"], "own")
-    randomization_table(arguments.get("randomize") or {}, task, robot.name)
+    if spec.spaces != "own":
+        raise _refusal("spaces", spec.spaces, "own")
+    randomization_table(spec.randomize, task, robot.name)
 
 
 def randomization_table(config: Mapping[str, Any], task: Task, robot: str) -> Table:

@@ -12,6 +12,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from mygym.engines.fused.arrays import to_numpy
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.fused_envs import BatchStep, FusedEnvs, Observations
 
 METHODS = ("compute_reward", "compute_terminated")
@@ -27,7 +28,7 @@ class FusedVecEnv(VecEnv):
     entries of `RobotEnv`'s `info`, `terminal_observation` and `TimeLimit.truncated`.
 
     Args:
-        arguments: Arguments of `RobotEnv`.
+        spec: An environment, or arguments of `RobotEnv`.
         count: `N`.
         device: `cpu`, where the engine is numpy, or a device of torch, such as `cuda`.
 
@@ -36,8 +37,8 @@ class FusedVecEnv(VecEnv):
         RegistryError: Unknown name.
     """
 
-    def __init__(self, arguments: Mapping[str, Any], count: int, device: str = "cpu") -> None:
-        self.fused = FusedEnvs(arguments, count, "numpy" if device == "cpu" else "torch", device)
+    def __init__(self, spec: EnvSpec | Mapping[str, Any], count: int, device: str = "cpu") -> None:
+        self.fused = FusedEnvs(spec, count, "numpy" if device == "cpu" else "torch", device)
         self._commands: NDArray[Any] = np.zeros(0)
         super().__init__(count, self.fused.observation_space, self.fused.action_space)
         self._seeded = False

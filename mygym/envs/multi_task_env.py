@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.arguments import check_options
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation
 from mygym.envs.robot_env import WORLD_INDEPENDENT_PARAMS, RobotEnv
@@ -25,7 +26,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
     share a world. Other attributes, such as `expert_action`, come from the active environment.
 
     Args:
-        arguments: Arguments of `RobotEnv`, for each environment.
+        specs: The environments, or arguments of `RobotEnv` for each.
         labels: Label of each environment.
         codes: `(environments, d)` in [0, 1]: appended to the observations of each environment to identify it.
 
@@ -36,9 +37,12 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
     metadata = RobotEnv.metadata
 
     def __init__(
-        self, arguments: Sequence[Mapping[str, Any]], labels: Sequence[str], codes: NDArray[np.float32] | None = None
+        self,
+        specs: Sequence[EnvSpec | Mapping[str, Any]],
+        labels: Sequence[str],
+        codes: NDArray[np.float32] | None = None,
     ) -> None:
-        self._arguments = list(arguments)
+        self._specs = [EnvSpec.of(spec) for spec in specs]
         self._envs: dict[int, RobotEnv] = {}
         self._codes = codes
         self._seeds = EpisodeSeeds()
@@ -199,11 +203,11 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
 
     def _build(self, index: int) -> RobotEnv:
         """Build an environment, in the world of another if possible."""
-        arguments = self._arguments[index]
+        spec = self._specs[index]
         for other, env in self._envs.items():
-            if _world_arguments(self._arguments[other]) == _world_arguments(arguments):
-                return env.in_same_world(arguments.get("task_params") or {}, arguments.get("reward", "sparse"))
-        return RobotEnv(**arguments)
+            if _of_world(self._specs[other]) == _of_world(spec):
+                return env.in_same_world(spec)
+        return RobotEnv.of(spec)
 
     def _select(self) -> int:
         """Select the environment of the current episode."""
@@ -255,11 +259,10 @@ def check_equal_spaces(env: RobotEnv, other: RobotEnv, label: str) -> None:
             )
 
 
-def _world_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `RobotEnv` that determine its world."""
-    given = arguments.get("task_params") or {}
-    params = {key: value for key, value in given.items() if key not in WORLD_INDEPENDENT_PARAMS}
-    return {**arguments, "task_params": params, "reward": None}
+def _of_world(spec: EnvSpec) -> EnvSpec:
+    """Return an environment's description without what does not change its world."""
+    unset = dict.fromkeys(WORLD_INDEPENDENT_PARAMS)
+    return spec.model_copy(update={"task_params": spec.task_params.model_copy(update=unset), "reward": "sparse"})
 
 
 def _variant(info: Mapping[str, Any]) -> int:

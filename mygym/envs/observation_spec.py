@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mygym.config.schema import ImageParams
 from mygym.engines.world import World
+from mygym.envs.env_spec import EnvSpec
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.episode import EpisodeContext
@@ -43,18 +43,17 @@ class ObservationSpec:
     """Names of the components that only a critic observes, in order."""
 
 
-def make_observation_spec(arguments: Mapping[str, Any], task: Task, world: World) -> ObservationSpec:
+def make_observation_spec(spec: EnvSpec, task: Task, world: World) -> ObservationSpec:
     """Return the contents and layout of the observations of a task.
 
     Args:
-        arguments: Arguments of `RobotEnv`.
+        spec: The environment.
         task: The task.
         world: Its world.
     """
-    images = ImageParams.model_validate(arguments["image_params"] or {})
-    spaces, critic = arguments["spaces"], tuple(arguments["critic_observations"] or ())
-    components = arguments["observations"] or _default_components(task, world, spaces == "shared", images)
-    return ObservationSpec(tuple(components), spaces, arguments["goal_env"], images, critic)
+    images, critic = spec.image_params, tuple(spec.critic_observations or ())
+    components = spec.observations or _default_components(task, world, spec.spaces == "shared", images)
+    return ObservationSpec(tuple(components), spec.spaces, spec.goal_env, images, critic)
 
 
 def _default_components(task: Task, world: World, shared: bool, images: ImageParams) -> tuple[str, ...]:

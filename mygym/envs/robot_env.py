@@ -12,11 +12,12 @@ import numpy as np
 from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
-from mygym.config.schema import ActionParams
-from mygym.envs.arguments import check_options, checked_arguments, checked_command, checked_task_params
+from mygym.engines.engine import BULLET
+from mygym.envs.arguments import check_options, checked_command
 from mygym.envs.camera_views import CameraViews, EnvRenderer, EnvWindow
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode import Episode
 from mygym.envs.episode_observer import EpisodeObserver, Snapshot
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
@@ -102,6 +103,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         render_width: Pixels.
         render_height: Pixels.
         camera: A camera of the workspace or the robot.
+        engine: A registered engine with single worlds: `mygym list engine`.
 
     Raises:
         ConfigError: A value is invalid, the robot lacks something that the task needs, or an area is out of reach or
@@ -133,23 +135,27 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         render_width: int = 480,
         render_height: int = 360,
         camera: str = "main",
+        engine: str = BULLET,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name != "self"}
-        self._arguments, config = checked_arguments(given)
-        self.render_mode = render_mode
-        self.gamma = self._arguments["gamma"]
-        self._randomizer = DomainRandomizer(self._arguments["randomize"] or {})
-        self._named_task = find_task(self._arguments["task"])
-        task_world = make_task_world(
-            self._named_task,
-            config.task_params,
-            self._arguments["robot"],
-            self._arguments["workspace"],
-            config.control,
-            shared=spaces == "shared",
-            largest_size=self._randomizer.ranges.get("object_size", (1.0, 1.0))[1],
-            home=config.robot_params.home,
-        )
+        self._start(EnvSpec.of({name: value for name, value in locals().items() if name != "self"}))
+
+    @classmethod
+    def of(cls, spec: EnvSpec) -> RobotEnv:
+        """Return the environment of a description.
+
+        Args:
+            spec: The description; `RobotEnv(**spec.arguments())` is the same, and validates it again.
+        """
+        env = cls.__new__(cls)
+        env._start(spec)
+        return env
+
+    def _start(self, spec: EnvSpec) -> None:
+        """Build world, task and spaces, and begin an episode; the only constructor."""
+        self.env_spec, self.render_mode, self.gamma = spec, spec.render_mode, spec.gamma
+        self._randomizer = DomainRandomizer(spec.randomize)
+        self._named_task = find_task(spec.task)
+        task_world = make_task_world(spec, self._named_task, self._randomizer.ranges.get("object_size", (1.0, 1.0))[1])
         self.world = task_world.world
         self.control = self.world.control.config.model_dump()
         """Name of the controller, or a mapping with its parameters."""
@@ -157,58 +163,57 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.metadata = {**self.metadata, "render_fps": max(1, frames_per_second)}
         self.robot, self.workspace = self.world.robot, self.world.workspace
         try:
-            if camera not in self.world.cameras:
-                raise ConfigError(bad_value("camera", camera, sorted(self.world.cameras)))
-            self._prepare(task_world, reward)
+            if spec.camera not in self.world.cameras:
+                raise ConfigError(bad_value("camera", spec.camera, sorted(self.world.cameras)))
+            self._prepare(task_world)
             self._begin_episode(np.random.default_rng(0))
             self._randomizer.set_observation(self.builder.measured)
         except BaseException:
             self.world.close()
             raise
 
-    def _prepare(self, task_world: TaskWorld, reward: str) -> None:
+    def _prepare(self, task_world: TaskWorld) -> None:
         """Set task, reward, episode and observations; shared by the constructor and `in_same_world`."""
+        description = self.env_spec
         self.task, self.areas = task_world.task, task_world.areas
-        self.reward_kind, self._reward = reward, find_reward(reward)
+        self.reward_kind, self._reward = description.reward, find_reward(description.reward)
         self._overrides_reward = type(self).compute_reward is not RobotEnv.compute_reward
         # An episode with few steps may need more for the stages that are done at its start.
         lead_in_steps = max(self._named_task.horizon, self.task.horizon)
         self._episode = Episode(task_world, self._randomizer, lead_in_steps)
         self._seeds = EpisodeSeeds()
-        size = self._arguments["render_width"], self._arguments["render_height"]
-        self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
+        size = description.render_width, description.render_height
+        self._renderer = EnvRenderer(self.world, *size, description.camera)
         views = CameraViews(self.world, self._episode, self._renderer)
-        spec = make_observation_spec(self._arguments, self.task, self.world)
+        spec = make_observation_spec(description, self.task, self.world)
         self._observer = EpisodeObserver(spec, self._episode, self._randomizer, views)
         self.goal_env = spec.goal_env and self.builder.has_goals
         """Whether observations have goal vectors, in a dictionary."""
         self.observation_space = self.builder.space
-        actions = ActionParams.model_validate(self._arguments["actions"] or {})
-        self._discrete = discrete_actions(actions, self.world.control_names)
+        self._discrete = discrete_actions(description.actions, self.world.control_names)
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         if self._discrete is not None:
             self.action_space = self._discrete.space
         self._window = EnvWindow(self._episode, self.render_mode == "human")
 
-    def in_same_world(self, task_params: Mapping[str, Any], reward: str) -> RobotEnv:
+    def in_same_world(self, spec: EnvSpec) -> RobotEnv:
         """Return a new environment that shares the world of this environment, which saves 30 MB.
 
         Only one of the two environments can be in an episode at a time; `reset` of the new environment ends the
         current episode.
 
         Args:
-            task_params: Parameters of the new environment; may differ in `WORLD_INDEPENDENT_PARAMS` only.
-            reward: Reward of the new environment.
+            spec: The new environment; its reward and the `WORLD_INDEPENDENT_PARAMS` of its task may differ.
 
         Raises:
             ConfigError: A value is invalid.
         """
         other = object.__new__(type(self))
         vars(other).update(vars(self))  # `copy.copy` would build another world
-        other._arguments = {**self._arguments, "task_params": dict(task_params), "reward": reward}
-        changed, *_ = apply_task_params(self._named_task, checked_task_params(task_params))
+        other.env_spec = spec
+        changed, *_ = apply_task_params(self._named_task, spec.task_params)
         task = replace(self.task, **{name: getattr(changed, name) for name in WORLD_INDEPENDENT_PARAMS})
-        other._prepare(TaskWorld(task, self.world, self.areas), reward)
+        other._prepare(TaskWorld(task, self.world, self.areas))
         return other
 
     def set_horizon(self, steps: int) -> None:
@@ -552,7 +557,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Copy and pickle by construction with the same arguments, and replay of the episode."""
         space = copy.deepcopy(self.action_space)  # with its generator, which `copy.copy` would share
         state = {"spec": self.spec, "action_space": space, "episode": self.state_dict(), "horizon": self.task.horizon}
-        return _make_env, (type(self), self._arguments), state
+        return _make_env, (type(self), self.env_spec.arguments()), state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.spec, self.action_space = state["spec"], state["action_space"]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mygym.config.schema import ControlParams, TaskParams
-from mygym.engines.engine import BULLET, inspection_of, make_world
+from mygym.config.schema import TaskParams
+from mygym.engines.engine import inspection_of, make_world
 from mygym.engines.inspection import Inspection
 from mygym.engines.robots import find_robot
 from mygym.engines.world import World, WorldSpec
 from mygym.envs.areas import check_areas, resolve_areas
 from mygym.envs.compatibility import bind_to_workspace, check_objects, check_robot, load_objects
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.placement import moving_distractors
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
@@ -92,53 +93,37 @@ def apply_task_params(task: Task, task_params: TaskParams) -> tuple[Task, dict[s
     return change_task(task, params), params, areas
 
 
-def make_task_world(
-    task: Task,
-    task_params: TaskParams,
-    robot: str | None,
-    workspace: str | None,
-    control: ControlParams,
-    shared: bool,
-    largest_size: float,
-    home: Sequence[float] | None,
-    engine: str = BULLET,
-) -> TaskWorld:
-    """Build the world of a task; the caller closes it.
+def make_task_world(spec: EnvSpec, task: Task, largest_size: float) -> TaskWorld:
+    """Build the world of an environment; the caller closes it.
 
     Args:
-        task: The task, without the user's parameters.
-        task_params: The user's parameters.
-        robot: Name of the robot; the task's robot by default.
-        workspace: Name of the workspace; the task's workspace by default.
-        control: Controller and its parameters.
-        shared: Whether the action always includes the gripper and the tool's yaw.
+        spec: The environment.
+        task: Its task, without the user's parameters.
         largest_size: Largest factor of an object's size in any episode.
-        home: rad: joint positions of all arms at the start of an episode; those of the workspace by default.
-        engine: Name of the engine.
 
     Raises:
         ConfigError: An invalid value, or task, robot, workspace and areas do not fit together.
         RegistryError: Unknown name.
     """
-    changed, params, areas = apply_task_params(task, task_params)
-    robot = robot or changed.robot
+    changed, params, areas = apply_task_params(task, spec.task_params)
+    robot, home, shared = spec.robot or changed.robot, spec.robot_params.home, spec.spaces == "shared"
     robot_spec = find_robot(robot)
-    workspace_spec = load_workspace(registry("workspace").get(workspace or changed.workspace).load())
+    workspace_spec = load_workspace(registry("workspace").get(spec.workspace or changed.workspace).load())
     check_robot(changed, robot_spec, robot)
     objects = load_objects(changed, params)
     check_objects(changed, objects, robot_spec, largest_size, params)
-    spec = WorldSpec(
+    description = WorldSpec(
         robot_spec if changed.uses_gripper else with_closed_hand(robot_spec),
         workspace_spec,
         objects,
-        control,
+        spec.control,
         control_hz=CONTROL_HZ,
         gripper=shared or changed.uses_gripper,
         tool_yaw=shared or changed.needs_tool_yaw,
         moving_distractors=moving_distractors(changed),
         home=home,
     )
-    world = make_world(spec, engine)
+    world = make_world(description, spec.engine)
     try:
         parts = dict(zip(world.part_names, world.parts, strict=True))
         bound = bind_to_workspace(changed, world.workspace, parts)

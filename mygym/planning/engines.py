@@ -1,4 +1,4 @@
-"""Engines of training environments: arguments of `RobotEnv`, and refusals of configs that an engine cannot train."""
+"""Environments of a config, and refusals of configs that an engine cannot train."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from typing import Any
 
 from mygym.config import RunConfig
 from mygym.config.parameter_checks import RANGES
+from mygym.engines.engine import BULLET, FUSED
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.fused_support import check_supported
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.variants import Variant
 from mygym.registry import algorithm
 
-MAX_BULLET_ENVS = 1024
-"""Largest `n_envs` with engine pybullet, in which each environment takes 30 MB."""
+MAX_WORLDS = 1024
+"""Largest `n_envs` of engines with a world for each environment; one of Bullet takes 30 MB."""
 
 
-def env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, Any]:
-    """Return the arguments of `RobotEnv` for a config with a single variant.
+def env_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
+    """Return the description of the environments of a config with a single variant, as evaluations have them.
+
+    Training environments of the fused engine are others: they share the task, and not the physics.
 
     Args:
         config: The config.
@@ -26,23 +30,8 @@ def env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, 
     if goal_env is None:
         goal_env = algorithm(config.algo, config.framework).dict_observations
     gamma = config.algo_params.get("gamma")  # of a class that uses the name for something else, it is no discount
-    return {
-        "task": config.task,
-        "robot": config.robot,
-        "workspace": config.workspace,
-        "robot_params": config.robot_params.model_dump(),
-        "control": config.control.model_dump(),
-        "actions": config.actions.model_dump(),
-        "reward": config.reward,
-        "goal_env": goal_env,
-        "observations": config.observations,
-        "critic_observations": config.critic_observations,
-        "image_params": config.image_params.model_dump(),
-        "spaces": config.spaces,
-        "task_params": config.task_params.model_dump(exclude_none=True),
-        "randomize": config.randomize,
-        "gamma": float(gamma) if isinstance(gamma, int | float) and gamma in RANGES["gamma"] else 0.99,
-    }
+    discount = float(gamma) if isinstance(gamma, int | float) and gamma in RANGES["gamma"] else 0.99
+    return EnvSpec.of_config(config, BULLET if config.engine == FUSED else config.engine, goal_env, discount)
 
 
 def short_env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, Any]:
@@ -50,17 +39,15 @@ def short_env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict
 
     Args:
         config: The config.
-        goal_env: See `env_arguments`.
+        goal_env: See `env_spec`.
     """
-    arguments = env_arguments(config, goal_env)
+    arguments = env_spec(config, goal_env).arguments()
     for key in ("robot_params", "actions", "image_params", "task_params"):
         set_here = getattr(config, key).model_dump(mode="json", exclude_defaults=True)
         arguments[key] = {name: value for name, value in set_here.items() if value not in ({}, [])}
-    if isinstance(arguments["control"], dict):
-        arguments["control"] = {name: value for name, value in arguments["control"].items() if value is not None}
-    if arguments["goal_env"]:
-        del arguments["goal_env"]
-    return {key: value for key, value in arguments.items() if value is not None and value != {}}
+    for key in [key for key in ("goal_env", "engine") if arguments[key] in (True, BULLET)]:
+        del arguments[key]
+    return {key: value for key, value in arguments.items() if value != {}}
 
 
 def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
@@ -69,15 +56,15 @@ def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
     Raises:
         ConfigError: The message names the key, the value, and what the engine can do.
     """
-    if config.engine == "pybullet":
-        if config.n_envs > MAX_BULLET_ENVS:
-            allowed = f"less than or equal to {MAX_BULLET_ENVS}, or engine: fused"
+    if config.engine != FUSED:
+        if config.n_envs > MAX_WORLDS:
+            allowed = f"less than or equal to {MAX_WORLDS}, or engine: fused"
             raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
         return
     if len(variants) > 1:
         why = f"cannot train {len(variants)} variants, which strategy {config.strategy} asks for"
-        raise ConfigError(bad_value("engine", "fused", ["pybullet"], why))
+        raise ConfigError(bad_value("engine", FUSED, [BULLET], why))
     if config.env_processes not in (False, "auto"):
         why = "is not available with engine fused, which is one process"
         raise ConfigError(bad_value("env_processes", config.env_processes, ["false"], why))
-    check_supported(env_arguments(config))
+    check_supported(env_spec(config))

@@ -233,6 +233,13 @@ class Kinematics:
         self.pose(q)
         return self._frames[:, :3, 3].copy()
 
+    def jacobian(self, q: FloatArray) -> FloatArray:
+        """Return the geometric Jacobian `(6, J)` of the tool point at joint positions `(J,)` rad.
+
+        Its rows are m/rad, then rad/rad times `ORIENTATION_WEIGHT`; the columns of joints that slide are m/m and 0.
+        """
+        return self._jacobian(self.pose(q))
+
     def _jacobian(self, pose: FloatArray) -> FloatArray:
         """Return the geometric Jacobian `(6, J)` at the last `pose`: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
         px, py, pz = pose[:3, 3].tolist()

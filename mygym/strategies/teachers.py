@@ -17,7 +17,7 @@ from torch.distributions import Normal, kl_divergence
 from mygym.envs.observation_spec import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.engines import env_arguments
+from mygym.planning.engines import env_spec
 from mygym.planning.plan import Plannable, plan_of
 from mygym.planning.variants import Variant
 from mygym.training import directory, env_factory, model_factory
@@ -262,7 +262,7 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
         raise ConfigError(bad_value(KEY, name, "a run of an algorithm without memory, such as ppo", why))
     with contextlib.closing(env_factory.make_env(config)) as teacher_env:
         for variant in taught:
-            with contextlib.closing(RobotEnv(**env_arguments(variant.config))) as env:
+            with contextlib.closing(RobotEnv.of(env_spec(variant.config))) as env:
                 if mismatch := _mismatch(teacher_env, env):
                     why, allowed = mismatch
                     raise ConfigError(bad_value(KEY, name, allowed, f"does not fit {variant.label}: it {why}"))

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from mygym.config import RunConfig
 from mygym.engines.rendering.viewer import check_display
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.engines import env_arguments
+from mygym.planning.engines import env_spec
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.variants import Variant
 from mygym.registry import user_files
@@ -73,7 +74,8 @@ def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.
         "imports": list(variants[0].config.imports),
         "labels": [variant.label for variant in variants],
         "arguments": [
-            {**env_arguments(variant.config, goal_env), "camera": variant.config.video.camera} for variant in variants
+            {**env_spec(variant.config, goal_env).arguments(), "camera": variant.config.video.camera}
+            for variant in variants
         ],
         "codes": None if codes is None else codes.tolist(),
     }
@@ -87,11 +89,11 @@ def build_env(description: Mapping[str, Any], **rendering: Any) -> AnyEnv:
         **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
     """
     user_files.import_modules(description["imports"])  # another process has not imported them yet
-    arguments = [{**arguments, **rendering} for arguments in description["arguments"]]
-    if len(arguments) == 1:
-        return RobotEnv(**arguments[0])
+    specs = [EnvSpec.of({**arguments, **rendering}) for arguments in description["arguments"]]
+    if len(specs) == 1:
+        return RobotEnv.of(specs[0])
     codes = description["codes"]
-    return MultiTaskEnv(arguments, description["labels"], None if codes is None else np.array(codes, dtype=np.float32))
+    return MultiTaskEnv(specs, description["labels"], None if codes is None else np.array(codes, dtype=np.float32))
 
 
 def _without_training_aids(variant: Variant) -> Variant:
@@ -241,7 +243,7 @@ def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> 
             bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
         )
     device = "cpu" if only_spaces else engine_device(plan.config)
-    env = FusedVecEnv(env_arguments(plan.config), 1 if only_spaces else count, device)
+    env = FusedVecEnv(env_spec(plan.config), 1 if only_spaces else count, device)
     env.num_envs = count
     return env
 

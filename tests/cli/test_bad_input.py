@@ -91,6 +91,7 @@ MISTAKES = [
     ("train --control ee_dleta", ["control", "'ee_dleta'", "joint_position", "did you mean 'ee_delta'"]),
     ("train --reward spares", ["reward", "'spares'", "did you mean 'sparse'"]),
     ("train --strategy curiculum", ["strategy", "'curiculum'", "did you mean 'curriculum'"]),
+    ("train --engine puybullet", ["engine", "'puybullet'", "fused", "did you mean 'pybullet'"]),
     ("train --engine fused --task throw", ["task", "'throw'", "stage toss", "engine fused", "grasp, move, push"]),
     ("train --engine fused --task stack", ["task", "'stack'", "another object below", "engine fused"]),
     ("train --engine fused --task push --robot kuka", ["robot", "'kuka'", "fingers", "panda"]),

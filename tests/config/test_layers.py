@@ -71,7 +71,6 @@ def test_every_value_has_an_origin() -> None:
                 ),
             ],
         ),
-        ({"engine": "mujoco"}, ["engine", "'mujoco'", "pybullet", "fused"]),
         ({"steps": 0}, ["steps", "0", "greater than or equal to 1", "file"]),
         ({"steps": 1.5}, ["steps", "1.5", "whole number"]),
         ({"steps": "many"}, ["steps", "'many'", "whole number"]),

@@ -81,7 +81,7 @@ def test_later_changes_of_the_arguments_do_not_affect_copies() -> None:
 
 def test_every_argument_is_stored() -> None:
     with RobotEnv() as env:
-        assert list(env._arguments) == list(inspect.signature(RobotEnv).parameters)
+        assert set(type(env.env_spec).model_fields) == set(inspect.signature(RobotEnv).parameters)
 
 
 def test_copies_of_a_wrapped_environment_keep_its_spec() -> None:

@@ -50,7 +50,7 @@ class BulletWorld(World):
         self.client = connect()
         """Bullet client."""
         self._close = closing(self, self.client)
-        self._saved_states: set[int] = set()
+        self.saved_states: set[int] = set()
         """Bullet's numbers of the states in its memory; a reset removes them."""
         super().__init__(spec)
 
@@ -67,9 +67,9 @@ class BulletWorld(World):
     def _load(self, joint_position: FloatArray, part_position: list[float], object_poses: FloatArray) -> None:
         """Rebuild everything: Bullet keeps contact and solver caches through anything less than `resetSimulation`."""
         client, randomization = self.client, self.randomization
-        for saved in self._saved_states:
+        for saved in self.saved_states:
             bullet.removeState(saved, physicsClientId=client)
-        self._saved_states.clear()
+        self.saved_states.clear()
         bullet.resetSimulation(physicsClientId=client)
         bullet.setPhysicsEngineParameter(
             fixedTimeStep=self.dt,
@@ -142,7 +142,7 @@ class _SavedBodies:
     def __init__(self, world: BulletWorld) -> None:
         self._world = world
         self._id = int(bullet.saveState(physicsClientId=world.client))
-        world._saved_states.add(self._id)
+        world.saved_states.add(self._id)
         weakref.finalize(self, _free, world, world.resets, self._id).atexit = False
 
     def __call__(self) -> None:
@@ -151,5 +151,5 @@ class _SavedBodies:
 
 def _free(world: BulletWorld, reset: int, state: int) -> None:
     if not world.closed and world.resets == reset:
-        world._saved_states.discard(state)
+        world.saved_states.discard(state)
         bullet.removeState(state, physicsClientId=world.client)
