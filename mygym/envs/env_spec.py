@@ -68,5 +68,7 @@ class EnvSpec(EnvConfig):
         return cls.model_construct(**shared, engine=engine, goal_env=goal_env, gamma=gamma)
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `RobotEnv` as plain data, without those that have their defaults by being absent."""
-        return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+        """Return the arguments of `RobotEnv` that are set, as plain data."""
+        values = self.model_dump(mode="json", include=self.model_fields_set)
+        values["task_params"] = self.task_params.model_dump(mode="json", exclude_none=True)
+        return {name: value for name, value in values.items() if value is not None}

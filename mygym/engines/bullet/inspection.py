@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mygym.engines.bullet.client import bullet
-from mygym.engines.bullet.object_bodies import add_object
+from mygym.engines.bullet.fixture_bodies import FixtureBodies
+from mygym.engines.bullet.object_bodies import ObjectBodies, add_object
+from mygym.engines.bullet.robot_body import RobotBody
 from mygym.engines.inspection import DEPTH
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.workspace import Area
+from mygym.tasks.state import State
 from mygym.types import FloatArray
-
-if TYPE_CHECKING:
-    from mygym.engines.bullet.world import BulletWorld
 
 NEIGHBOUR_JOINTS = 2
 """Largest number of joints between links whose shapes may overlap."""
@@ -30,15 +29,21 @@ FAR = 1.0
 
 
 class BulletInspection:
-    """Answers about the shapes of a world, see `Inspection`.
+    """Answers about the shapes in a client, see `Inspection`.
 
     Args:
-        world: The world.
+        client: Bullet client.
+        robot: The robot.
+        fixtures: The fixtures.
+        objects: The objects.
+        state: The current state.
     """
 
-    def __init__(self, world: BulletWorld) -> None:
-        self._world, self._client = world, world.client
-        self._robot, self._fixtures = world.robot_body.body, world.fixture_bodies.bodies
+    def __init__(
+        self, client: int, robot: RobotBody, fixtures: FixtureBodies, objects: ObjectBodies, state: State
+    ) -> None:
+        self._client, self._robot_body, self._objects, self._state = client, robot, objects, state
+        self._robot, self._fixtures = robot.body, fixtures.bodies
 
     def collisions(self) -> list[str]:
         """List the collisions of the robot; a link may overlap links up to `NEIGHBOUR_JOINTS` joints away."""
@@ -111,13 +116,13 @@ class BulletInspection:
 
     def depth(self, k: int) -> float:
         """Return the penetration of object `k` into other bodies, m."""
-        points = bullet.getContactPoints(self._world.object_bodies.ids[k], physicsClientId=self._client)
+        points = bullet.getContactPoints(self._objects.ids[k], physicsClientId=self._client)
         return max((-point[8] for point in points), default=0.0)
 
     def finger_points(self, positions: Sequence[Sequence[float]]) -> list[list[tuple[FloatArray, FloatArray]]]:
         """Return the fingers' nearest points to the tool point, and the poses of their links; moves the fingers."""
-        client, robot = self._client, self._world.robot_body
-        gripper = self._world.robot.arms[0].gripper
+        client, robot = self._client, self._robot_body
+        gripper = robot.robot.arms[0].gripper
         assert gripper is not None, "the first arm has a gripper"
         count = bullet.getNumJoints(robot.body, physicsClientId=client)
         infos = [bullet.getJointInfo(robot.body, index, physicsClientId=client) for index in range(count)]
@@ -126,7 +131,7 @@ class BulletInspection:
         if len(links) == 1:
             links.append(infos[links[0]][16])  # the link that carries the finger
         shape = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=PROBE, physicsClientId=client)
-        tool = self._world.state.ee_position[0].tolist()
+        tool = self._state.ee_position[0].tolist()
         probe = bullet.createMultiBody(0.0, shape, basePosition=tool, physicsClientId=client)
         postures = []
         for posture in positions:

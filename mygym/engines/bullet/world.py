@@ -124,7 +124,7 @@ class BulletWorld(World):
     @property
     def inspection(self) -> BulletInspection:
         """Answers about the shapes in the client."""
-        return BulletInspection(self)
+        return BulletInspection(self.client, self.robot_body, self.fixture_bodies, self.object_bodies, self.state)
 
     def close(self) -> None:
         """Close the physics client; may be called repeatedly."""
