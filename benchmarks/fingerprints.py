@@ -142,7 +142,7 @@ class Stop(BaseCallback):
 
 
 def add(digest: Any, value: Any) -> None:
-    """Add a nested value to a digest: arrays by their bytes, others by their `repr`."""
+    """Add a nested value to a digest: arrays by their bytes, others by the `repr` of their value."""
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             digest.update(str(key).encode())
@@ -150,12 +150,11 @@ def add(digest: Any, value: Any) -> None:
     elif isinstance(value, (tuple, list)):
         for item in value:
             add(digest, item)
-    elif isinstance(value, (np.ndarray, np.generic)):
-        array = np.asarray(value)
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+    elif isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
     else:
-        digest.update(repr(value).encode())
+        digest.update(repr(value.item() if isinstance(value, np.generic) else value).encode())
 
 
 def play(env: Any, seed: int, actions: Iterable[Any]) -> Iterator[Any]:

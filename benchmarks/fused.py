@@ -32,9 +32,9 @@ import numpy as np
 import stable_baselines3
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mygym.envs.fused_envs import FusedEnvs
-from mygym.envs.fused_vec_env import FusedVecEnv
-from mygym.envs.fused_vector_env import FusedVectorEnv
+from mygym.envs.batch_env import BatchEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
+from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.plan import make_plan
 from mygym.training.env_factory import make_vec_env
@@ -229,11 +229,11 @@ def measure(arguments: dict[str, Any], count: int, seconds: float, gpu: Sequence
         seconds: Least duration of a measurement.
         gpu: Numbers of environments on a GPU.
     """
-    vec_env, arrays = FusedVecEnv(arguments, count), FusedEnvs(arguments, count)
+    vec_env, arrays = BatchVecEnv(arguments, count), BatchEnv(arguments, count)
     vec_env.seed(0)
     vec_env.reset()
     arrays.reset(range(count))
-    tensors = FusedVectorEnv(count, "torch", **arguments)
+    tensors = BatchVectorEnv(count, "torch", **arguments)
     tensors.reset(seed=0)
     with closing(RobotEnv(**arguments)) as env:
         env.reset(seed=0)
@@ -260,7 +260,7 @@ def gpu_steps(arguments: dict[str, Any], count: int) -> Callable[[], object]:
     """Return a function that advances environments on a GPU by random actions, which are on it as well."""
     import torch
 
-    envs = FusedEnvs(arguments, count, "torch", "cuda")
+    envs = BatchEnv(arguments, count, "torch", "cuda")
     envs.reset(range(count))
     (width,) = envs.action_space.sample().shape
     actions = 2.0 * torch.rand(count, width, device="cuda") - 1.0

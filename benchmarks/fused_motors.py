@@ -15,9 +15,9 @@ from contextlib import closing
 import numpy as np
 import yaml
 
+from mygym.engines.arrays import find_arrays
 from mygym.engines.fused.arm import FILE, ArmModel, BatchArm, fitted_accelerations
-from mygym.engines.fused.arrays import find_arrays
-from mygym.envs.fused_support import arm_model
+from mygym.envs.fused_worlds import arm_model
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import MygymError
 from mygym.registry import registry

@@ -36,6 +36,7 @@ MODULES: Mapping[str, str] = {
     "mygym.runs.loop": "mygym.training.runner",
     "mygym.runs.planning.resolve_config": "mygym.planning.resolve",
     "mygym.runs.weights": "mygym.training.policy",
+    "mygym.fused.arrays": "mygym.engines.arrays",
     "mygym.sim.bullet": "mygym.engines.bullet.client",
     "mygym.sim.robot_lookup": "mygym.engines.robots",
     "mygym.sim.world": "mygym.engines.world",

@@ -24,7 +24,7 @@ from mygym.algos.device.off_policy import STEPS, STEPS_OF_POLICY, DeviceOffPolic
 from mygym.algos.device.on_policy import DeviceRollouts, DictDeviceRollouts, PPOUpdate, RolloutCollection
 from mygym.algos.device.replay_updates import DQNUpdate, SACUpdate, TD3Update
 from mygym.algos.images import ShiftedReplay
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.tasks.observations import CRITIC
 from mygym.training.checkpoints.states import Stateful
 from mygym.training.model_factory import gaussian_noise
@@ -141,7 +141,7 @@ class BatchBootstrap:
 
     def collect_rollouts(self, env: Any, callback: BaseCallback, *args: Any, **kwargs: Any) -> bool:
         """Collect a rollout."""
-        if isinstance(env.unwrapped, FusedVecEnv):
+        if isinstance(env.unwrapped, BatchVecEnv):
             callback = BootstrapCallback(callback, self, self._last_values)
         return super().collect_rollouts(env, callback, *args, **kwargs)  # type: ignore[misc,no-any-return]
 

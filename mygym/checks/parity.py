@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from mygym import api
-from mygym.engines.fused.episodes import BatchEpisodes
-from mygym.envs.fused_envs import FusedEnvs
+from mygym.engines.arrays import Rows
+from mygym.envs.batch_env import BatchEnv
+from mygym.envs.episodes import BatchEpisodes
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.engines import check_engine, env_spec
-from mygym.tasks.context import yaw
 from mygym.training import directory
 from mygym.training.loading import find_plan, load
 from mygym.types import Array, FloatArray
@@ -106,7 +106,7 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
     Raises:
         ConfigError: The fused engine cannot represent the arguments.
     """
-    fused = FusedEnvs(arguments, episodes)
+    fused = BatchEnv(arguments, episodes)
     rng = np.random.default_rng(seed)
     seeds = range(seed, seed + episodes)
     with closing(RobotEnv(**arguments)) as env:
@@ -152,26 +152,24 @@ def _played(env: RobotEnv, seed: int, actions: FloatArray | None) -> _Recording:
 
 def _begin(episodes: BatchEpisodes, recordings: list[_Recording]) -> None:
     """Put the engine's episodes at the starts of Bullet's."""
-    arrays = episodes.arrays
-    boxes: tuple[Array, ...] = ()
-    if episodes.world.box is not None:
-        poses = np.array([recording.start for recording in recordings])
-        boxes = arrays.floats(poses[:, :3].T), arrays.floats(yaw(poses[:, 3:]))
-    episodes.begin_at(arrays.floats(np.array([recording.goals for recording in recordings])), *boxes)
+    arrays = episodes.worlds.arrays
+    poses = np.array([recording.start for recording in recordings])
+    episodes.worlds.reset(Rows.all(episodes.count, arrays), arrays.floats(poses.reshape(len(poses), -1, 7)))
+    episodes.begin_at(arrays.floats(np.array([recording.goals for recording in recordings])))
 
 
-def _figures(fused: FusedEnvs, recordings: list[_Recording]) -> tuple[Any, ...]:
+def _figures(fused: BatchEnv, recordings: list[_Recording]) -> tuple[Any, ...]:
     """Return the first figures of a `Parity`: the engine repeats the actions of the recordings."""
-    episodes = fused.episodes
+    episodes, worlds = fused.episodes, fused.worlds
     _begin(episodes, recordings)
     tools, objects = [], []
     for step, rows in enumerate(_padded([recording.actions for recording in recordings])):
-        episodes.world.step(episodes.arrays.floats(rows.T))
+        worlds.step(worlds.arrays.floats(rows.T))
         for number, recording in enumerate(recordings):
             if step < len(recording.points):
-                tools.append(np.linalg.norm(episodes.arm.ee_position[:, number] - recording.points[step]))
-                if episodes.world.box is not None:
-                    position = episodes.world.box.position[:, number]
+                tools.append(np.linalg.norm(worlds.arm.ee_position[:, number] - recording.points[step]))
+                if worlds.box is not None:
+                    position = worlds.box.position[:, number]
                     objects.append(np.linalg.norm(position - recording.objects[step]))
     figures = len(recordings), len(tools), 1000.0 * float(np.mean(tools)), 1000.0 * float(np.percentile(tools, 95))
     if not objects:
@@ -188,7 +186,7 @@ def _padded(action_sequences: list[FloatArray]) -> FloatArray:
 
 
 def _noisy_expert(
-    fused: FusedEnvs, recordings: list[_Recording], rng: np.random.Generator
+    fused: BatchEnv, recordings: list[_Recording], rng: np.random.Generator
 ) -> tuple[list[FloatArray], Array, FloatArray]:
     """Let the noisy expert act in the engine.
 
@@ -196,18 +194,18 @@ def _noisy_expert(
         Its actions `(steps, A)` in each episode; `(steps, N)` bool: the engine holds the object; `(steps, N, 3)` m: the
         objects after each step.
     """
-    episodes = fused.episodes
-    box = episodes.world.box
+    episodes, worlds = fused.episodes, fused.worlds
+    box = worlds.box
     assert box is not None
     _begin(episodes, recordings)
     scale = rng.uniform(0.0, NOISE, (len(recordings), 1))
     taken, held, objects = [], [], []
     for _ in range(STEPS):
-        actions = np.asarray(episodes.expert_action().T, dtype=float)
+        actions = np.asarray(episodes.expert_action(), dtype=float)
         actions[:, :3] += scale * rng.uniform(-1.0, 1.0, actions[:, :3].shape)
         taken.append(np.clip(actions, -1.0, 1.0))
-        episodes.step(episodes.arrays.floats(taken[-1].T))
-        held.append(np.array(episodes.world.grasp.held))
+        episodes.step(worlds.arrays.floats(taken[-1]))
+        held.append(np.array(worlds.grasp.held))
         objects.append(np.array(box.position.T))
     return list(np.array(taken).transpose(1, 0, 2)), np.array(held), np.array(objects)
 
@@ -231,12 +229,12 @@ def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recordin
     }
 
 
-def _expert_success(fused: FusedEnvs, seed: int) -> float:
+def _expert_success(fused: BatchEnv, seed: int) -> float:
     """Return the share of the first episodes of all environments that the expert solves in the engine."""
     return success_rate(fused, lambda _: fused.expert_action(), range(seed, seed + fused.count))
 
 
-def success_rate(fused: FusedEnvs, act: Callable[[Any], Array], seeds: range) -> float:
+def success_rate(fused: BatchEnv, act: Callable[[Any], Array], seeds: range) -> float:
     """Return the share of the first episodes of all environments that a policy solves in the engine.
 
     Args:
@@ -282,6 +280,6 @@ def measure_transfer(run: str | Path, episodes: int, seed: int) -> Transfer:
     check_engine(config, plan.evaluated_variants)
     spec = env_spec(config, plan.algorithm.dict_observations)
     spec = spec.model_copy(update={"task_params": spec.task_params.model_copy(update={"starts": None})})
-    fused, policy = FusedEnvs(spec, episodes), load(run)
+    fused, policy = BatchEnv(spec, episodes), load(run)
     solved = success_rate(fused, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
     return Transfer(episodes, solved, api.evaluate(run, episodes=episodes, seed=seed).success_rate)

@@ -8,15 +8,16 @@ from __future__ import annotations
 import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config.schema import ControlParams
+from mygym.engines.arrays import Arrays, Rows
 from mygym.engines.inspection import Inspection
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.robotics.controllers import find_controller
@@ -28,8 +29,9 @@ from mygym.robotics.kinematics import Chain, Kinematics
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.robots import MountedCameraSpec, RobotSpec, at_home
 from mygym.robotics.workspace import CameraSpec, WorkspaceSpec
+from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State
-from mygym.types import FloatArray, Vector
+from mygym.types import Array, FloatArray, Vector
 
 GRAVITY = 9.81
 """m/s². Acts on objects only: real arms compensate their weight, and a solver has less to do."""
@@ -78,6 +80,56 @@ class WorldSpec:
     """`(J,)` rad, start of the joints of all arms; None: the tool is at the workspace's `tool_home`."""
 
 
+class Worlds(Protocol):
+    """`N` worlds side by side, as episodes ask for them; a `World` is `N = 1`."""
+
+    count: int
+    """`N`."""
+    arrays: Arrays
+    """Library of all arrays."""
+    action_size: int
+    """`A`: number of action components."""
+
+    @property
+    def action_repeat(self) -> int:
+        """Control steps for which an action is repeated; 1 for more than one world."""
+
+    @property
+    def state(self) -> State:
+        """The current states; a step may refill their arrays."""
+
+    def step_all(self, actions: Array) -> None:
+        """Advance all worlds by a control step, with actions `(N, A)` that are clipped to [-1, 1]."""
+
+    def actions_towards(self, command: ArmCommand) -> Array:
+        """Return the actions `(N, A)` in [-1, 1] that move the end effectors towards the targets of a command."""
+
+
+class BatchWorlds(Worlds, Protocol):
+    """`N` worlds whose whole state is in arrays, so that some can continue others, and a GPU can repeat a step."""
+
+    def reset(self, rows: Rows, poses: Array) -> None:
+        """Put the worlds `rows` at the start of an episode, with objects at poses `(n, k, 7)` m and quaternions."""
+
+    def randomize(self, values: Mapping[str, Array]) -> None:
+        """Set physical parameters: field of `EpisodeRandomization` → `(N,)`, or `(J, N)` for values of each joint."""
+
+    def copy_from(self, other: Any, source: Array, rows: Rows) -> None:
+        """Put the worlds `rows` into the states of the worlds `source` `(n,)` of others of the same description."""
+
+    def variables(self) -> list[Array]:
+        """Return the arrays on which the next steps depend, in the order of `set_variables`."""
+
+    def set_variables(self, arrays: Iterator[Array]) -> None:
+        """Replace the arrays of `variables` by the next of `arrays`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the next steps depend on, as numpy arrays."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a `state_dict`, to the bit."""
+
+
 class World(ABC):
     """A simulated robot, its workspace and objects.
 
@@ -96,6 +148,9 @@ class World(ABC):
             the controller refuses its parameters.
         AssetError: The engine cannot use the robot's URDF.
     """
+
+    count = 1
+    arrays = Arrays(np, None, double=True)
 
     def __init__(self, spec: WorldSpec) -> None:
         self.spec, self._closed = spec, False
@@ -369,9 +424,36 @@ class World(ABC):
         """
         return self._arms.action_towards(self.state, ee_target, gripper, yaw_change, second_target, second_gripper)
 
+    # One of `N` worlds ----------------------------------------------------------------------------------------------
+
+    @property
+    def action_repeat(self) -> int:
+        """Control steps for which an action is repeated."""
+        return self.control.config.action_repeat
+
+    def step_all(self, actions: Array) -> None:
+        """Advance by an action `(1, A)`, see `Worlds.step_all`."""
+        self.step(actions[0])
+
+    def actions_towards(self, command: ArmCommand) -> Array:
+        """Return the action `(1, A)` float32 of a command, see `Worlds.actions_towards`."""
+        action = self.action_towards(
+            command.target[0],
+            _scalar(command.gripper),
+            0.0 if command.yaw_change is None else _scalar(command.yaw_change),
+            None if command.second_target is None else command.second_target[0],
+            _scalar(command.second_gripper),
+        )
+        return action.astype(np.float32)[None]
+
     def reachable(self, points: FloatArray) -> NDArray[np.bool_]:
         """Return `(n,)`: whether the tool, held as at home, reaches each point `(n, 3)` to 5 mm within joint limits."""
         return self.kinematics.reachable(np.asarray(points, dtype=float), self.kinematics.chain.rotation)
+
+
+def _scalar(value: Any) -> float:
+    """Return a number, or the first of a batch."""
+    return float(value) if isinstance(value, int | float) else float(value[0])
 
 
 class SavedWorld:

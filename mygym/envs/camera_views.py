@@ -14,7 +14,7 @@ from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.viewer import Viewer
 from mygym.engines.world import World
 from mygym.envs.detected_objects import open_detector
-from mygym.envs.episode import Episode
+from mygym.envs.episodes import Episodes
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.robots import MountedCameraSpec
 from mygym.tasks.observations import CameraView, Component, Frame, camera_of
@@ -101,18 +101,18 @@ class CameraViews:
 
     Args:
         world: The world.
-        episode: Its episode, which has the visible goal.
+        episodes: Its episode, which has the visible goal.
         renderer: Its renderer.
     """
 
-    def __init__(self, world: World, episode: Episode, renderer: EnvRenderer) -> None:
-        self._world, self._episode, self._renderer = world, episode, renderer
+    def __init__(self, world: World, episodes: Episodes, renderer: EnvRenderer) -> None:
+        self._world, self._episodes, self._renderer = world, episodes, renderer
         self._frames: dict[tuple[str, int, int, str], Frame] = {}
         self._detectors: dict[str, Detector] = {}
         self._detections: dict[tuple[str, str], Detection] = {}
         self._encoders: dict[str | None, Encoder] = {}
         self._encoded: dict[tuple[str, str | None], CameraView] = {}
-        self._episodes = 0
+        self._begun = 0
 
     @property
     def cameras(self) -> list[str]:
@@ -127,16 +127,16 @@ class CameraViews:
     @property
     def moment(self) -> tuple[int, float]:
         """Number of the episode, and simulated seconds since its reset."""
-        return self._episodes, float(self._world.state.time[0])
+        return self._begun, float(self._world.state.time[0])
 
     def begin_episode(self) -> None:
         """Count an episode."""
-        self._episodes += 1
+        self._begun += 1
 
     def targets(self, images: ImageParams) -> tuple[int, ...]:
         """Return `CameraView.targets`."""
         first = 1 + sum(fixture.visible for fixture in self._world.workspace.fixtures.values())
-        roles = range(first, first + len(self._episode.task.roles))
+        roles = range(first, first + len(self._episodes.task.roles))
         marker = [first + len(self._world.objects)] if images.goal == "image" else []
         return (*roles, *marker)
 
@@ -153,7 +153,7 @@ class CameraViews:
         """Return the view of a camera, from a new rendering if it is the first of its size in the step."""
         key = camera, images.width, images.height, images.goal
         if key not in self._frames:
-            goal = self._episode.visible_goal() if images.goal == "image" else None
+            goal = self._episodes.visible_goal() if images.goal == "image" else None
             self._frames[key] = self._renderer.camera.capture(images.width, images.height, camera, goal)
         frame = self._frames[key]
         if images.detector is not None:
@@ -221,12 +221,13 @@ class EnvWindow:
     """Window that shows an environment's episode, opened at the first update.
 
     Args:
-        episode: The episode.
+        world: The world.
+        episodes: Its episode.
         is_live: Whether each reset and each step updates the window.
     """
 
-    def __init__(self, episode: Episode, is_live: bool) -> None:
-        self._episode, self._is_live, self._realtime = episode, is_live, True
+    def __init__(self, world: World, episodes: Episodes, is_live: bool) -> None:
+        self._world, self._episodes, self._is_live, self._realtime = world, episodes, is_live, True
         self._caption, self._total_reward = "", 0.0
         self.viewer: Viewer | None = None
         """The window; None before the first update."""
@@ -249,8 +250,8 @@ class EnvWindow:
 
     def update(self) -> None:
         """Show the current state with the last caption."""
-        self.viewer = self.viewer or Viewer(self._episode.world, self._realtime)
-        self.viewer.update(self._episode.visible_goal(), self._caption)
+        self.viewer = self.viewer or Viewer(self._world, self._realtime)
+        self.viewer.update(self._episodes.visible_goal(), self._caption)
 
     def close(self) -> None:
         """Close the window; may be called repeatedly."""
@@ -260,6 +261,6 @@ class EnvWindow:
 
     def _show(self, rewards: str) -> None:
         """Show the current state, with the stage, the step and `rewards` as the caption."""
-        stage = (*self._episode.task.labels, "done")[int(self._episode.progress.stage[0])]
-        self._caption = f"{stage}   step {self._episode.elapsed_steps}{rewards}"
+        stage = (*self._episodes.task.labels, "done")[int(self._episodes.progress.stage[0])]
+        self._caption = f"{stage}   step {int(self._episodes.elapsed[0])}{rewards}"
         self.update()

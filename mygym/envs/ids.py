@@ -20,7 +20,7 @@ Gymnasium refuses an id that has both a vector environment and wrappers such as 
 """
 
 ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
-VECTOR_ENTRY_POINT = "mygym.envs.fused_vector_env:FusedVectorEnv"
+VECTOR_ENTRY_POINT = "mygym.envs.batch_vector_env:BatchVectorEnv"
 
 TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
 """Wrapper that `gymnasium.make` applies after Gymnasium's wrappers; stored in the spec of each environment."""

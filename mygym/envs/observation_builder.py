@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from array_api_compat import device
 from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
@@ -116,7 +117,7 @@ class ObservationBuilder:
         self.slices = {name: slice(start, end) for name, start, end in zip(names, starts, ends, strict=True)}
         """Slice of the observation vector that holds each component."""
         self._bound = np.repeat([component.bound for component in components], rooms).astype(np.float32)
-        self._bounds = tuple(self._bound.tolist())
+        self._lower, self._bounds = -self._bound, tuple(self._bound.tolist())
         self._positions: NDArray[np.intp] | None = None
         if rooms != widths:
             positions = [start + np.arange(width) for start, width in zip(starts, widths, strict=True)]
@@ -192,57 +193,69 @@ class ObservationBuilder:
         return objects.in_place_of(context, self._views.objects)
 
     def vector(self, context: EpisodeContext, noise: Float32Array | None = None) -> Float32Array:
-        """Return the components `(d,)` of the first episode in a new array.
-
-        Args:
-            context: The context.
-            noise: Added to the components before they are padded for shared spaces, see `widths`.
+        """Return the components `(d,)` of the only episode in a new array; see `values`.
 
         Raises:
             DivergedError: A value is not finite.
         """
-        components = [function(context)[0] for function in self._functions]
-        observation: Float32Array = np.concatenate([*components, ()], dtype=np.float32)
-        if not math.isfinite(observation.dot(observation)):  # three times faster than `isfinite().all()`
-            raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
-        if noise is not None:
-            observation += noise
-        if self._positions is not None:
-            values, observation = observation, np.zeros(len(self._bound), dtype=np.float32)
-            observation[self._positions] = values
-        np.minimum(np.maximum(observation, -self._bound, out=observation), self._bound, out=observation)
-        return observation
+        vector: Float32Array = self.values(context, noise)[0]
+        return vector
 
-    def build_batch(self, context: EpisodeContext, noise: Array | None = None) -> dict[str, Array]:
-        """Return observation and goals `(N, …)` of all episodes, as arrays of the context's library.
-
-        Own spaces only. The keys are those of the goal dictionary.
+    def values(self, context: EpisodeContext, noise: Array | None = None) -> Array:
+        """Return the components `(N, d)` of all episodes in a new float32 array of the context's library.
 
         Args:
             context: The context.
-            noise: `(N, d)`, added to the components; None: nothing.
+            noise: `(N, d)`, added to the components before they are padded for shared spaces, see `widths`.
+
+        Raises:
+            DivergedError: A value of a single episode is not finite.
         """
-        xp = namespace(context.state.time)
-        values = xp.concat([function(context) for function in self._functions], axis=-1)
+        components = [function(context) for function in self._functions]
+        xp, count = namespace(context.state.time), context.state.time.shape[0]
+        if xp is np:  # numpy converts and joins in one call
+            values = np.concatenate(components or [np.zeros((count, 0))], axis=1, dtype=np.float32)
+            if count == 1 and not math.isfinite(values[0].dot(values[0])):  # three times faster than `isfinite().all()`
+                raise DivergedError(f"the physics gave an observation that is not finite: {values[0].tolist()}")
+        else:
+            values = xp.concat(components, axis=-1)
         if noise is not None:
             values = values + noise
+        if self._positions is not None:
+            padded = xp.zeros((count, len(self._bounds)), dtype=values.dtype, device=device(values))
+            padded[:, self._positions] = values
+            values = padded
+        if xp is np:
+            np.minimum(np.maximum(values, self._lower, out=values), self._bound, out=values)
+            return values
         bound = constant(self._bounds, values)
+        return xp.minimum(xp.maximum(values, -bound), bound)
+
+    def build_batch(self, context: EpisodeContext, noise: Array | None = None) -> dict[str, Array]:
+        """Return the entries of the goal dictionary for all episodes, `(N, …)`, and `critic` if there is one.
+
+        Args:
+            context: The context.
+            noise: See `values`.
+        """
+        xp = namespace(context.state.time)
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
         desired = goals.desired_goal(self.goal_space, context.goals)
-        return {
-            "observation": xp.minimum(xp.maximum(values, -bound), bound),
+        observations = {
+            "observation": self.values(context, noise),
             "achieved_goal": xp.asarray(achieved, copy=True),  # the caller may change it, and it may share the memory
             "desired_goal": xp.asarray(desired, copy=True),  # of the state or the goals
         }
+        return observations if self._critic is None else observations | {CRITIC: self._critic.values(context)}
 
     def achieved_goal(self, context: EpisodeContext) -> Float32Array:
-        """Return the achieved goal `(size,)` of the first episode in a new array."""
+        """Return the achieved goal `(size,)` of the only episode in a new array."""
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
         values: Float32Array = achieved[0].astype(np.float32)
         return values
 
     def desired_goal(self, goal_points: FloatArray) -> Float32Array:
-        """Return the desired goal `(size,)` of the first episode's goal points `(N, G, 3)` in a new array."""
+        """Return the desired goal `(size,)` of the only episode's goal points `(1, G, 3)` in a new array."""
         values: Float32Array = goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32)
         return values
 

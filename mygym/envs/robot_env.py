@@ -12,17 +12,20 @@ import numpy as np
 from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
+from mygym.engines.arrays import Rows
 from mygym.engines.engine import BULLET
+from mygym.engines.world import World
 from mygym.envs.arguments import check_options, checked_command
 from mygym.envs.camera_views import CameraViews, EnvRenderer, EnvWindow
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
-from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.episode import Episode
 from mygym.envs.episode_observer import EpisodeObserver, Snapshot
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
+from mygym.envs.episodes import Episodes
 from mygym.envs.observation_builder import Observation, ObservationBuilder
 from mygym.envs.observation_spec import ObservationSpec, make_observation_spec
+from mygym.envs.randomization import DomainRandomizer
+from mygym.envs.starts import DrawnStarts
 from mygym.envs.task_world import TaskWorld, apply_task_params, make_task_world
 from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
 """The `task_params` that do not change the world."""
+
+
+ONLY = Rows.all(1, World.arrays)
+"""The only environment of a batch of one."""
 
 
 class RobotEnv(gymnasium.Env[Observation, Any]):
@@ -178,15 +185,17 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.task, self.areas = task_world.task, task_world.areas
         self.reward_kind, self._reward = description.reward, find_reward(description.reward)
         self._overrides_reward = type(self).compute_reward is not RobotEnv.compute_reward
-        # An episode with few steps may need more for the stages that are done at its start.
-        lead_in_steps = max(self._named_task.horizon, self.task.horizon)
-        self._episode = Episode(task_world, self._randomizer, lead_in_steps)
+        self._starts = DrawnStarts(task_world, self._randomizer)
+        disturbances = self._randomizer if self._randomizer.is_on else None
+        self._episodes = Episodes(self.task, self.world, self._starts, self.workspace.bounds, disturbances)
+        self._actions: list[NDArray[Any]] = []
+        """Actions since the reset, as the environment received them."""
         self._seeds = EpisodeSeeds()
         size = description.render_width, description.render_height
         self._renderer = EnvRenderer(self.world, *size, description.camera)
-        views = CameraViews(self.world, self._episode, self._renderer)
+        views = CameraViews(self.world, self._episodes, self._renderer)
         spec = make_observation_spec(description, self.task, self.world)
-        self._observer = EpisodeObserver(spec, self._episode, self._randomizer, views)
+        self._observer = EpisodeObserver(spec, self._episodes, self._randomizer, views)
         self.goal_env = spec.goal_env and self.builder.has_goals
         """Whether observations have goal vectors, in a dictionary."""
         self.observation_space = self.builder.space
@@ -194,7 +203,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         if self._discrete is not None:
             self.action_space = self._discrete.space
-        self._window = EnvWindow(self._episode, self.render_mode == "human")
+        self._window = EnvWindow(self.world, self._episodes, self.render_mode == "human")
 
     def in_same_world(self, spec: EnvSpec) -> RobotEnv:
         """Return a new environment that shares the world of this environment, which saves 30 MB.
@@ -222,7 +231,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Args:
             steps: Control steps of 40 ms, from the next episode on.
         """
-        self.task = self._episode.task = replace(self.task, horizon=steps)
+        self.task = self._episodes.task = replace(self.task, horizon=steps)
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
 
@@ -240,9 +249,10 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._np_random = make_generator(self._seeds.begin(seed))
         self._np_random_seed = self._seeds.seed
         self._begin_episode(self._np_random)
-        self._episode.play_lead_in()
+        # An episode with few steps may need more for the stages that are done at its start.
+        self._starts.play(self._episodes, max(self._named_task.horizon, self.task.horizon))
         self._window.begin_episode()
-        return self._observer.observe(), self._episode.info()
+        return self._observer.observe(), self._info()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step (40 ms), or by the `action_repeat` of the controller.
@@ -254,15 +264,14 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """
         if self.world.closed:
             self._check_open("step")
-        episode = self._episode
         if self._discrete is None:
             command = checked_command(action, self.action_space.shape)
-            episode.actions.append(command)
+            self._actions.append(command)
         else:
             command = self._discrete.command(action)
-            episode.actions.append(np.array(action))
-        episode.advance(command)
-        observation, info = self._observer.observe(), episode.info()
+            self._actions.append(np.array(action))
+        self._episodes.advance(command[None])
+        observation, info = self._observer.observe(), self._info()
         reward = self._step_reward(info)
         self._window.step(reward)
         achieved, desired = self._observer.achieved, self._observer.desired
@@ -270,21 +279,34 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         truncated = self.compute_truncated(achieved, desired, info)
         return observation, reward, bool(terminated), bool(truncated), info
 
+    def _info(self) -> dict[str, Any]:
+        """Return the `info` of a step."""
+        episodes = self._episodes
+        return {
+            "is_success": bool(episodes.succeeded()[0]),
+            "stage": int(episodes.progress.stage[0]),
+            "stages_done": int(episodes.stages_done[0]),
+            "failed": bool(episodes.failed[0]),
+            "touched": bool(episodes.touched[0]),
+            "saturation": float(round(episodes.saturated[0] / max(len(self._actions), 1), 4)),
+            "elapsed_steps": int(episodes.elapsed[0]),
+        }
+
     def _step_reward(self, info: dict[str, Any]) -> float:
         """Return the reward of the step that led to the current state."""
-        episode, observer = self._episode, self._observer
+        episodes, observer = self._episodes, self._observer
         reward: Any = None
         if self._overrides_reward:
             reward = self.compute_reward(observer.achieved, observer.desired, info)
         elif self._reward.uses_goal_reward:
             reward = self._goal_reward(observer.achieved, observer.desired, info)
         if not self._reward.depends_on_goals_only:
-            rewards, episode.potential = self._reward.step_reward(
-                episode.context,
+            rewards, episodes.potential = self._reward.step_reward(
+                episodes.context,
                 sparse=reward,
-                previous_potential=episode.potential,
+                previous_potential=episodes.potential,
                 gamma=self.gamma,
-                failed=np.array([episode.failed]),
+                failed=episodes.failed,
             )
             reward = rewards[0]
         return float(reward)
@@ -377,17 +399,18 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     @property
     def progress(self) -> Progress:
         """Task progress of the episode."""
-        return self._episode.progress
+        return self._episodes.progress
 
     @property
     def goals(self) -> FloatArray:
         """`(1, G, 3)` m, world frame: a copy of the task's goal points, see `StageBinding.goal_slot`."""
-        return self._episode.goals.copy()
+        goals: FloatArray = self._episodes.goals.copy()
+        return goals
 
     @property
     def visible_goal(self) -> FloatArray | None:
         """Goal `(3,)` m of the active sub-task, where images show a marker; None if the goal is not a point."""
-        goal = self._episode.visible_goal()
+        goal = self._episodes.visible_goal()
         return None if goal is None else goal.copy()
 
     @property
@@ -398,7 +421,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     @property
     def elapsed_steps(self) -> int:
         """Control steps since the reset."""
-        return self._episode.elapsed_steps
+        return int(self._episodes.elapsed[0])
 
     def goal_distance(self) -> float:
         """Return the distance between achieved and desired goal, m."""
@@ -416,7 +439,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def expert_action(self) -> NDArray[Any]:
         """Return the action of the active stage's scripted expert, or the nearest discrete action."""
-        return self.nearest_action(self._episode.expert_action())
+        return self.nearest_action(self._episodes.expert_action()[0])
 
     def nearest_action(self, command: NDArray[Any]) -> NDArray[Any]:
         """Return the action that selects a command `(A,)`, or the nearest command; continuous actions are commands.
@@ -437,7 +460,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Raises:
             ConfigError: The task cannot have one of the components.
         """
-        return self._observer.builder_of(spec).build(self._episode.context)
+        return self._observer.builder_of(spec).build(self._episodes.context)
 
     def observation_space_as(self, spec: ObservationSpec) -> gymnasium.Space[Any]:
         """Return the space of `observe_as`, which raises the same errors.
@@ -455,7 +478,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             samples: Rays along each edge of a pixel, which smooth the edges of objects.
         """
         self._check_open("picture")
-        return self._renderer.image(self._episode.visible_goal(), shadow, samples)
+        return self._renderer.image(self._episodes.visible_goal(), shadow, samples)
 
     def capture(self, camera: str = "main", width: int = 64, height: int = 64, *, marker: bool = False) -> Frame:
         """Return colours, depth and segmentation of a camera's view.
@@ -497,7 +520,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Args:
             position: The goal, `(3,)` m.
         """
-        self._episode.move_goal(position)
+        goal = self._episodes.visible_goal()
+        assert goal is not None
+        goal[:] = position
         self._observer.update_goal()
 
     # State ----------------------------------------------------------------------------------------------------------
@@ -506,7 +531,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Return seed, number of the episode, actions since its reset, and the observation."""
         return {
             **self._seeds.state_dict(),
-            "actions": np.array(self._episode.actions).reshape(-1, *(self.action_space.shape or ())),
+            "actions": np.array(self._actions).reshape(-1, *(self.action_space.shape or ())),
             "observation": self._observer.observe(),
         }
 
@@ -535,7 +560,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         and play the episode again.
         """
         self._check_open("snapshot")
-        return Snapshot(self._episode, self._randomizer, self.builder.memory)
+        return Snapshot(self._episodes, self._randomizer, self.builder.memory, self._actions)
 
     def restore(self, snapshot: Snapshot) -> Observation:
         """Restore a snapshot of this episode, any number of times, and return the observation.
@@ -550,7 +575,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             RunError: The snapshot is that of another environment, or of an earlier episode.
         """
         self._check_open("restore")
-        snapshot.restore(self._episode)
+        self._actions = snapshot.restore(self._episodes)
         return self._observer.restore(snapshot.memory)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -585,7 +610,10 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             raise ClosedEnvironmentError(f"{method}: {self!r} is closed; make a new environment")
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
-        self._episode.begin(rng)
+        self._starts.rng = rng
+        self._actions = []
+        self._episodes.begin(ONLY)
+        self._episodes.update_potential()
         self._observer.begin_episode()
 
 

@@ -9,7 +9,7 @@ from mygym.config import RunConfig
 from mygym.config.parameter_checks import RANGES
 from mygym.engines.engine import BULLET, FUSED
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.fused_support import check_supported
+from mygym.envs.fused_worlds import check_supported
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.variants import Variant
 from mygym.registry import algorithm

@@ -17,7 +17,7 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
-from mygym.engines.fused.arrays import Arrays, free_memory
+from mygym.engines.arrays import Arrays, free_memory
 from mygym.errors import ConfigError, bad_value
 from mygym.training.variance_floor import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
 

@@ -236,14 +236,14 @@ def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> 
     Raises:
         ConfigError: The engine cannot represent a value.
     """
-    from mygym.envs.fused_vec_env import FusedVecEnv
+    from mygym.envs.batch_vec_env import BatchVecEnv
 
     if gui:
         raise ConfigError(
             bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
         )
     device = "cpu" if only_spaces else engine_device(plan.config)
-    env = FusedVecEnv(env_spec(plan.config), 1 if only_spaces else count, device)
+    env = BatchVecEnv(env_spec(plan.config), 1 if only_spaces else count, device)
     env.num_envs = count
     return env
 

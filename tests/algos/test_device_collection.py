@@ -21,8 +21,8 @@ import mygym
 from mygym.algos import stable_baselines
 from mygym.algos.device.on_policy import DictDeviceRollouts, PPOUpdate
 from mygym.algos.stable_baselines import PPO, SAC
-from mygym.engines.fused.arrays import to_numpy
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.engines.arrays import to_numpy
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.planning.plan import make_plan
 from mygym.registry import register_algorithm
 from mygym.training import env_factory
@@ -241,8 +241,8 @@ def test_a_run_in_tensors_resumes_to_the_bit(tmp_path: Path, monkeypatch: pytest
 def test_values_of_truncated_episodes_are_those_of_sb3(algo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SB3 computes them in turn."""
     returns = []
-    for engine in (FusedVecEnv, type(None)):
-        monkeypatch.setattr(stable_baselines, "FusedVecEnv", engine)
+    for engine in (BatchVecEnv, type(None)):
+        monkeypatch.setattr(stable_baselines, "BatchVecEnv", engine)
         model, _, steps = collected({**TASKS["reach"], "algo": algo, **A2C[algo]}, "cpu", monkeypatch, updates=False)
         assert any(step["dones"].any() for step in steps.steps)
         returns.append(model.rollout_buffer.returns)

@@ -32,7 +32,7 @@ from mygym.algos.device.off_policy import ReplayCollection
 from mygym.algos.device.steps import CapturedGradient, clip_gradients
 from mygym.algos.stable_baselines import SAC
 from mygym.engines.fused.captured_step import without_validation
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.errors import ConfigError
 from mygym.planning.plan import make_plan
 from mygym.registry import algorithm, register_algorithm
@@ -176,8 +176,8 @@ def test_transitions_are_those_of_the_environments(train_freq: int, monkeypatch:
         model.learn(STEPS)
         assert len(step) == 1
         buffer = model.replay_buffer
-        arguments = env_factory.env_arguments(make_plan({"engine": "fused", **config_of("td3")}).config)
-        reference = FusedVecEnv(arguments, 24)
+        arguments = env_factory.env_spec(make_plan({"engine": "fused", **config_of("td3")}).config)
+        reference = BatchVecEnv(arguments, 24)
         reference._seeds = model.env.unwrapped.fused.episodes.seeds.tolist()
         observations = reference.reset()
         ended = np.zeros(2)
@@ -590,7 +590,7 @@ def test_a_replaced_sample_is_called(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_another_normaliser_takes_the_steps_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = VecNormalize(FusedVecEnv({"task": "reach"}, 8, "cpu:0"))
+    env = VecNormalize(BatchVecEnv({"task": "reach"}, 8, "cpu:0"))
     model = SAC("MultiInputPolicy", env, learning_starts=16, batch_size=8)
     assert type(model.replay_buffer) is DictReplayBuffer
     model.learn(64)

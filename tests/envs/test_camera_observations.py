@@ -13,7 +13,7 @@ from stable_baselines3.common.env_checker import check_env
 
 from mygym.checks import check
 from mygym.engines.rendering.camera import Camera
-from mygym.envs.fused_envs import FusedEnvs
+from mygym.envs.batch_env import BatchEnv
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError
@@ -183,7 +183,7 @@ def test_mistakes(arguments: dict[str, Any], words: list[str]) -> None:
 
 def test_the_fused_engine_refuses_images_by_name() -> None:
     with pytest.raises(ConfigError, match="observations: 'image:wrist' needs images"):
-        FusedEnvs({"task": "reach", "observations": ["image:wrist", "ee_position"]}, 2)
+        BatchEnv({"task": "reach", "observations": ["image:wrist", "ee_position"]}, 2)
 
 
 def test_frames_are_the_last_images_of_the_episode() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from mygym.engines.bullet.client import connect
 from mygym.engines.rendering.scene import Scene
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_env import MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, MygymError, RegistryError
@@ -105,8 +106,9 @@ def test_an_error_in_a_shared_world_leaves_the_first_environment_open() -> None:
 
     with RobotEnv(observations=["raises_if_exact"]) as env:
         before = clients()
+        strict = EnvSpec.of({**env.env_spec.arguments(), "task_params": {"tolerance": 0.005}})
         with pytest.raises(ZeroDivisionError):
-            env.in_same_world({"tolerance": 0.005}, "sparse")
+            env.in_same_world(strict)
         assert clients() == before
         env.reset(seed=0)
 
@@ -123,7 +125,7 @@ def test_a_variant_with_different_spaces_closes_its_client() -> None:
 def test_a_pickle_that_cannot_be_replayed_closes_its_client() -> None:
     with RobotEnv() as env:
         env.reset(seed=0)
-        env._episode.actions.append(np.full(3, np.nan))
+        env._actions.append(np.full(3, np.nan))
         pickled = pickle.dumps(env)
         before = clients()
         with pytest.raises(MygymError, match="not finite"):

@@ -226,7 +226,7 @@ def test_the_goal_of_a_part_is_in_its_range_and_unsolved(to: list[float] | None)
             goals.append(env.goals[0, 0, 0])
             assert observation["desired_goal"].tolist() == [np.float32(goals[-1])]
             assert observation["achieved_goal"] == pytest.approx([0.0], abs=1e-6)
-            assert env._episode.visible_goal() is None
+            assert env._episodes.visible_goal() is None
         assert (np.array(goals) >= max(low, 0.02)).all()
         assert (np.array(goals) <= high).all()
         assert np.ptp(goals) > 0.5 * (high - low)

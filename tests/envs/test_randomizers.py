@@ -267,7 +267,7 @@ def test_observation_noise_has_its_deviation_and_spares_goals_and_stages(cached_
 def test_action_noise_has_its_deviation(cached_env: Any) -> None:
     env = cached_env({"action_noise": 0.2})
     env.reset(seed=0)
-    drawn = np.array([env._randomizer.act(np.zeros(env.action_space.shape)) for _ in range(500)])
+    drawn = np.array([env._randomizer.act(np.zeros((1, *env.action_space.shape)), env._episodes) for _ in range(500)])
     assert drawn.std() == pytest.approx(0.2, rel=0.1)
     assert drawn.mean() == pytest.approx(0.0, abs=0.03)
 

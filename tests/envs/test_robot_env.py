@@ -325,10 +325,15 @@ def test_positions_out_of_bounds_fail(cached_env: Any) -> None:
     env = cached_env(task="push")
     env.reset(seed=0)
     low, high = np.array(env.workspace.bounds.low), np.array(env.workspace.bounds.high)
-    assert not env._episode.has_left((low + high) / 2)
-    for axis in range(3):
-        assert env._episode.has_left(np.where(np.arange(3) == axis, high + 0.01, (low + high) / 2))
-        assert env._episode.has_left(np.where(np.arange(3) == axis, low - 0.01, (low + high) / 2))
+    middle, episodes = (low + high) / 2, env._episodes
+    outside = [np.where(np.arange(3) == axis, edge, middle) for axis in range(3) for edge in (low - 0.01, high + 0.01)]
+    places = [middle, *outside, np.full(3, np.nan)]
+    expected = [False] + [True] * 7
+    assert episodes.has_left(np.array(places)[:, None]).tolist() == expected
+    for place, left in zip(places, expected, strict=True):
+        env.world.state.object_position[0, 0] = place
+        episodes._judge_one(env.world.state)
+        assert episodes.failed.tolist() == [left]
 
 
 @pytest.mark.parametrize(("task", "robot"), TRAITS_QUICKLY)
@@ -380,8 +385,8 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_that_goal(reward:
         achieved.append(env.step(actions[-1])[0]["achieved_goal"])
     relabelled = env.compute_reward(np.array(achieved), np.tile(achieved[-1], (len(achieved), 1)), [{}] * len(achieved))
     env.reset(seed=2)
-    env._episode.goals[0] = achieved[-1]
-    env._observer.desired = env.builder.desired_goal(env._episode.goals)
+    env._episodes.goals[0] = achieved[-1]
+    env._observer.desired = env.builder.desired_goal(env._episodes.goals)
     np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
     env.close()
 
@@ -414,7 +419,7 @@ def test_a_subclass_overrides_the_goal_reward_of_steps(kind: str, goal_env: bool
 def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, gamma: float, cached_env: Any) -> None:
     env = cached_env(task=task, reward="staged", gamma=gamma)
     env.reset(seed=3)
-    before, total, steps, ended, info = env._episode.potential[0], 0.0, 0, False, {}
+    before, total, steps, ended, info = env._episodes.potential[0], 0.0, 0, False, {}
     while not ended:
         observation, value, terminated, truncated, info = env.step(env.expert_action())
         sparse = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
@@ -505,7 +510,7 @@ POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
         ({"workspace": "tabel"}, ["workspace", "'tabel'", "did you mean 'table'"]),
         ({"control": "ee_dleta"}, ["control", "'ee_dleta'", "did you mean 'ee_delta'"]),
         ({"reward": "spares"}, ["reward", "'spares'", "did you mean 'sparse'"]),
-        ({"render_mode": "ansi"}, ["render_mode", "'ansi'", "human, rgb_array"]),
+        ({"render_mode": "ansi"}, ["render_mode", "'ansi'", "'human' or 'rgb_array'"]),
         ({"camera": "mian"}, ["camera", "'mian'", "did you mean 'main'"]),
         ({"task": "push", "task_params": {"object": "cuube"}}, ["object", "'cuube'", "did you mean 'cube'"]),
         ({"task_params": {"horizonn": 3}}, ["task_params", "horizonn", "did you mean 'horizon'"]),

@@ -86,14 +86,14 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_those_goals(rewar
     """The goals of the relabelled episode are goals achieved in the first."""
     with RobotEnv(STACK, reward=reward) as env:
         results = play_expert(env, 2)[1:]
-        actions = list(env._episode.actions)
+        actions = list(env._actions)
         achieved = np.array([result[0]["achieved_goal"] for result in results])
         middle = achieved[len(achieved) // 2].copy()
         middle[6:] = 1.0  # desired flags are always true
         relabelled = env.compute_reward(achieved, np.tile(middle, (len(achieved), 1)), [{}] * len(achieved))
         env.reset(seed=2)
-        env._episode.goals[0] = middle[:6].reshape(2, 3)
-        env._observer.desired = env.builder.desired_goal(env._episode.goals)
+        env._episodes.goals[0] = middle[:6].reshape(2, 3)
+        env._observer.desired = env.builder.desired_goal(env._episodes.goals)
         np.testing.assert_array_equal(env._observer.desired, middle)
         np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
 
@@ -102,7 +102,7 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_those_goals(rewar
 def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, cached_env: Any) -> None:
     env, gamma = cached_env(task, reward="staged", gamma=0.95), 0.95
     env.reset(seed=3)
-    before = float(env._episode.potential[0])
+    before = float(env._episodes.potential[0])
     results = play_expert(env, 3)[1:]
     sparse = [env.compute_reward(result[0]["achieved_goal"], result[0]["desired_goal"], {}) for result in results]
     total = sum(gamma**t * (result[1] - float(sparse[t])) for t, result in enumerate(results))
@@ -190,7 +190,7 @@ def test_the_visible_goal_is_that_of_the_active_sub_task(cached_env: Any) -> Non
     ended = False
     while not ended:
         _, _, terminated, truncated, info = env.step(env.expert_action())
-        np.testing.assert_array_equal(env._episode.visible_goal(), env.goals[0, int(info["stage"] >= 5)])
+        np.testing.assert_array_equal(env._episodes.visible_goal(), env.goals[0, int(info["stage"] >= 5)])
         ended = terminated or truncated
     assert terminated
 

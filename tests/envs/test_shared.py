@@ -151,7 +151,7 @@ def test_the_observation_does_not_contain_the_goal() -> None:
     with shared("panda", "pick_and_place") as env:
         env.reset(seed=0)
         before = env._observer.observe()
-        env._episode.goals += 0.05
+        env._episodes.goals += 0.05
         np.testing.assert_array_equal(dict(env._observer.observe())["observation"], dict(before)["observation"])
 
 

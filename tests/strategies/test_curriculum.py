@@ -15,7 +15,7 @@ from stable_baselines3.common.logger import Logger
 import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.planning.engines import env_arguments
+from mygym.planning.engines import env_spec
 from mygym.planning.plan import plan_of
 from mygym.planning.resolve import from_python, resolve_config
 from mygym.strategies.curriculum import Curriculum
@@ -95,12 +95,12 @@ def test_backward_levels_start_at_their_stage(task: str) -> None:
     """The potential at the start is at least `stages_done`, even with a short horizon."""
     levels = [level for level in plan_of(resolved(task=task)).variants if level.config.task_params.stages_done]
     for level in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
-        with contextlib.closing(RobotEnv(**env_arguments(level.config))) as env:
+        with contextlib.closing(RobotEnv.of(env_spec(level.config))) as env:
             stages_done = level.config.task_params.stages_done
             assert stages_done is not None
             for seed in range(2):
                 _, info = env.reset(seed=seed)
-                assert stages_done <= len(env.task.stage_names) + float(env._episode.potential[0])
+                assert stages_done <= len(env.task.stage_names) + float(env._episodes.potential[0])
                 assert info["stage"] >= int(stages_done)
 
 

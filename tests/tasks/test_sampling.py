@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.errors import ConfigError
-from mygym.tasks.sampling import sample_batch, sample_in
+from mygym.tasks.sampling import sample_in
 
 COORDINATES = st.tuples(*[st.floats(-0.5, 0.5)] * 3)
 
@@ -49,11 +49,3 @@ def test_samples_cover_the_area() -> None:
 def test_an_area_that_is_too_small_is_refused() -> None:
     with pytest.raises(ConfigError, match="areas"):
         sample_in(np.random.default_rng(0), (np.zeros(3), np.full(3, 0.01)), np.zeros(3), 0.1)
-
-
-def test_an_episode_of_a_batch_takes_its_first_candidate_far_enough() -> None:
-    box = np.zeros(3), np.array([1.0, 2.0, 4.0])
-    numbers = np.full((3, 3, 2), 0.5)
-    numbers[:, 0] = [[0.1, 0.8], [0.6, 0.7], [0.9, 0.2]]  # candidates by episode; the first of episode 0 is too close
-    points = sample_batch(numbers, box, np.array([0.1, 1.0, 2.0]), 0.3)
-    np.testing.assert_allclose(points, [[0.6, 0.8], [1.0, 1.0], [2.0, 2.0]])

@@ -20,8 +20,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormali
 
 import mygym
 from benchmarks.kills import differences
-from mygym.envs.fused_envs import FusedEnvs
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_env import BatchEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.training import directory
@@ -256,8 +256,8 @@ def test_a_rollout_has_the_last_observations_of_episodes(make: Any, goal_env: bo
 
 def test_a_rollout_of_the_fused_engine_has_the_last_observations_of_episodes() -> None:
     arguments = {"task": "reach", "task_params": {"horizon": HORIZON}, "reward": "dense"}
-    rollout, _ = collected(VecMonitor(FusedVecEnv(arguments, 4)))
-    env = FusedEnvs(arguments, 4)
+    rollout, _ = collected(VecMonitor(BatchVecEnv(arguments, 4)))
+    env = BatchEnv(arguments, 4)
     observations = env.reset(range(5, 9))
     for step in range(9):
         assert_equal_rows(rollout.observations, step, observations)

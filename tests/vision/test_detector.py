@@ -211,7 +211,7 @@ def test_nothing_but_positions_of_objects_is_known() -> None:
     """Goals and components may use orientations, velocities and contacts, which a detector does not give."""
     with RobotEnv(TASK, task_params={"rotation": [1.0, 1.0]}) as env:
         env.reset(seed=0)
-        true = env._episode.context
+        true = env._episodes.context
         detected = DetectedObjects(0, {"cube": np.array([0.1, 0.2, 0.3])}).in_place_of(true, ["cube"]).state
         assert abs(true.state.object_orientation[0, 0, 2]) > 0.1
         assert detected.object_position.tolist() == [[[0.1, 0.2, 0.3]]]

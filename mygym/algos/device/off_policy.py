@@ -15,8 +15,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mygym.algos.device.replay_updates import ReplayUpdate
 from mygym.algos.device.steps import FIGURES, DeviceSteps
-from mygym.envs.fused_envs import BatchStep
-from mygym.envs.fused_vec_env import FusedVecEnv, in_numpy
+from mygym.envs.batch_env import BatchStep
+from mygym.envs.batch_vec_env import BatchVecEnv, in_numpy
 from mygym.errors import DivergedError
 from mygym.training.device_replay import IN_TENSORS, InTensors
 from mygym.training.variance_floor import FlooredNormalize
@@ -193,7 +193,7 @@ class DeviceOffPolicy:
             return False
         batch, normalizer = model.env.unwrapped, model._vec_normalize_env
         return (
-            isinstance(batch, FusedVecEnv)
+            isinstance(batch, BatchVecEnv)
             and batch.fused.arrays.device is not None
             and (normalizer is None or (isinstance(normalizer, FlooredNormalize) and not normalizer.norm_reward))
         )

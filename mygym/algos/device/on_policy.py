@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch.nn import functional
 
 from mygym.algos.device.steps import FIGURES, CapturedGradient, DeviceSteps, clip_gradients, memory_of, trainable
-from mygym.envs.fused_envs import BatchStep
+from mygym.envs.batch_env import BatchStep
 from mygym.errors import DivergedError
 
 Tensors = Any

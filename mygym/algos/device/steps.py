@@ -13,8 +13,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_wrapper
 
 from mygym.engines.fused.captured_step import CapturedStep, capture_or_refuse
-from mygym.envs.fused_envs import BatchStep
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_env import BatchStep
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.tasks.episode import LARGE_BATCH
 from mygym.training.device_replay import DeviceNormalizer, Observations
 from mygym.training.run_callbacks import find_callback
@@ -121,7 +121,7 @@ class DeviceSteps(ABC):
 
     def __init__(self, model: Any, env: VecEnv) -> None:
         self.model = model
-        self.vec_env: FusedVecEnv = env.unwrapped  # type: ignore[assignment]
+        self.vec_env: BatchVecEnv = env.unwrapped  # type: ignore[assignment]
         self.envs = self.vec_env.fused
         self.env, self.monitor = env, unwrap_vec_wrapper(env, EpisodeMonitor)
         normalizer = unwrap_vec_wrapper(env, FlooredNormalize)
@@ -141,7 +141,7 @@ class DeviceSteps(ABC):
             layers.append(type(env))
             env = env.venv  # type: ignore[attr-defined]
         return (
-            isinstance(batch, FusedVecEnv)
+            isinstance(batch, BatchVecEnv)
             and batch.fused.arrays.device is not None
             and batch.fused.count >= LARGE_BATCH  # fewer episodes are evaluated stage by stage, which waits
             and batch.fused.arrays.device.type == model.device.type

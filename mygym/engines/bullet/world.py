@@ -47,14 +47,14 @@ class BulletWorld(World):
 
     def __init__(self, spec: WorldSpec, solver: SolverSettings = SOLVER) -> None:
         self.solver = solver
-        self.client = connect()
-        """Bullet client."""
-        self._close = closing(self, self.client)
         self.saved_states: set[int] = set()
         """Bullet's numbers of the states in its memory; a reset removes them."""
         super().__init__(spec)
 
     def _build(self) -> None:
+        self.client = connect()
+        """Bullet client."""
+        self._close = closing(self, self.client)
         substeps = self.solver.substeps
         mode = self.control.kind.mode
         self.robot_body = RobotBody(self.robot, self.client, self.spec.gripper, mode, self.dt, substeps)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from mygym.engines.fused.arrays import Arrays, to_numpy
+from mygym.engines.arrays import Arrays, to_numpy
 from mygym.engines.fused.controller import BatchController, BatchKinematics, Frames, quaternions
 from mygym.robotics.controllers import EndEffectorDelta
 from mygym.tasks.state import State

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mygym.engines.arrays import Arrays, Rows
 from mygym.engines.fused.arm import FingerShape
-from mygym.engines.fused.arrays import Arrays, Rows
 from mygym.types import Array, Vector
 
 TOUCHING = 3e-4

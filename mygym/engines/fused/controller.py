@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mygym.engines.fused.arrays import Arrays
+from mygym.engines.arrays import Arrays
 from mygym.robotics.controllers import EndEffectorDelta
 from mygym.robotics.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
 from mygym.robotics.kinematics import (

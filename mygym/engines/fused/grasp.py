@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mygym.engines.arrays import Arrays
 from mygym.engines.fused.arm import BatchGripper
-from mygym.engines.fused.arrays import Arrays
 from mygym.engines.fused.box import GRAZE, TOUCHING, BatchBox
 from mygym.types import Array
 

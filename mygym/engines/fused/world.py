@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mygym.engines.arrays import Arrays, Rows, to_numpy
 from mygym.engines.fused.arm import ArmModel, BatchArm, BatchGripper, GripperModel
-from mygym.engines.fused.arrays import Arrays, Rows, to_numpy
 from mygym.engines.fused.box import GRAZE, BatchBox, BoxModel
 from mygym.engines.fused.grasp import BatchGrasp
+from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State
 from mygym.types import Array
 
@@ -30,6 +31,8 @@ class WorldModel:
 class BatchWorld:
     """`N` worlds, each at the start of an episode at first; boxes are at the origin until `reset` places them.
 
+    See `mygym.engines.world.BatchWorlds` for the methods.
+
     Args:
         model: The world.
         count: `N`.
@@ -37,7 +40,8 @@ class BatchWorld:
     """
 
     def __init__(self, model: WorldModel, count: int, arrays: Arrays) -> None:
-        self.count, self._arrays = count, arrays
+        self.count, self.arrays = count, arrays
+        self._state: State | None = None
         self.arm = BatchArm(model.arm, count, arrays)
         self.box: BatchBox | None = None
         if model.box is not None and model.gripper is not None:
@@ -52,20 +56,37 @@ class BatchWorld:
         self.action_size = 3 + (self.box is not None and self.gripper.model.moves)
         """`A`: 3, or 4 with fingers that move."""
 
-    def reset(self, mask: Array, position: Array | None = None, yaw: Array | None = None) -> None:
-        """Put the worlds of `mask` `(N,)` bool at the start of an episode.
+    action_repeat = 1
+
+    def reset(self, rows: Rows, poses: Array) -> None:
+        """Put worlds at the start of an episode.
 
         Args:
-            mask: The worlds.
-            position: `(3, N)` m: centres of the boxes.
-            yaw: `(N,)` rad: yaws of the boxes.
+            rows: The worlds.
+            poses: `(n, k, 7)` m and quaternions: the upright boxes.
         """
+        self._state, mask, arrays = None, rows.mask, self.arrays
         self.arm.reset(mask)
-        if self.box is not None and position is not None and yaw is not None:
+        if self.box is not None:
+            xp, pose = arrays.xp, poses[:, 0]
+            position = rows.replaced(arrays.zeros(3, self.count), pose[:, :3].T)
+            yaw = rows.replaced(arrays.zeros(self.count), 2.0 * xp.atan2(pose[:, 5], pose[:, 6]))
             self.gripper.reset(mask)
             self.grasp.reset(mask)
             self.box.reset(mask, position, yaw)
             self.pressed = self.pressed & ~mask
+
+    def step_all(self, actions: Array) -> None:
+        """Advance all worlds by a control step, with actions `(N, A)` that are clipped to [-1, 1]."""
+        self.step(actions.T)
+
+    def actions_towards(self, command: ArmCommand) -> Array:
+        """Return the actions `(N, A)` of a command; the tool does not turn, and there is one arm."""
+        xp = self.arrays.xp
+        action = self.arm.controller.action_towards(command.target.T, self.arm.ee_command)
+        if self.action_size > 3:
+            action = xp.concat([action, (self.arm.time * 0.0 + command.gripper)[None]])
+        return xp.clip(action, -1.0, 1.0).T
 
     def randomize(self, values: Mapping[str, Array]) -> None:
         """Set the physical parameters of the episodes, see `BatchRandomization.values`."""
@@ -75,6 +96,7 @@ class BatchWorld:
 
     def step(self, action: Array) -> None:
         """Advance all worlds by a control step, with actions `(A, N)` that are clipped to [-1, 1]."""
+        self._state = None
         arm, box = self.arm, self.box
         if box is None:
             arm.step(action)
@@ -92,7 +114,7 @@ class BatchWorld:
             grasp.limit_width(arm.ee_position, arm.rotation)
         bottom = arm.ee_position[2] - shape.tip
         ends = self._tips(arm.ee_position, gripper.width)
-        box.advance(~grasp.held, ends, before, self._arrays.xp.stack([bottom_before, bottom]), shape)
+        box.advance(~grasp.held, ends, before, self.arrays.xp.stack([bottom_before, bottom]), shape)
         if gripper.model.moves:
             grasp.carry(arm.ee_position, arm.rotation, arm.ee_velocity)
             grasp.catch(arm.ee_position, arm.rotation, arm.ee_velocity)
@@ -100,7 +122,7 @@ class BatchWorld:
 
     def _tips(self, position: Array, width: Array) -> tuple[Array, Array]:
         """Return x, y of the tips of both fingers, m, each `(2, N)`, for tool points `(3, N)` m and widths `(N,)` m."""
-        shape, xp = self.gripper.model.shape, self._arrays.xp
+        shape, xp = self.gripper.model.shape, self.arrays.xp
         axis = self.arm.rotation[shape.axis]
         away = 0.5 * width + shape.centre
         x, y = away * axis[0], away * axis[1]
@@ -116,7 +138,7 @@ class BatchWorld:
             bottom: `(N,)` m: lowest point of the fingers.
             width: `(N,)` m: width of the fingers before they move in this step.
         """
-        xp, box, shape = self._arrays.xp, self.box, self.gripper.model.shape
+        xp, box, shape = self.arrays.xp, self.box, self.gripper.model.shape
         assert box is not None
         top = box.position[2] + box.rest_height
         velocity, dt = self.arm.ee_velocity, self.arm.dt
@@ -137,13 +159,20 @@ class BatchWorld:
         on_top = over & ((bottom > top - LIFT) | self.pressed) & ~self.grasp.held
         return xp.where(on_top, top + shape.tip + LIFT, -1.0)
 
+    @property
     def state(self) -> State:
+        """The current states; arrays are views of the parts' arrays."""
+        if self._state is None:
+            self._state = self._measured()
+        return self._state
+
+    def _measured(self) -> State:
         """Return the state, whose arrays are views; arrays of parts and other arms are empty.
 
         A finger on top of the box touches it but does not count as a `finger_contact`, which is a contact between the
         fingers or from the side. `hit` is always false, and `object_depth` 0.
         """
-        state, arrays, box = self.arm.state(), self._arrays, self.box
+        state, arrays, box = self.arm.state(), self.arrays, self.box
         if box is None:
             return state
         xp, count, zeros = arrays.xp, self.count, arrays.zeros(self.count)
@@ -179,7 +208,8 @@ class BatchWorld:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`, to the bit."""
-        arrays = self._arrays
+        self._state = None
+        arrays = self.arrays
         for name, (part, keys) in self._parts().items():
             for key in keys:
                 values = state[name][key]
@@ -191,12 +221,14 @@ class BatchWorld:
 
     def set_variables(self, arrays: Iterator[Array]) -> None:
         """Replace the arrays of `variables` by the next of `arrays`."""
+        self._state = None
         for part, keys in self._parts().values():
             for key in keys:
                 setattr(part, key, next(arrays))
 
     def copy_from(self, other: BatchWorld, source: Array, rows: Rows) -> None:
         """Put the worlds `rows` into the states of the worlds `source` `(n,)` of another batch."""
+        self._state = None
         parts = other._parts()
         for name, (part, keys) in self._parts().items():
             for key in keys:

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save
 from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 
-from mygym.engines.fused.arrays import to_numpy
+from mygym.engines.arrays import to_numpy
 from mygym.training.buffers import FrameReplayBuffer, ImitationBuffer, MultiTaskHerReplayBuffer
 from mygym.training.device_replay import IN_TENSORS
 from mygym.training.files import checksum, write_bytes

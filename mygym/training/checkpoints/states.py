@@ -22,7 +22,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
 
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.serialization import can_be_saved
 
@@ -281,7 +281,7 @@ def env_state(env: VecEnv) -> dict[str, Any]:
     batch = env.unwrapped
     state: dict[str, Any] = (
         {"batch": batch.batch_state_dict()}
-        if isinstance(batch, FusedVecEnv)
+        if isinstance(batch, BatchVecEnv)
         else {"envs": env.env_method("state_dict")}
     )
     layer = env
@@ -305,7 +305,7 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
         Whether the replayed observations are bit-identical, which is the case on the same machine.
     """
     identical = True
-    if isinstance(env.unwrapped, FusedVecEnv):
+    if isinstance(env.unwrapped, BatchVecEnv):
         observations = env.unwrapped.load_batch_state_dict(state["batch"])
         identical = _equal(observations, state["batch"]["observations"])
     for index, single_state in enumerate(state.get("envs", ())):

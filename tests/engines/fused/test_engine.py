@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from mygym.checks.parity import compare_engines
+from mygym.engines.arrays import Rows, to_numpy, uniform
 from mygym.engines.fused.arm import BatchArm, BatchMotors, MotorModel, fitted_accelerations
-from mygym.engines.fused.arrays import to_numpy, uniform
 from mygym.engines.fused.controller import BatchKinematics, quaternions, solve_positive
-from mygym.engines.fused.episodes import BatchEpisodes
-from mygym.engines.fused.world import WorldModel
-from mygym.envs.fused_envs import FusedEnvs
-from mygym.envs.fused_support import arm_model, batch_task
+from mygym.envs.batch_env import BatchEnv
+from mygym.envs.fused_worlds import arm_model
+from mygym.envs.placement import START_MARGIN
 from mygym.envs.robot_env import RobotEnv
 from mygym.robotics.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
 from mygym.robotics.kinematics import Kinematics
@@ -113,35 +112,36 @@ def test_random_numbers_are_uniform_and_the_same_in_all_libraries(library: str) 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_episodes_follow_from_their_seeds_and_numbers(panda: RobotEnv, library: str) -> None:
-    model, task, arrays = WorldModel(arm_model(panda, np.full(7, 60.0))), batch_task(panda), arrays_of(library)
-    first, second = (BatchEpisodes(model, task, 4, arrays) for _ in range(2))
-    first.seed([5, 6, 7, 8])
-    second.seed([8, 6, 5, 7])
-    order = [2, 1, 3, 0]
-    np.testing.assert_array_equal(to_numpy(first.goals), to_numpy(second.goals)[order])
-    before = to_numpy(first.goals).copy()
-    first.begin(first.seeds == 6)
-    after = to_numpy(first.goals)
-    assert (after[1] != before[1]).all()
-    np.testing.assert_array_equal(np.delete(after, 1, 0), np.delete(before, 1, 0))
-    low, high = task.placement.goals[0]
-    many = BatchEpisodes(model, task, 2000, arrays)
-    points = to_numpy(many.goals)[:, 0]
+    arguments = {"task": "reach"}
+    output = ("torch", "cuda") if library == "cuda" else (library,)
+    first, second, many = (BatchEnv(arguments, count, *output) for count in (4, 4, 2000))
+    first.reset([5, 6, 7, 8])
+    second.reset([8, 6, 5, 7])
+    goals = [to_numpy(envs.episodes.goals).copy() for envs in (first, second)]
+    np.testing.assert_array_equal(goals[0], goals[1][[2, 1, 3, 0]])
+    first.episodes.begin(Rows.of_mask(first.episodes.seeds == 6))
+    after = to_numpy(first.episodes.goals)
+    assert (after[1] != goals[0][1]).all()
+    np.testing.assert_array_equal(np.delete(after, 1, 0), np.delete(goals[0], 1, 0))
+    low, high = panda.areas["reach"]
+    points = to_numpy(many.episodes.goals)[:, 0]
     assert (points >= low - 1e-6).all()
     assert (points <= high + 1e-6).all()
-    assert np.linalg.norm(points - many.arm.home_position, axis=1).min() >= task.placement.distance - 1e-6
+    distance = panda.task.stage_bindings[0].thresholds.tolerance + START_MARGIN
+    assert np.linalg.norm(points - many.worlds.arm.home_position, axis=1).min() >= distance - 1e-4
     assert np.ptp(points, axis=0).min() > 0.95 * (high - low).min()
+    assert len(np.unique(points, axis=0)) > 1500
 
 
 def test_an_ended_episode_resets_alone() -> None:
-    fused = FusedEnvs({"task": "reach", "task_params": {"horizon": 5}}, 3)
+    fused = BatchEnv({"task": "reach", "task_params": {"horizon": 5}}, 3)
     fused.reset([1, 2, 3])
     fused.episodes.elapsed = fused.episodes.elapsed + np.array([0, 4, 0])
     step = fused.step(np.full((3, 3), 1.0))
     assert step.truncated.tolist() == [False, True, False]
     assert step.elapsed.tolist() == [1, 5, 1]
     assert fused.episodes.elapsed.tolist() == [1, 0, 1]
-    moved = np.linalg.norm(fused.episodes.arm.ee_position.T - fused.episodes.arm.home_position, axis=1)
+    moved = np.linalg.norm(fused.worlds.arm.ee_position.T - fused.worlds.arm.home_position, axis=1)
     assert moved[1] < 1e-6
     assert moved[[0, 2]].min() > 0.01
     assert (step.last["desired_goal"][1] != step.observations["desired_goal"][1]).any()
@@ -151,13 +151,13 @@ def test_an_ended_episode_resets_alone() -> None:
 @pytest.mark.parametrize("reward", ["sparse", "dense", "shaped", "staged"])
 def test_rewards_and_observations_are_those_of_bullet(reward: str) -> None:
     """The arms differ by millimetres, so the goal is placed and the first step is compared."""
-    fused = FusedEnvs({"task": "reach", "reward": reward}, 8)
+    fused = BatchEnv({"task": "reach", "reward": reward}, 8)
     first = fused.reset(range(8))
     env = RobotEnv("reach", reward=reward)
     for number in range(8):
         env.reset(seed=number)
         env.move_goal(fused.episodes.goals[number, 0].astype(float))
-        env._episode.update_potential()
+        env._episodes.update_potential()
         observation = env.observe_as(env.observation_spec)
         assert isinstance(observation, dict)
         for key, value in observation.items():

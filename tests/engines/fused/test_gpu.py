@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 import mygym
+from mygym.engines.arrays import to_numpy
 from mygym.engines.fused import captured_step
-from mygym.engines.fused.arrays import to_numpy
 from mygym.engines.fused.captured_step import CapturedStep, CaptureError
-from mygym.envs.fused_envs import BatchStep, FusedEnvs
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_env import BatchEnv, BatchStep
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.errors import ConfigError
 from tests.engines.fused import WaitingOperations, needs_gpu, pretend_gpu
 
@@ -37,15 +37,15 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
-def envs_of(name: str, count: int, device: str = "cpu") -> FusedEnvs:
-    envs = FusedEnvs(TASKS[name], count, "torch", device)
+def envs_of(name: str, count: int, device: str = "cpu") -> BatchEnv:
+    envs = BatchEnv(TASKS[name], count, "torch", device)
     envs.reset(range(count))
     if device == "cpu":
         envs._step = envs.advance  # also while a test pretends that this is a GPU
     return envs
 
 
-def noisy_actions(envs: FusedEnvs, generator: np.random.Generator) -> Any:
+def noisy_actions(envs: BatchEnv, generator: np.random.Generator) -> Any:
     """Return the expert's actions, a third of them replaced: episodes succeed, fail and are truncated."""
     expert = to_numpy(envs.expert_action())
     random = generator.uniform(-1, 1, expert.shape)
@@ -190,13 +190,13 @@ def test_a_step_that_cannot_be_captured_is_refused(monkeypatch: pytest.MonkeyPat
 
 @needs_gpu
 def test_ppo_refuses_a_task_that_waits_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step_reward = FusedEnvs._step_reward
+    step_reward = BatchEnv._step_reward
 
-    def waits(self: FusedEnvs, observations: Any, failed: Any) -> Any:
+    def waits(self: BatchEnv, observations: Any, failed: Any) -> Any:
         assert not bool(failed.any())
         return step_reward(self, observations, failed)
 
-    monkeypatch.setattr(FusedEnvs, "_step_reward", waits)
+    monkeypatch.setattr(BatchEnv, "_step_reward", waits)
     config = {"engine": "fused", "device": "cuda", "algo": "ppo", "n_envs": 32, "logdir": str(tmp_path)}
     with pytest.raises(ConfigError, match=r"^device: 'cuda' an operation of a step waits .*test_gpu\.py:\d+"):
         mygym.train(config)
@@ -204,7 +204,7 @@ def test_ppo_refuses_a_task_that_waits_for_the_gpu(tmp_path: Path, monkeypatch: 
 
 @needs_gpu
 def test_the_vector_environment_of_sb3_is_in_numpy() -> None:
-    env, reference = (FusedVecEnv({"task": "reach"}, 16, device) for device in ("cuda", "cpu"))
+    env, reference = (BatchVecEnv({"task": "reach"}, 16, device) for device in ("cuda", "cpu"))
     for each in (env, reference):
         each.seed(3)
     np.testing.assert_allclose(env.reset()["observation"], reference.reset()["observation"], atol=1e-4)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from mygym.checks.parity import compare_engines
+from mygym.engines.arrays import Rows, find_arrays, normal, to_numpy
 from mygym.engines.bullet.client import bullet
-from mygym.engines.fused.arrays import Rows, find_arrays, normal, to_numpy
-from mygym.engines.fused.episodes import BatchRandomization
-from mygym.envs.fused_envs import FusedEnvs
-from mygym.envs.fused_support import SLIPPERY, draw_table
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_env import BatchEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
+from mygym.envs.fused_worlds import SLIPPERY, draw_table
+from mygym.envs.randomization import BatchRandomization
 from mygym.envs.randomizers import register_randomizer
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
@@ -32,8 +32,8 @@ ALL: dict[str, Any] = {
 }
 
 
-def start(arguments: dict[str, Any], count: int = 4, output: str = "numpy") -> FusedEnvs:
-    fused = FusedEnvs(arguments, count, output)
+def start(arguments: dict[str, Any], count: int = 4, output: str = "numpy") -> BatchEnv:
+    fused = BatchEnv(arguments, count, output)
     fused.reset(range(count))
     return fused
 
@@ -46,7 +46,7 @@ def test_the_tool_moves_as_in_bullet_with_weaker_joints(gain: float) -> None:
     weak = start({"robot": "panda", "randomize": {"joint_gain": gain}})
     for fused in (exact, weak):
         fused.step(np.full((4, 3), 0.5))
-    ways = [np.linalg.norm(fused.episodes.arm.ee_velocity, axis=0) for fused in (exact, weak)]
+    ways = [np.linalg.norm(fused.worlds.arm.ee_velocity, axis=0) for fused in (exact, weak)]
     assert (ways[1] < 0.95 * ways[0]).all()
 
 
@@ -63,11 +63,11 @@ def test_an_action_takes_effect_as_late_as_in_bullet() -> None:
             fused.step(action[None])
             prompt.step(action[None])
             paths[0].append(env.world.state.ee_position[0].copy())
-            paths[1].append(fused.episodes.arm.ee_position[:, 0].copy())
-            paths[2].append(prompt.episodes.arm.ee_position[:, 0].copy())
+            paths[1].append(fused.worlds.arm.ee_position[:, 0].copy())
+            paths[2].append(prompt.worlds.arm.ee_position[:, 0].copy())
     bullet_path, late, early = map(np.array, paths)
     np.testing.assert_allclose(late[3:], early[:-3], atol=1e-6)
-    assert np.linalg.norm(late[:3] - fused.episodes.arm.home_position, axis=1).max() < 1e-4
+    assert np.linalg.norm(late[:3] - fused.worlds.arm.home_position, axis=1).max() < 1e-4
     assert np.linalg.norm(late - bullet_path, axis=1).max() < 0.006
 
 
@@ -79,12 +79,12 @@ def test_an_action_takes_effect_as_late_as_in_bullet() -> None:
 def test_a_sliding_box_slows_as_in_bullet(randomize: dict[str, float]) -> None:
     steps = 6
     fused = start({"task": "push", "randomize": randomize}, 1)
-    arrays, box = fused.episodes.arrays, fused.episodes.world.box
+    arrays, box = fused.arrays, fused.worlds.box
     assert box is not None
     box.position = arrays.floats([[1.0], [0.0], [box.rest_height]])
     box.velocity = arrays.floats([[0.0], [0.5], [0.0]])
     for _ in range(steps):
-        fused.episodes.world.step(arrays.zeros(3, 1))
+        fused.worlds.step(arrays.zeros(3, 1))
     with closing(RobotEnv("push", randomize=randomize)) as env:
         env.reset(seed=0)
         world = env.world
@@ -140,13 +140,14 @@ def test_normal_numbers_are_normal_and_independent() -> None:
 
 
 def test_noise_of_actions_has_its_deviation() -> None:
-    arrays = find_arrays("numpy")
-    randomization = BatchRandomization({"action_noise": np.full(8, 0.1)}, 4, 5000, arrays)
-    seeds, zeros = arrays.integers(range(5000)), arrays.integers([0] * 5000)
-    randomization.begin(Rows.of_mask(seeds >= 0), seeds, zeros)
-    action = arrays.zeros(4, 5000) + 0.5
-    first, second = (randomization.act(action, seeds, zeros, zeros + step) - action for step in (0, 1))
-    np.testing.assert_allclose(first.std(axis=1), 0.1, atol=0.005)
+    episodes = start({"task": "pick_and_place", "randomize": {"action_noise": 0.1}}, 5000).episodes
+    assert isinstance(episodes.disturbances, BatchRandomization)
+    actions, drawn = episodes.worlds.arrays.zeros(5000, 4) + 0.5, []
+    for _ in range(2):
+        drawn.append(episodes.disturbances.act(actions, episodes) - actions)
+        episodes.elapsed = episodes.elapsed + 1
+    first, second = drawn
+    np.testing.assert_allclose(first.std(axis=0), 0.1, atol=0.005)
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.03
 
 
@@ -154,14 +155,14 @@ def test_noise_of_actions_has_its_deviation() -> None:
 def test_an_episode_follows_from_its_seed_alone(output: str) -> None:
     """Other environments, their number and the array library change nothing."""
     arguments = {"task": "pick_and_place", "randomize": ALL}
-    many, few = start(arguments, 6, output), FusedEnvs(arguments, 2)
+    many, few = start(arguments, 6, output), BatchEnv(arguments, 2)
     few.reset([4, 1])
     actions = np.random.default_rng(0).uniform(-1, 1, (8, 6, 4)).astype(np.float32)
     for action in actions:
         wide = many.step(many.arrays.floats(action)).observations["observation"]
         narrow = few.step(action[[4, 1]]).observations["observation"]
         np.testing.assert_allclose(to_numpy(wide)[[4, 1]], narrow, atol=1e-4)
-    values = many.episodes._randomization
+    values = many.episodes.disturbances
     assert values is not None
     for name in ("object_friction", "joint_gain", "action_delay"):
         assert np.ptp(to_numpy(values.values[name]), axis=-1).min() > 0, name
@@ -169,7 +170,7 @@ def test_an_episode_follows_from_its_seed_alone(output: str) -> None:
 
 def test_parameters_change_with_the_episode_and_cover_their_range() -> None:
     fused = start({"task": "push", "randomize": {"object_friction": [0.6, 1.4], "joint_gain": True}}, 2000)
-    box, arm = fused.episodes.world.box, fused.episodes.arm
+    box, arm = fused.worlds.box, fused.worlds.arm
     assert box is not None
     assert box.friction is not None
     assert arm.gain is not None
@@ -178,25 +179,25 @@ def test_parameters_change_with_the_episode_and_cover_their_range() -> None:
     assert before.max() == pytest.approx(1.4, abs=0.01)
     assert gains.shape == (7, 2000)
     assert np.abs(np.corrcoef(gains) - np.eye(7)).max() < 0.1
-    fused.episodes.begin(fused.episodes.seeds == 3)
+    fused.episodes.begin(Rows.of_mask(fused.episodes.seeds == 3))
     changed = np.flatnonzero(before != box.friction)
     assert changed.tolist() == [3]
     assert (arm.gain[:, 3] != gains[:, 3]).all()
 
 
 def test_a_state_continues_to_the_bit() -> None:
-    def play(env: FusedVecEnv, seed: int) -> list[Any]:
+    def play(env: BatchVecEnv, seed: int) -> list[Any]:
         rng = np.random.default_rng(seed)
         return [env.step(rng.uniform(-1, 1, (5, 4)))[0] for _ in range(15)]
 
     arguments = {"task": "pick_and_place", "randomize": ALL, "task_params": {"horizon": 20}}
-    first = FusedVecEnv(arguments, 5)
+    first = BatchVecEnv(arguments, 5)
     first.seed(1)
     first.reset()
     play(first, 0)
     state = first.batch_state_dict()
     expected = play(first, 1)
-    second = FusedVecEnv(arguments, 5)
+    second = BatchVecEnv(arguments, 5)
     second.load_batch_state_dict(state)
     for observations, repeated in zip(expected, play(second, 1), strict=True):
         for key, value in observations.items():
@@ -209,7 +210,7 @@ def test_a_registered_randomizer_works_if_the_engine_has_its_field() -> None:
         """All joints alike."""
         return replace(randomization, joint_gain=(draw.value(),) * draw.joints)
 
-    gain = start({"task": "reach", "randomize": {"slow_robot": True}}).episodes.arm.gain
+    gain = start({"task": "reach", "randomize": {"slow_robot": True}}).worlds.arm.gain
     assert gain is not None
     assert (gain == gain[0]).all()
     assert 0.5 <= gain.min() <= gain.max() <= 0.6
@@ -230,7 +231,7 @@ def test_a_registered_randomizer_works_if_the_engine_has_its_field() -> None:
 )
 def test_an_unsupported_randomizer_is_refused(randomize: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
-        FusedEnvs({"task": "pick_and_place", "randomize": randomize}, 2)
+        BatchEnv({"task": "pick_and_place", "randomize": randomize}, 2)
     for word in words:
         assert word in str(caught.value)
 

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 import mygym
 from mygym.checks.parity import measure_transfer
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.planning.plan import make_plan
@@ -38,7 +38,7 @@ SHORT = {
 
 
 def test_infos_follow_the_contract() -> None:
-    env = FusedVecEnv({"task": "reach"}, 5)
+    env = BatchVecEnv({"task": "reach"}, 5)
     env.seed(3)
     env.reset()
     ends = 0
@@ -60,7 +60,7 @@ def test_infos_follow_the_contract() -> None:
 
 
 def test_algorithms_ask_for_areas_and_ends_as_in_bullet() -> None:
-    fused, goals = FusedVecEnv({"task": "reach"}, 2), np.array([[0.5, 0.0, 0.2], [0.5, 0.2, 0.2]])
+    fused, goals = BatchVecEnv({"task": "reach"}, 2), np.array([[0.5, 0.0, 0.2], [0.5, 0.2, 0.2]])
     with mygym.make_env({"task": "reach"}) as env:
         np.testing.assert_array_equal(fused.get_attr("areas")[0]["reach"], env.unwrapped.areas["reach"])
         ends = env.unwrapped.compute_terminated(goals, goals[[0, 0]], {})
@@ -73,17 +73,17 @@ def test_algorithms_ask_for_areas_and_ends_as_in_bullet() -> None:
 
 
 def test_a_state_continues_to_the_bit() -> None:
-    def play(env: FusedVecEnv, seed: int) -> list[Any]:
+    def play(env: BatchVecEnv, seed: int) -> list[Any]:
         rng = np.random.default_rng(seed)
         return [env.step(rng.uniform(-1, 1, (6, 3)))[:3] for _ in range(40)]
 
-    first = FusedVecEnv({"task": "reach", "reward": "staged"}, 6)
+    first = BatchVecEnv({"task": "reach", "reward": "staged"}, 6)
     first.seed(1)
     first.reset()
     play(first, 0)
     state = first.batch_state_dict()
     expected = play(first, 1)
-    second = FusedVecEnv({"task": "reach", "reward": "staged"}, 6)
+    second = BatchVecEnv({"task": "reach", "reward": "staged"}, 6)
     second.load_batch_state_dict(state)
     for (observations, rewards, ended), (repeated, other_rewards, other_ended) in zip(
         expected, play(second, 1), strict=True
@@ -161,10 +161,10 @@ def test_a_resumed_run_ends_with_the_same_weights(task: str, tmp_path: Path) -> 
 def test_observations_are_normalised_as_by_sb3(goal_env: bool, tmp_path: Path) -> None:
     """Also the last observation of each episode, which SB3 normalises separately."""
     arguments = {"task": "reach", "goal_env": goal_env, "task_params": {"horizon": 7}}
-    FlooredNormalize(FusedVecEnv(arguments, 32)).save(str(tmp_path / "normalizer.pkl"))
-    floored = VecNormalize.load(str(tmp_path / "normalizer.pkl"), FusedVecEnv(arguments, 32))
+    FlooredNormalize(BatchVecEnv(arguments, 32)).save(str(tmp_path / "normalizer.pkl"))
+    floored = VecNormalize.load(str(tmp_path / "normalizer.pkl"), BatchVecEnv(arguments, 32))
     assert isinstance(floored, FlooredNormalize)
-    usual = VecNormalize(FusedVecEnv(arguments, 32), norm_reward=False)
+    usual = VecNormalize(BatchVecEnv(arguments, 32), norm_reward=False)
     usual.obs_rms = copy.deepcopy(floored.obs_rms)
     for env in (floored, usual):
         env.seed(0)

@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mygym.engines.fused.arrays import to_numpy
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.engines.arrays import to_numpy
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.errors import ConfigError
 
 ID = "mygym-fused/Reach-v0"
@@ -25,7 +25,7 @@ def make(count: int, **keywords: Any) -> Any:
 
 @pytest.mark.parametrize("output", ["numpy", "torch"])
 def test_steps_equal_those_of_the_vector_environment_of_sb3(output: str) -> None:
-    env, reference = make(6, output=output), FusedVecEnv({"task": "reach"}, 6)
+    env, reference = make(6, output=output), BatchVecEnv({"task": "reach"}, 6)
     reference.seed(3)
     expected = reference.reset()
     observations, infos = env.reset(seed=3)

@@ -107,7 +107,7 @@ def test_hit_board_requires_that_the_ball_meets_the_board(velocity: Any) -> None
         env.reset(seed=0)
         goal, bodies = env.goals[0, 0], env.world.object_bodies
         env.world.reset(np.array([[*(goal - (0.0, 0.075, 0.0)), 0.0, 0.0, 0.0, 1.0]]))
-        env._episode.progress = replace(env.progress, stage=np.array([3]))
+        env._episodes.progress = replace(env.progress, stage=np.array([3]))
         pybullet.resetBaseVelocity(bodies.ids[0], velocity, physicsClientId=env.world.client)
         env.world.state.object_velocity[0, 0] = velocity
         nearest, rewards = 1.0, []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from stable_baselines3.common.vec_env import VecMonitor
 
-from mygym.envs.fused_vec_env import FusedVecEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.training.env_factory import MONITORED
 from mygym.training.logs import EpisodesCsv
 from mygym.training.vec_wrappers import EpisodeMonitor
@@ -18,7 +18,7 @@ COUNT, HORIZON = 6, 4
 
 
 def monitored(cls: type[VecMonitor]) -> VecMonitor:
-    env = cls(FusedVecEnv({"task": "reach", "task_params": {"horizon": HORIZON}}, COUNT), info_keywords=MONITORED)
+    env = cls(BatchVecEnv({"task": "reach", "task_params": {"horizon": HORIZON}}, COUNT), info_keywords=MONITORED)
     env.seed(0)
     env.reset()
     return env

@@ -1,4 +1,4 @@
-"""Array namespace of the fused engine: numpy, or torch on a device; one code serves both."""
+"""Arrays of worlds side by side: numpy, or torch on a device; one code serves both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
 
 OUTPUTS = ("numpy", "torch")
-"""Array libraries of the engine."""
+"""Array libraries."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,22 @@ class Arrays:
     """Array-API namespace."""
     device: Any
     """Device of the arrays; None: the library's default."""
+    double: bool = False
+    """Whether numbers are float64, those of a single world; else float32."""
 
     @property
     def is_on_gpu(self) -> bool:
         """Whether the arrays are in the memory of a GPU."""
         return self.device is not None and self.device.type == "cuda"
 
+    @property
+    def real(self) -> Any:
+        """Type of numbers."""
+        return self.xp.float64 if self.double else self.xp.float32
+
     def floats(self, values: Any) -> Array:
-        """Return a float32 array of numbers."""
-        return self.xp.asarray(np.asarray(values, dtype=np.float32), device=self.device)
+        """Return an array of numbers."""
+        return self.xp.asarray(np.asarray(values, dtype=np.float64 if self.double else np.float32), device=self.device)
 
     def integers(self, values: Any) -> Array:
         """Return an int64 array of whole numbers."""
@@ -45,8 +52,8 @@ class Arrays:
         return self.xp.asarray(np.asarray(values, dtype=bool), device=self.device)
 
     def zeros(self, *shape: int, dtype: Any = None) -> Array:
-        """Return zeros, float32 by default."""
-        return self.xp.zeros(shape, dtype=dtype or self.xp.float32, device=self.device)
+        """Return zeros, numbers by default."""
+        return self.xp.zeros(shape, dtype=dtype or self.real, device=self.device)
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,11 @@ class Rows:
     """`(N,)` bool: True for these environments."""
     index: Array | None
     """`(n,)` whole numbers: these environments; None: all are computed, `n` is `N`."""
+
+    @classmethod
+    def all(cls, count: int, arrays: Arrays) -> Rows:
+        """Return all environments of a batch."""
+        return cls.of_mask(arrays.zeros(count, dtype=arrays.xp.bool) == False)  # noqa: E712
 
     @classmethod
     def of_mask(cls, mask: Array) -> Rows:

@@ -10,17 +10,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from mygym.engines.fused.arm import fitted_accelerations
-from mygym.engines.fused.arrays import find_arrays, to_numpy
-from mygym.engines.fused.episodes import BatchEpisodes, make_pools
+from mygym.engines.arrays import Rows, find_arrays, to_numpy
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.episode import LIMIT
-from mygym.envs.fused_support import batch_task, check_memory, check_supported, randomization_table, world_model
+from mygym.envs.episodes import BatchEpisodes
+from mygym.envs.fused_worlds import check_memory, check_supported, make_episodes
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError
 from mygym.registry import registry
 from mygym.tasks import goals
-from mygym.tasks.episode import LARGE_BATCH, potential
+from mygym.tasks.episode import LARGE_BATCH
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
@@ -59,7 +57,7 @@ class BatchStep:
     """`(N,)`: share of the action components at a limit, over the episode."""
 
 
-class FusedEnvs:
+class BatchEnv:
     """`N` environments with the task, spaces, rewards and ends of `RobotEnv`; each resets by itself.
 
     An environment's episodes follow from its seed and their number, as in `RobotEnv`; they are other episodes than
@@ -69,7 +67,7 @@ class FusedEnvs:
         spec: An environment, or arguments of `RobotEnv`.
         count: `N`.
         output: `numpy` or `torch`, the library of all arrays. On the CPU torch is the slower one;
-            `FusedVectorEnv` returns tensors there and computes in numpy.
+            `BatchVectorEnv` returns tensors there and computes in numpy.
         device: Device of torch.
 
     Raises:
@@ -86,12 +84,7 @@ class FusedEnvs:
         check_memory(count, self.arrays)
         with closing(RobotEnv.of(spec)) as env:  # decides spaces, areas, home and controller, and checks them
             robot = registry("robot").get(spec.robot or env.task.robot).name
-            accelerations = np.array(fitted_accelerations()[robot])
-            model = world_model(env, accelerations, robot)
-            task = batch_task(env)
-            pools = make_pools(model, task, self.arrays)
-            table = randomization_table(spec.randomize, env.task, robot)
-            self.episodes = BatchEpisodes(model, task, count, self.arrays, pools, table)
+            self.episodes: BatchEpisodes = make_episodes(env, count, self.arrays, robot)
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space
             self.goal_env, self.gamma = env.goal_env, env.gamma
@@ -99,11 +92,13 @@ class FusedEnvs:
             self._builder, self._discrete = env.builder, env.discrete
             self._measured = self.arrays.floats(env.builder.measured)
             self._reward = find_reward(env.reward_kind)
-        self._saturated = self.arrays.zeros(count)
-        self._touched = self.arrays.zeros(count, dtype=self.arrays.xp.bool)
-        self._stages_done = self.episodes.progress.stage
-        self._potential = self._current_potential()
+        self.reset(range(count))
         self._step: Callable[[Array], BatchStep] | None = None
+
+    @property
+    def worlds(self) -> Any:
+        """The engine's worlds."""
+        return self.episodes.worlds
 
     def reset(self, seeds: Sequence[int] | None = None) -> Observations:
         """Start an episode in every environment; return the observations.
@@ -112,10 +107,10 @@ class FusedEnvs:
             seeds: Seed of each environment, whose first episode starts; None: the next episode of each starts.
         """
         if seeds is None:
-            self.episodes.begin(self.episodes.elapsed >= 0)
+            self.episodes.begin(Rows.all(self.count, self.arrays))
         else:
             self.episodes.seed(seeds)
-        self._begin(self.episodes.elapsed >= 0)
+        self.episodes.update_potential()
         return self._observe()
 
     def step(self, actions: Array) -> BatchStep:
@@ -139,7 +134,7 @@ class FusedEnvs:
 
     def _captured_step(self, commands: Array) -> Callable[[Array], BatchStep]:
         """Return `advance`; on a GPU as a CUDA graph, if it can be captured."""
-        if on_host(self._saturated) or self.count < LARGE_BATCH:
+        if on_host(self.episodes.saturated) or self.count < LARGE_BATCH:
             return self.advance
         from mygym.engines.fused.captured_step import captured
 
@@ -154,36 +149,32 @@ class FusedEnvs:
             commands: `(N, A)` float32 in [-1, 1].
         """
         episodes, xp = self.episodes, self.arrays.xp
-        self._saturated = self._saturated + xp.mean(xp.astype(abs(commands) >= LIMIT, xp.float32), axis=1)
-        episodes.step(commands.T)
+        episodes.advance(commands)
         observations = self._observe()
-        failed, success = episodes.failed(), episodes.succeeded()
+        failed, success, touched = episodes.failed, episodes.succeeded(), episodes.touched
         reward = self._step_reward(observations, failed)
         terminated = success | failed if self._reward.includes_failure else success
         truncated = ((episodes.elapsed >= self.task.horizon) | failed) & ~terminated
-        if episodes.world.box is not None:
-            self._touched = self._touched | xp.any(episodes.state.touch, axis=1)
-        touched = self._touched
-        stage, elapsed = episodes.progress.stage, episodes.elapsed
-        self._stages_done = stages_done = xp.maximum(self._stages_done, stage)
-        saturation = self._saturated / elapsed
+        stage, stages_done, elapsed = episodes.progress.stage, episodes.stages_done, episodes.elapsed
+        saturation = episodes.saturated / elapsed
         last, ended = observations, terminated | truncated
         if not on_host(ended) or bool(ended.any()):
-            episodes.begin(ended)
-            self._begin(ended)
+            episodes.begin(Rows.of_mask(ended))
+            if self._reward.uses_potential:
+                episodes.update_potential()
             observations = self._observe()
         outcome = terminated, truncated, success, failed, touched
-        return BatchStep(observations, last, reward, *outcome, stage, stages_done, elapsed, saturation)
+        return BatchStep(
+            observations, last, xp.astype(reward, xp.float32), *outcome, stage, stages_done, elapsed, saturation
+        )
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
-        return [*self.episodes.variables(), self._saturated, self._touched, self._stages_done, self._potential]
+        return self.episodes.variables()
 
     def set_variables(self, arrays: Iterable[Array]) -> None:
         """Replace the arrays of `variables`."""
-        rest = iter(arrays)
-        self.episodes.set_variables(rest)
-        self._saturated, self._touched, self._stages_done, self._potential = rest
+        self.episodes.set_variables(arrays)
 
     def arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""
@@ -200,7 +191,7 @@ class FusedEnvs:
 
     def expert_action(self) -> Array:
         """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
-        actions = self.episodes.expert_action().T
+        actions = self.episodes.expert_action()
         if self._discrete is None:
             return actions
         return np.stack([self._discrete.nearest(action) for action in to_numpy(actions)])
@@ -220,51 +211,31 @@ class FusedEnvs:
 
     def _observe(self) -> Observations:
         """Return the observations of the current states, with their noise."""
-        return self._builder.build_batch(self.episodes.context, self.episodes.noise(self._measured))
+        disturbances = self.episodes.disturbances
+        noise = None if disturbances is None else disturbances.noise(self._measured, self.episodes)
+        return self._builder.build_batch(self.episodes.context, noise)
 
     def _step_reward(self, observations: Observations, failed: Array) -> Array:
-        achieved, desired, xp = observations["achieved_goal"], observations["desired_goal"], self.arrays.xp
+        achieved, desired, episodes = observations["achieved_goal"], observations["desired_goal"], self.episodes
         reward: Any = None
         if self._reward.uses_goal_reward:
             reward = self.compute_reward(achieved, desired, {})
         if not self._reward.depends_on_goals_only:
-            reward, self._potential = self._reward.step_reward(
-                self.episodes.context,
+            reward, episodes.potential = self._reward.step_reward(
+                episodes.context,
                 sparse=reward,
-                previous_potential=self._potential,
+                previous_potential=episodes.potential,
                 gamma=self.gamma,
                 failed=failed,
             )
-        return xp.astype(reward, xp.float32)
-
-    def _begin(self, mask: Array) -> None:
-        """Reset the figures of the episodes of `mask`."""
-        self._saturated, self._touched = self._saturated * ~mask, self._touched & ~mask
-        self._stages_done = self._stages_done * ~mask
-        if self._reward.uses_potential:
-            self._potential = self._current_potential()
-
-    def _current_potential(self) -> Array:
-        """Return the potential `(N,)` of the current states."""
-        episodes = self.episodes
-        return potential(self.task, episodes.progress, episodes.state, episodes.goals)
+        return reward
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays, and the observations."""
-        observations = self._observe()
-        return {
-            "episodes": self.episodes.state_dict(),
-            "saturated": to_numpy(self._saturated).copy(),
-            "touched": to_numpy(self._touched).copy(),
-            "stages_done": to_numpy(self._stages_done).copy(),
-            "observations": {key: to_numpy(value).copy() for key, value in observations.items()},
-        }
+        observations = {key: to_numpy(value).copy() for key, value in self._observe().items()}
+        return {"episodes": self.episodes.state_dict(), "observations": observations}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observations:
         """Restore a `state_dict`, to the bit; return the observations."""
         self.episodes.load_state_dict(state["episodes"])
-        self._saturated = self.arrays.floats(state["saturated"])
-        self._touched = self.arrays.flags(state["touched"])
-        self._stages_done = self.arrays.integers(state["stages_done"])
-        self._potential = self._current_potential()
         return self._observe()

@@ -10,12 +10,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from mygym.engines.fused.arrays import find_arrays, to_numpy
-from mygym.envs.fused_envs import FusedEnvs
+from mygym.engines.arrays import find_arrays, to_numpy
+from mygym.envs.batch_env import BatchEnv
 from mygym.types import Array
 
 
-class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
+class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """`N` environments of the fused engine, for `gymnasium.make_vec("mygym-fused/Reach-v0", num_envs=4096)`.
 
     An episode that ends is followed by the next in the same step (`AutoresetMode.SAME_STEP`): observations are of the
@@ -40,7 +40,7 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         self._shares_memory = output == "torch" and find_arrays(output, device).device.type == "cpu"
         engine = ("numpy", "cpu") if self._shares_memory else (output, device)
-        self.fused = FusedEnvs(arguments, num_envs, *engine)
+        self.fused = BatchEnv(arguments, num_envs, *engine)
         self.num_envs = num_envs
         self.single_observation_space = self.fused.observation_space
         self.single_action_space = self.fused.action_space

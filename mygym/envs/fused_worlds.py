@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mygym.engines.arrays import Arrays, free_memory
 from mygym.engines.fused.arm import (
     SUBSTEPS,
     ArmModel,
@@ -16,17 +17,17 @@ from mygym.engines.fused.arm import (
     finger_shapes,
     fitted_accelerations,
 )
-from mygym.engines.fused.arrays import Arrays, free_memory
 from mygym.engines.fused.box import BoxModel
 from mygym.engines.fused.controller import CONTROLLERS
-from mygym.engines.fused.episodes import FIELDS, BatchTask, PlacementModel, Table
-from mygym.engines.fused.world import WorldModel
+from mygym.engines.fused.world import BatchWorld, WorldModel
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import make_generator, named_stream
-from mygym.envs.placement import START_MARGIN, object_area
+from mygym.envs.episodes import BatchEpisodes
+from mygym.envs.randomization import FIELDS, BatchRandomization, Table
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.envs.robot_env import RobotEnv
-from mygym.envs.task_world import apply_task_params
+from mygym.envs.starts import StartTable, TableStarts, make_pools
+from mygym.envs.task_world import TaskWorld, apply_task_params
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.controllers import EndEffectorDelta, find_controller
@@ -35,7 +36,7 @@ from mygym.robotics.objects import GRIPPER_WIDTH, ObjectSpec, load_object
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import camera_components
-from mygym.tasks.task import AIR, SURFACE, Task
+from mygym.tasks.task import Task
 from mygym.types import FloatArray
 
 ROWS = 1024
@@ -277,16 +278,24 @@ def world_model(env: RobotEnv, acceleration: FloatArray, robot: str) -> WorldMod
     return WorldModel(arm, gripper, BoxModel(spec.size, spec.friction * table, friction))
 
 
-def batch_task(env: RobotEnv) -> BatchTask:
-    """Return the task of an environment for the engine."""
-    task, areas, bounds = env.task, env.areas, env.workspace.bounds
-    names = task.goal_areas(0)
-    distance = task.stage_bindings[0].thresholds.tolerance + START_MARGIN
-    goals = tuple(areas[name] for name in names)
-    placement = PlacementModel(goals, distance)
-    if task.roles:
-        share = task.goals_on_surface if task.goals_on_surface and names == (AIR, SURFACE) else 0.5
-        area, lift = object_area(areas, task.roles[0]), env.world.objects[0].half_height
-        placement = PlacementModel(goals, distance, share, area, lift, task.rotation)
-    corners = np.array(bounds.low, dtype=float), np.array(bounds.high, dtype=float)
-    return BatchTask(task, placement, corners, find_task(task.name).horizon if task.starts else 0)
+def make_episodes(env: RobotEnv, count: int, arrays: Arrays, robot: str) -> BatchEpisodes:
+    """Return a batch of the episodes of an environment.
+
+    Args:
+        env: An environment that `check_supported` accepts; its world needs a reset afterwards.
+        count: `N`.
+        arrays: Array library.
+        robot: Registered name of the robot.
+    """
+    task, bounds = env.task, env.workspace.bounds
+    model = world_model(env, np.array(fitted_accelerations()[robot]), robot)
+    table = StartTable.draw(TaskWorld(task, env.world, env.areas))
+    randomized = randomization_table(env.env_spec.randomize, task, robot)
+    pools = make_pools(
+        lambda changed, number: BatchEpisodes(changed, BatchWorld(model, number, arrays), TableStarts(table), bounds),
+        task,
+        find_task(task.name).horizon,
+    )
+    worlds = BatchWorld(model, count, arrays)
+    disturbances = BatchRandomization(randomized, worlds) if randomized else None
+    return BatchEpisodes(task, worlds, TableStarts(table, disturbances, pools), bounds, disturbances)

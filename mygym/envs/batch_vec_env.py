@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from mygym.engines.fused.arrays import to_numpy
+from mygym.engines.arrays import to_numpy
+from mygym.envs.batch_env import BatchEnv, BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.fused_envs import BatchStep, FusedEnvs, Observations
 
 METHODS = ("compute_reward", "compute_terminated")
 """Methods of `RobotEnv` that algorithms call with goal vectors."""
@@ -21,7 +21,7 @@ METHODS = ("compute_reward", "compute_terminated")
 _MISSING = object()
 
 
-class FusedVecEnv(VecEnv):
+class BatchVecEnv(VecEnv):
     """`N` environments of the fused engine; all values are numpy arrays, also those of environments on a GPU.
 
     The `info` of each environment has `is_success`, `stage` and `stages_done`; at the end of an episode also the other
@@ -38,7 +38,7 @@ class FusedVecEnv(VecEnv):
     """
 
     def __init__(self, spec: EnvSpec | Mapping[str, Any], count: int, device: str = "cpu") -> None:
-        self.fused = FusedEnvs(spec, count, "numpy" if device == "cpu" else "torch", device)
+        self.fused = BatchEnv(spec, count, "numpy" if device == "cpu" else "torch", device)
         self._commands: NDArray[Any] = np.zeros(0)
         super().__init__(count, self.fused.observation_space, self.fused.action_space)
         self._seeded = False

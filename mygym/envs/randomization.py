@@ -1,0 +1,201 @@
+"""Domain randomization: parameters of an episode, delay and noise of actions, noise of observations."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.engines.arrays import Rows, normal, to_numpy, uniform
+from mygym.engines.world import BatchWorlds, World
+from mygym.envs.episode_seeds import named_stream
+from mygym.envs.randomizers import Draw, find_randomizer, ranges
+from mygym.robotics.episode_randomization import EpisodeRandomization
+from mygym.types import Array, FloatArray
+
+if TYPE_CHECKING:
+    from mygym.envs.episodes import Episodes
+
+
+class DomainRandomizer:
+    """The randomizers of a config, and the randomization of the current episode.
+
+    Each randomizer has its own random stream, which follows from the episode's seed and the randomizer's name:
+    switching a randomizer on changes nothing else in an episode.
+
+    Args:
+        config: The config's `randomize`.
+
+    Raises:
+        ConfigError: Unknown randomizer, or an invalid range.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.ranges = ranges(config)
+        """Lowest and highest value of each active randomizer."""
+        self._functions = {name: find_randomizer(name).function for name in self.ranges}
+        self._randomization = EpisodeRandomization()
+        self._delayed: deque[FloatArray] = deque()
+        self._is_measured = np.zeros(0)
+        self.noise: NDArray[np.float32] | None = None
+        """`(d,)` noise of the current observation, see `ObservationBuilder.vector`."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any randomizer is active."""
+        return bool(self.ranges)
+
+    def set_observation(self, measured: FloatArray) -> None:
+        """Set which values of observations have noise, see `ObservationBuilder.measured`."""
+        self._is_measured = measured
+        self.observe()
+
+    def begin(self, rng: np.random.Generator, world: World, choice: tuple[int | None, ...] = ()) -> None:
+        """Draw the randomization of the episode of `rng` and apply it to the world; `rng` does not advance.
+
+        Args:
+            rng: Random generator of the episode.
+            world: The world.
+            choice: Objects of the episode, see `EpisodeRandomization.object_choice`.
+        """
+        joints = sum(len(arm.joints) for arm in world.robot.arms)
+        randomization = EpisodeRandomization(object_choice=choice)
+        for name, function in self._functions.items():
+            draw = Draw(self.ranges[name], named_stream(rng, name), len(world.objects), joints)
+            randomization = function(randomization, draw)
+        self._randomization = randomization
+        self._action_rng = named_stream(rng, "action_noise in each step")
+        self._observation_rng = named_stream(rng, "observation_noise in each step")
+        world.randomize(randomization)
+
+    def start(self, world: World) -> None:
+        """Fill the delay after the world's reset: until the first action takes effect, the arm holds its position."""
+        delay = self._randomization.action_delay
+        hold = world.action_towards(world.state.ee_position[0].copy()) if delay else None
+        self._delayed = deque([hold] * delay if hold is not None else [])
+        self.noise = None
+        self.observe()
+
+    def state(self) -> dict[str, Any]:
+        """Return the values that change in every step; not copies."""
+        names = ("_delayed", "noise", "_action_rng", "_observation_rng")
+        return {name: vars(self)[name] for name in names if name in vars(self)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Set the values of `state`."""
+        vars(self).update(state)
+
+    def act(self, actions: Array, episodes: Episodes) -> Array:
+        """Return the action `(1, A)` that takes effect in the step of `actions`."""
+        action = actions[0]
+        if self._randomization.action_noise:
+            action = action + self._randomization.action_noise * self._action_rng.standard_normal(len(action))
+        self._delayed.append(action)
+        taken: Array = self._delayed.popleft()[None]
+        return taken
+
+    def observe(self) -> None:
+        """Draw the noise of the next observation; call once per step."""
+        deviation = self._randomization.observation_noise
+        if deviation:
+            values = self._observation_rng.standard_normal(len(self._is_measured))
+            self.noise = (deviation * self._is_measured * values).astype(np.float32)
+
+
+Table = Mapping[str, FloatArray]
+"""Field of `EpisodeRandomization` → `(K,)` values, or `(J, K)` for values of each joint; only the fields that vary."""
+
+FIELDS = ("object_friction", "object_damping", "joint_gain", "action_delay", "action_noise", "observation_noise")
+"""Fields that the engine represents."""
+
+ROW = 0
+"""Stream of the random number that selects the row. In a step, actions and observations have the next two."""
+
+
+class BatchRandomization:
+    """The randomization of the episodes of a batch; `begin` must precede every other use.
+
+    Args:
+        table: The draws.
+        worlds: The worlds.
+    """
+
+    def __init__(self, table: Table, worlds: BatchWorlds) -> None:
+        arrays, self._worlds = worlds.arrays, worlds
+        self._arrays, self._table = arrays, {name: arrays.floats(values) for name, values in table.items()}
+        self._rows = len(next(iter(table.values())).T)
+        self.values = {name: values[..., :1] + arrays.zeros(worlds.count) for name, values in self._table.items()}
+        """Field → `(N,)`, or `(J, N)` for values of each joint."""
+        steps = int(table["action_delay"].max()) if "action_delay" in table else 0
+        self._hold = arrays.zeros(worlds.action_size)
+        self._hold[3:] = 1.0  # the action that DomainRandomizer.start gives: stay, with open fingers
+        self.delayed = self._hold + arrays.zeros(steps, worlds.count, 1)
+        """`(D, N, A)`: the last actions, the newest first."""
+
+    def begin(self, rows: Rows, episodes: Episodes) -> None:
+        """Draw the parameters of episodes that begin, and apply them to the worlds.
+
+        Args:
+            rows: Their environments.
+            episodes: All episodes.
+        """
+        xp = self._arrays.xp
+        drawn = uniform(rows.of(episodes.seeds), rows.of(episodes.numbers), 1, ROW)[0]
+        row = xp.astype(drawn * self._rows, xp.int64)
+        for name, values in self._table.items():
+            self.values[name] = rows.replaced(self.values[name], values[..., row])
+        self.delayed = xp.where(rows.mask[:, None], self._hold, self.delayed)
+        self._worlds.randomize(self.values)
+
+    def act(self, actions: Array, episodes: Episodes) -> Array:
+        """Return the actions `(N, A)` that take effect in the step of `actions`."""
+        xp, delay = self._arrays.xp, self.values.get("action_delay")
+        if (deviation := self.values.get("action_noise")) is not None:
+            drawn = normal(episodes.seeds, episodes.numbers, actions.shape[1], 2 * episodes.elapsed + 1)
+            actions = actions + (deviation * drawn).T
+        if delay is None or not self.delayed.shape[0]:
+            return actions
+        taken = actions
+        for steps in range(1, self.delayed.shape[0] + 1):
+            taken = xp.where((delay == steps)[:, None], self.delayed[steps - 1], taken)
+        self.delayed = xp.concat([actions[None], self.delayed[:-1]])
+        return taken
+
+    def observe(self) -> None:
+        """Do nothing: the noise of an observation follows from seed, episode and step."""
+
+    def noise(self, measured: Array, episodes: Episodes) -> Array | None:
+        """Return the noise `(N, d)` of the current observations, or None.
+
+        Args:
+            measured: `(d,)`: 1 for values with noise, else 0.
+            episodes: The episodes.
+        """
+        deviation = self.values.get("observation_noise")
+        if deviation is None:
+            return None
+        drawn = normal(episodes.seeds, episodes.numbers, measured.shape[0], 2 * episodes.elapsed + 2)
+        noise: Array = (deviation * drawn).T * measured
+        return noise
+
+    def variables(self) -> list[Array]:
+        """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
+        return [*self.values.values(), self.delayed]
+
+    def set_variables(self, arrays: Iterator[Array]) -> None:
+        """Replace the arrays of `variables` by the next of `arrays`."""
+        self.values = {name: next(arrays) for name in self.values}
+        self.delayed = next(arrays)
+        self._worlds.randomize(self.values)
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return all that does not follow from seeds, numbers and steps."""
+        return {"delayed": to_numpy(self.delayed).copy()}
+
+    def load_state_dict(self, state: Mapping[str, Array], episodes: Episodes) -> None:
+        """Restore a `state_dict` of episodes that are restored already."""
+        self.begin(Rows.all(episodes.count, self._arrays), episodes)
+        self.delayed = self._arrays.floats(state["delayed"])

@@ -1,0 +1,183 @@
+"""How episodes begin: drawn one by one, or rows of a table that the same draws have filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mygym.engines.arrays import Rows, uniform
+from mygym.envs.episode_seeds import make_generator
+from mygym.envs.episodes import BatchEpisodes, Episodes, lead
+from mygym.envs.placement import draw_choice, draw_goals, draw_poses
+from mygym.envs.randomization import BatchRandomization, DomainRandomizer
+from mygym.envs.task_world import TaskWorld
+from mygym.tasks.task import Task
+from mygym.types import Array, FloatArray
+
+
+class DrawnStarts:
+    """Draws each episode of a single world from `rng`.
+
+    Args:
+        task_world: Task, world and areas.
+        randomizer: Domain randomization.
+    """
+
+    def __init__(self, task_world: TaskWorld, randomizer: DomainRandomizer) -> None:
+        self._world, self._areas, self._randomizer = task_world.world, task_world.areas, randomizer
+        self.rng = np.random.default_rng(0)
+        """Generator of the next episode."""
+        self.lead_in = 0.0
+        """Stages that the scripted expert completes before the episode, see `Task.stages_done` and `Task.starts`."""
+
+    def begin(self, rows: Rows, episodes: Episodes) -> Array:
+        """Reset the world; draw randomization, objects and goals, which are returned."""
+        task, world, rng = episodes.task, self._world, self.rng
+        choice = draw_choice(rng, task, world.alternatives)
+        if self._randomizer.is_on or choice:
+            self._randomizer.begin(rng, world, choice)
+        world.reset(draw_poses(rng, task, world.objects, self._areas, world.present))
+        if self._randomizer.is_on:
+            self._randomizer.start(world)
+        goals = draw_goals(rng, task, world, self._areas)
+        self.lead_in = _draw_start(rng, episodes) if task.starts else task.stages_done
+        return goals[None]
+
+    def go_on(self, rows: Rows, episodes: Episodes) -> None:
+        """Do nothing: `play` lets the expert begin, once the environment is complete."""
+
+    def play(self, episodes: Episodes, steps: int) -> None:
+        """Let the scripted expert complete the first stages, in at most `steps` control steps."""
+        if self.lead_in:
+            lead(episodes, np.array([self.lead_in]), steps)
+            episodes.elapsed = episodes.elapsed * 0
+
+
+def _draw_start(rng: np.random.Generator, episodes: Episodes) -> float:
+    """Draw a start; return the stages that the scripted expert completes before the episode."""
+    task, number = episodes.task, rng.random()
+    for name, share in task.starts.items():
+        if number < share:
+            low, high = task.start_stages[name]
+            return max(task.stages_done, low if low == high else rng.uniform(low, high))
+        number -= share
+    return task.stages_done
+
+
+ROWS = 4096
+"""Starts in a table; their seeds are constant, so that runs can be repeated."""
+
+FIRST_SEED = 1 << 40
+"""Seed of the first start of a table: no environment of a run has it."""
+
+
+@dataclass(frozen=True)
+class StartTable:
+    """Starts of episodes, as a single world would draw them."""
+
+    poses: FloatArray
+    """`(K, k, 7)` m and quaternions: centres of mass of the objects."""
+    goals: FloatArray
+    """`(K, G, 3)` m."""
+
+    @classmethod
+    def draw(cls, task_world: TaskWorld, count: int = ROWS) -> StartTable:
+        """Draw the starts of a task; the state of its world has the last start afterwards, and needs a reset."""
+        task, world, areas = task_world.task, task_world.world, task_world.areas
+        state, poses, goals = world.state, [], []
+        for number in range(count):
+            rng = make_generator(np.random.SeedSequence(FIRST_SEED + number))
+            poses.append(draw_poses(rng, task, world.objects, areas, world.present))
+            state.object_position[0], state.object_orientation[0] = poses[-1][:, :3], poses[-1][:, 3:]
+            goals.append(draw_goals(rng, task, world, areas))
+        return cls(np.array(poses), np.array(goals))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Snapshots of one kind of later start."""
+
+    share: float
+    """Share of the episodes with this start."""
+    snapshots: BatchEpisodes
+    """Episodes in their snapshots."""
+
+
+class TableStarts:
+    """Begins the episodes of a batch by rows of a table; seed and number of an episode select the row.
+
+    Args:
+        table: The starts.
+        randomization: Randomized parameters; None: nothing is randomized.
+        pools: Snapshots in which a share of the episodes begins, see `make_pools`.
+    """
+
+    def __init__(
+        self, table: StartTable, randomization: BatchRandomization | None = None, pools: Sequence[Pool] = ()
+    ) -> None:
+        self._table, self._randomization, self._pools = table, randomization, pools
+        self._arrays: tuple[Array, Array] | None = None
+        self._choice: Array | None = None
+
+    def begin(self, rows: Rows, episodes: BatchEpisodes) -> Array:
+        """Put the worlds of `rows` at the start of their episodes; return the goals `(n, G, 3)` m."""
+        arrays = episodes.worlds.arrays
+        if self._arrays is None:
+            self._arrays = arrays.floats(self._table.poses), arrays.floats(self._table.goals)
+        poses, goals = self._arrays
+        drawn = uniform(rows.of(episodes.seeds), rows.of(episodes.numbers), 3)
+        row = arrays.xp.astype(drawn[0] * poses.shape[0], arrays.xp.int64)
+        self._choice = drawn[1:]
+        if self._randomization is not None:
+            self._randomization.begin(rows, episodes)
+        episodes.worlds.reset(rows, poses[row])
+        return goals[row]
+
+    def go_on(self, rows: Rows, episodes: BatchEpisodes) -> None:
+        """Let the share of the episodes of `rows` that begin later continue snapshots, see `Task.starts`."""
+        if not self._pools:
+            return
+        assert self._choice is not None
+        arrays, xp = episodes.worlds.arrays, episodes.worlds.arrays.xp
+        number, picked = self._choice
+        none, zeros = arrays.zeros(episodes.count, dtype=xp.bool), arrays.zeros(episodes.count)
+        picked = rows.replaced(zeros, picked)
+        for pool in self._pools:
+            chosen = Rows.of_mask(rows.replaced(none, (number >= 0.0) & (number < pool.share)))
+            if not chosen.is_empty:
+                source = xp.astype(chosen.of(picked) * pool.snapshots.count, xp.int64)
+                episodes.copy_from(pool.snapshots, source, chosen)
+            number = number - pool.share
+
+
+POOL = 1024
+"""Episodes of the expert for each kind of later start; their seeds are constant, so that runs can be repeated."""
+
+
+def make_pools(batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: int) -> list[Pool]:
+    """Let the scripted expert begin episodes, and return snapshots for each kind of later start.
+
+    Args:
+        batch: Returns a batch of a task and a number of episodes, without later starts.
+        task: The task; its `starts` has the shares, see `Task.start_stages`.
+        steps: Most control steps of the expert.
+    """
+    pools = []
+    plain = replace(task, starts={})
+    for kind, (name, share) in enumerate(task.starts.items()):
+        low, high = task.start_stages[name]
+        lead_in = low + (high - low) * (np.arange(POOL) + 0.5) / POOL
+        episodes = batch(plain, POOL)
+        first = FIRST_SEED + kind * POOL
+        episodes.seed(range(first, first + POOL))
+        episodes.update_potential()
+        reached = lead(episodes, lead_in, steps - 1)
+        if not reached.any():
+            continue  # the expert does not get there: episodes begin at the reset
+        snapshots = batch(plain, int(reached.sum()))
+        arrays = snapshots.worlds.arrays
+        snapshots.copy_from(episodes, arrays.integers(np.flatnonzero(reached)), Rows.all(snapshots.count, arrays))
+        pools.append(Pool(share, snapshots))
+    return pools
