@@ -50,6 +50,8 @@ def print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
     """Print the cells of a row of a table, each wrapped to its width."""
     parts = [
         [part for line in cell.split("\n") for part in textwrap.wrap(line, width, break_on_hyphens=False) or [""]]
+        if len(cell) > width or "\n" in cell
+        else [cell]
         for cell, width in zip(cells, widths, strict=True)
     ]
     for line in itertools.zip_longest(*parts, fillvalue=""):

@@ -8,6 +8,7 @@ import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,7 @@ def with_extras(name: str, extras: tuple[str, ...]) -> str:
     return f"{name} (needs {', '.join(extras)})" if extras else name
 
 
+@cache
 def is_installed(extra: str) -> bool:
     """Return whether the packages of an extra of mygym are installed."""
     if extra in EXTRA_DISTRIBUTIONS:
