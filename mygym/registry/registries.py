@@ -467,7 +467,8 @@ def registry(kind: str) -> Registry:
 
 
 def refresh() -> None:
-    """Look for the user's files again, e.g. after a file was added, mended or removed."""
+    """Look for the user's files again, e.g. after a file was added, mended or removed; an imported file stays."""
+    _user.files = {path: file for path, file in _user.files.items() if file.error is None}
     _user.scan()
 
 
