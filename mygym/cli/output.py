@@ -37,8 +37,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     wrapped = [column for column, key in enumerate(titles) if key != "name"]
     while wrapped and sum(widths) > space and max(widths[column] for column in wrapped) > 1:
         widths[max(wrapped, key=lambda column: widths[column])] -= 1
-    if title:
-        print(f"{title}\n")
+    print(f"{title}\n" if title else "")
     print_row(titles, widths)
     print(" " + "─" * (sum(widths) + 3 * len(widths) - 3))
     for row in texts:

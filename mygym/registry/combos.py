@@ -73,12 +73,6 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
         self.update(combos)
         return self
 
-    def setdefault(self, name: str, frameworks: Mapping[str, Any] | None = None) -> FrameworkCombos:
-        """Register an algorithm whose name is new."""
-        if frameworks is not None and registry("algorithm").peek(name) is None:
-            _register(name, frameworks, caller())
-        return self[name]
-
     def __iter__(self) -> Iterator[str]:
         return iter(registry("algorithm").names())
 

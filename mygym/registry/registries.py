@@ -105,15 +105,6 @@ MAX_NAMES = 60
 """Maximum number of names in a message; of more names, only the nearest are listed."""
 
 
-class TakenNameError(RegistryError):
-    """A name is registered twice."""
-
-    def __init__(self, kind: str, name: str, first: str, second: str) -> None:
-        remedy = "" if kind in BUILTIN_FOLDERS else f", or pass override=True to register_{kind}"
-        super().__init__(f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}")
-        self.component = (kind, name)
-
-
 class Registry:
     """Name → `Entry` of one kind of component.
 
@@ -171,11 +162,11 @@ class Registry:
             target = {**frameworks, framework: target}
             requires = requirements(target)
         if known is not None and not override and known.origin != origin:
-            raise TakenNameError(self.kind, name, known.origin, origin)
+            raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
         for alias in aliases:
             holder = self._find(alias)
             if holder is not None and holder.name != name and not override:
-                raise TakenNameError(self.kind, alias, holder.origin, origin)
+                raise RegistryError(registered_twice(self.kind, alias, holder.origin, origin))
         self._add(Entry(self.kind, name, target, help, origin, tuple(requires)))
         self.aliases |= dict.fromkeys(aliases, name)
 
@@ -247,25 +238,25 @@ class Registry:
         if name in self._answered and _user.is_current() and (entry := self._find(name)):
             return entry
         self._update()
-        if not self._loading and self._find(name) is None:
+        if _are_builtins_loading():
+            return self._find(name)
+        if self._find(name) is None:
             _user.scan()
         self._import(lambda file: (not file.tried or file.error is not None) and file.mentions(self.kind, name))
         if self._find(name) is None:
             self._import(lambda file: not file.tried and (self.kind in file.kinds or file.path.stem == name))
-        entry = self._find(name)
-        if self._loading:  # the user's files were not asked
-            return entry
-        files = [file for file in _user.files.values() if file.path.stem == name or file.mentions(self.kind, name)]
-        errors = [file.error for file in files if file.error is not None]
-        for error in errors:
-            if (self.kind, name) in (_taken_name(error), _taken_name(error.__cause__)):
-                return error
-        self._answered.add(name)
-        return entry or next(iter(errors), None)
+        known = self._find(name)
+        broken = [file for file in _user.files.values() if file.error is not None]
+        errors = [file.error for file in broken if file.registers(self.kind, name)]
+        if known is None:
+            errors += [file.error for file in broken if file.path.stem == name or file.mentions(self.kind, name)]
+        if not errors:
+            self._answered.add(name)
+        return next(iter(errors), known)
 
     def _import(self, wanted: Callable[[UserFile], bool]) -> None:
         """Import the user's files for which `wanted` is True; they come after all built-in components."""
-        for file in [] if self._loading else list(filter(wanted, _user.files.values())):
+        for file in [] if _are_builtins_loading() else list(filter(wanted, _user.files.values())):
             _user.load(file)
 
     def _find(self, name: str) -> Entry | None:
@@ -305,7 +296,7 @@ class Registry:
     def _update(self) -> None:
         """Register the built-in components, and find the user's files in a new current folder."""
         self._load_builtins()
-        if not self._loading and not _user.is_current():
+        if not _user.is_current() and not _are_builtins_loading():
             _user.scan()
 
     def forget_answers(self) -> None:
@@ -350,13 +341,20 @@ class Registry:
         return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
 
 
+def _are_builtins_loading() -> bool:
+    """Return whether built-in components are being registered, of any kind: the user's come after them."""
+    return any(components._loading for components in REGISTRIES.values())
+
+
 def _file_of(entry: Entry) -> str:
     """Return the file of an entry, without the line."""
     return entry.origin if isinstance(entry.target, Path) else entry.origin.rpartition(":")[0]
 
 
-def _taken_name(error: BaseException | None) -> tuple[str, str] | None:
-    return error.component if isinstance(error, TakenNameError) else None
+def registered_twice(kind: str, name: str, first: str, second: str) -> str:
+    """Return the message for a name that is registered twice."""
+    remedy = "" if kind in BUILTIN_FOLDERS else f", or pass override=True to register_{kind}"
+    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}"
 
 
 @dataclass
@@ -389,6 +387,14 @@ class UserFile:
         if kind not in self.kinds:
             return False
         return self.path.stem == name or f'"{name}"' in self.text or f"'{name}'" in self.text
+
+    def registers(self, kind: str, name: str) -> bool:
+        """Return whether the text registers a name, even if its import fails; a YAML file registers its stem."""
+        if kind not in self.kinds or not self.module:
+            return kind in self.kinds and self.path.stem == name
+        quoted = f"[\"']{re.escape(name)}[\"']"
+        forms = [rf"register_\w*{kind}\(\s*{quoted}", *([rf"{quoted}\]?\s*[:=](?!=)"] if kind == "algorithm" else [])]
+        return any(re.search(form, self.text) for form in forms)
 
 
 class UserFiles:

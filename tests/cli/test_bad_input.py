@@ -370,9 +370,7 @@ def test_train_py_ends_with_2(line: str, python, tmp_path: Path) -> None:
     check(Outcome(done.returncode, done.stdout, done.stderr), [], tmp_path)
 
 
-@pytest.mark.parametrize(
-    "line", slow_except(["train --explain", "list", "describe task reach"], "train --explain".__eq__)
-)
+@pytest.mark.parametrize("line", slow_except(["train --explain", "describe task reach"], "train --explain".__eq__))
 def test_a_user_file_with_a_built_in_name_is_one_message(line: str, python, tmp_path: Path) -> None:
     """Tasks are looked up when the package is imported."""
     (tmp_path / "envs").mkdir()
