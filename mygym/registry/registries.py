@@ -238,8 +238,6 @@ class Registry:
         if name in self._answered and _user.is_current() and (entry := self._find(name)):
             return entry
         self._update()
-        if _are_builtins_loading():
-            return self._find(name)
         if self._find(name) is None:
             _user.scan()
         self._import(lambda file: (not file.tried or file.error is not None) and file.mentions(self.kind, name))
@@ -255,8 +253,8 @@ class Registry:
         return next(iter(errors), known)
 
     def _import(self, wanted: Callable[[UserFile], bool]) -> None:
-        """Import the user's files for which `wanted` is True; they come after all built-in components."""
-        for file in [] if _are_builtins_loading() else list(filter(wanted, _user.files.values())):
+        """Import the user's files for which `wanted` is True."""
+        for file in list(filter(wanted, _user.files.values())):
             _user.load(file)
 
     def _find(self, name: str) -> Entry | None:
@@ -296,7 +294,7 @@ class Registry:
     def _update(self) -> None:
         """Register the built-in components, and find the user's files in a new current folder."""
         self._load_builtins()
-        if not _user.is_current() and not _are_builtins_loading():
+        if not _user.is_current():
             _user.scan()
 
     def forget_answers(self) -> None:
@@ -339,11 +337,6 @@ class Registry:
         extra = FOLDER_EXTRAS.get(path.parent.name)
         requires = () if extra is None else (f"mygym[{extra}]",)
         return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
-
-
-def _are_builtins_loading() -> bool:
-    """Return whether built-in components are being registered, of any kind: the user's come after them."""
-    return any(components._loading for components in REGISTRIES.values())
 
 
 def _file_of(entry: Entry) -> str:
