@@ -78,7 +78,6 @@ def _taken(config: Mapping[str, Any]) -> Any:
 def describe_component(entry: Entry) -> dict[str, Any]:
     """Return the description of a component other than a task."""
     target = entry.load()
-    entry = registry(entry.kind).get(entry.name)  # after the import of a user file, the origin has its line
     header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
     if isinstance(target, Path):
         return {**header, **_describe_file(entry.kind, target)}

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
     kinds = [registry_kind(options.kind)] if options.kind else list(REGISTRIES)
-    rows_of = {kind: [_row(entry) for entry in registry(kind)] for kind in kinds}
+    rows_of = {kind: [_row(entry) for entry in (*registry(kind), *registry(kind).broken())] for kind in kinds}
     if len(kinds) == 1 and (details := DETAILS.get(kinds[0])):  # reading them takes time
         rows_of = {kind: [row | details(row["name"]) for row in rows] for kind, rows in rows_of.items()}
     if options.json:

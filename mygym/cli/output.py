@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,22 +27,34 @@ def print_json(content: Any) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
-    """Print rows with the same keys as a table; the last column gets the remaining width and wraps."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    """Print rows with the same keys as a table in the width of the terminal; the widest columns wrap, never `name`."""
+    titles = list(rows[0]) if rows else [""]
+    texts = [[cell if isinstance(cell, str) else json.dumps(cell) for cell in row.values()] for row in rows]
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n")) for column in zip(titles, *texts, strict=True)
+    ]
+    space = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns - 3 * len(widths) + 1
+    wrapped = [column for column, key in enumerate(titles) if key != "name"]
+    while wrapped and sum(widths) > space and max(widths[column] for column in wrapped) > 1:
+        widths[max(wrapped, key=lambda column: widths[column])] -= 1
+    print(f"{title}\n" if title else "")
+    print_row(titles, widths)
+    print(" " + "─" * (sum(widths) + 3 * len(widths) - 3))
+    for row in texts:
+        print_row(row, widths)
+    print()
 
-    console = Console(width=shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, highlight=False, markup=False)
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    *first, last = rows[0] if rows else [""]
-    for column in first:
-        table.add_column(column, no_wrap=column == "name", overflow="fold")
-    table.add_column(last, overflow="fold")
-    for row in rows:
-        table.add_row(*(value if isinstance(value, str) else json.dumps(value) for value in row.values()))
-    with console.capture() as printed:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+def print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
+    """Print the cells of a row of a table, each wrapped to its width."""
+    parts = [
+        [part for line in cell.split("\n") for part in textwrap.wrap(line, width, break_on_hyphens=False) or [""]]
+        if len(cell) > width or "\n" in cell
+        else [cell]
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    for line in itertools.zip_longest(*parts, fillvalue=""):
+        print(" " + "   ".join(map(str.ljust, line, widths)).rstrip())
 
 
 def as_centimetres(length: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,8 +21,11 @@ def interruptible_import() -> Iterator[None]:
         yield
         return
     with StopRequest(immediate=True) as stop:
+        gc.disable()  # nothing that is imported is garbage: a tenth of the time of `--help`
         try:
             yield
+            gc.freeze()
+            gc.enable()
         except BaseException:  # a library may have replaced the KeyboardInterrupt, e.g. by an ImportError
             if not stop.received:
                 raise

@@ -31,7 +31,7 @@ from mygym.config.parameter_checks import (
 )
 from mygym.config.plain import is_plain
 from mygym.config.schedulable import check_schedule, is_scheduled, may_be_scheduled
-from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.errors import ConfigError, UnknownNameError, bad_value
 from mygym.nested import at, has, merged
 from mygym.registry import Algorithm, registry
 from mygym.registry.algorithms import takes_dictionaries
@@ -135,9 +135,8 @@ class Schema:
             entry = registry(kind).get(name, key)
             if isinstance(entry.load(), Mapping):
                 return entry.load_for(self.entry.framework)
-        except RegistryError:
-            if name in registry(kind).conflicts or name in known:
-                raise
+        except UnknownNameError:
+            pass
         why = f"is no {kind.replace('_', ' ')} for {self.entry.framework}"
         raise ConfigError(bad_value(key, name, names, why))
 

@@ -25,7 +25,7 @@ from mygym.dashboard.jobs import as_json
 from mygym.dashboard.run_index import run_id, stages_of
 from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
 from mygym.errors import MygymError, bad_value, did_you_mean
-from mygym.registry import REGISTRIES, refresh, registry
+from mygym.registry import REGISTRIES
 from mygym.reporting.doctor import diagnose
 from mygym.reporting.run_logs import read_logs
 
@@ -146,12 +146,8 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/registry/{kind}", summary="Registered components of a kind; the user's are read again each time")
     async def components(kind: str) -> list[dict[str, Any]]:
-        refresh()
-        return [
-            {"name": entry.name, "help": entry.help, "frameworks": list(entry.frameworks), "origin": entry.origin}
-            | await _parameters(service, kind, entry.name)
-            for entry in registry(kind)
-        ]
+        rows: list[dict[str, Any]] = await service.helper.call(heavy.components, kind)
+        return rows
 
     @router.get("/registry", summary="Kinds of components")
     def kinds() -> list[str]:
@@ -213,16 +209,6 @@ async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
             yield "event: end\ndata: {}\n\n"
             return
         await asyncio.sleep(STREAM_PERIOD)
-
-
-async def _parameters(service: Service, kind: str, name: str) -> dict[str, Any]:
-    """Return the parameters of a strategy or a controller; their file may be broken."""
-    if kind not in ("strategy", "controller"):
-        return {}
-    try:
-        return {"parameters": await service.helper.call(heavy.component_parameters, kind, name)}
-    except MygymError as error:
-        return {"error": str(error)}
 
 
 def _unknown(request: Request, routes: Sequence[APIRoute]) -> JSONResponse:

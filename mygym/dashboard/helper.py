@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -16,6 +16,7 @@ from typing import Any
 
 from mygym.config import Resolved
 from mygym.config.plain import is_plain
+from mygym.errors import MygymError
 from mygym.registry.user_files import user_files, user_folders
 from mygym.training import directory
 
@@ -138,6 +139,45 @@ def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
     from mygym.registry import algorithm
 
     return _plain(hyperparameters(algorithm(algo, framework)))
+
+
+def components(kind: str) -> list[dict[str, Any]]:
+    """Return a row for each component of a kind, and for each user's file that fails.
+
+    Raises:
+        UnknownNameError: The kind does not exist.
+    """
+    from mygym.registry import refresh, registry
+
+    refresh()
+    rows = [
+        {"name": entry.name, "help": entry.help, "frameworks": list(entry.frameworks), "origin": entry.origin}
+        | _parameters(kind, entry.name)
+        for entry in registry(kind)
+    ]
+    broken = registry(kind).broken()
+    return rows + [
+        {"name": entry.name, "help": "", "frameworks": [], "origin": entry.origin, "error": entry.help}
+        for entry in broken
+    ]
+
+
+def helps(kinds: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return kind → name of a component → its help."""
+    from mygym.registry import refresh, registry
+
+    refresh()
+    return {kind: {entry.name: entry.help for entry in registry(kind)} for kind in kinds}
+
+
+def _parameters(kind: str, name: str) -> dict[str, Any]:
+    """Return the parameters of a strategy or a controller, or why they cannot be read."""
+    if kind not in ("strategy", "controller"):
+        return {}
+    try:
+        return {"parameters": component_parameters(kind, name)}
+    except MygymError as error:
+        return {"error": str(error)}
 
 
 @cache

@@ -35,7 +35,7 @@ from mygym.planning.strategies import (
     without_aliases,
 )
 from mygym.planning.variants import make_variants
-from mygym.registry import Algorithm, algorithm, registry, user_files
+from mygym.registry import FRAMEWORKS, Algorithm, algorithm, registry, user_files
 from mygym.registry.signatures import parameters
 from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task, named_objects
@@ -200,9 +200,8 @@ def check_names(config: RunConfig) -> None:
     find_reward(config.reward)
     check_engine_name(config.engine)
     registry("algorithm").get(config.algo, "algo")
-    frameworks = {name for entry in registry("algorithm") for name in entry.frameworks}
-    if config.framework not in frameworks:
-        raise ConfigError(bad_value("framework", config.framework, sorted(frameworks)))
+    if config.framework not in FRAMEWORKS:
+        raise ConfigError(bad_value("framework", config.framework, FRAMEWORKS))
     params = config.task_params
     objects: dict[str, Sequence[str]] = {"object": [params.object] if params.object else []}
     objects |= {

@@ -15,9 +15,8 @@ from mygym.registry.algorithms import (
     register_optimizer,
     register_policy,
 )
-from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, KINDS
 from mygym.registry.combos import implemented_combos, is_environment, register_dictionary, with_env
-from mygym.registry.entries import Entry, resolve
+from mygym.registry.entries import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, FRAMEWORKS, KINDS, Entry, resolve
 from mygym.registry.registries import (
     REGISTRIES,
     Registry,
@@ -34,6 +33,7 @@ __all__ = [
     "ASSETS",
     "BUILTIN_FOLDERS",
     "BUILTIN_MODULES",
+    "FRAMEWORKS",
     "KINDS",
     "REGISTRIES",
     "Algorithm",

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
 from mygym.nested import merged, without
-from mygym.registry.builtins import FRAMEWORK_EXTRAS
-from mygym.registry.entries import Entry, caller, resolve
+from mygym.registry.entries import FRAMEWORKS, Entry, caller, resolve
 from mygym.registry.registries import decorator, registry
 from mygym.registry.signatures import Parameter, first_line, parameters
 
@@ -262,8 +261,8 @@ def check_framework(framework: str) -> None:
     Raises:
         RegistryError: It is neither `pytorch` nor `jax`.
     """
-    if framework not in (known := ["pytorch", *FRAMEWORK_EXTRAS]):
-        raise RegistryError(bad_value("framework", framework, known, "is not supported"))
+    if framework not in FRAMEWORKS:
+        raise RegistryError(bad_value("framework", framework, FRAMEWORKS, "is not supported"))
 
 
 def parameters_of(entry: Entry, framework: str = "pytorch") -> dict[str, Parameter]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry.algorithms import Algorithm, add_algorithm, complete
-from mygym.registry.entries import Deferred, Entry, caller, unknown_framework
+from mygym.registry.entries import Entry, caller, unknown_framework
 from mygym.registry.registries import registry
 from mygym.registry.signatures import first_line, parameters
 from mygym.registry.user_files import on_import
@@ -21,7 +21,7 @@ Combo = tuple[type, tuple[Any, ...], dict[str, Any]]
 
 
 class FrameworkCombos(Mapping[str, Combo]):
-    """Framework → `(AlgoClass, args, kwargs)` of one algorithm; a file or class is imported when it is looked up."""
+    """Framework → `(AlgoClass, args, kwargs)` of one algorithm; a class is imported when it is looked up."""
 
     def __init__(self, entry: Entry) -> None:
         self._name = entry.name
@@ -72,13 +72,6 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     def __ior__(self, combos: Mapping[str, Mapping[str, Any]]) -> Self:
         self.update(combos)
         return self
-
-    def setdefault(self, name: str, frameworks: Mapping[str, Any] | None = None) -> FrameworkCombos:
-        """Register an algorithm whose name is new, or declared in the source of the file that is executed now."""
-        known = registry("algorithm").peek(name)
-        if frameworks is not None and (known is None or isinstance(known.target, Deferred)):
-            _register(name, frameworks, caller())
-        return self[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(registry("algorithm").names())

@@ -1,4 +1,4 @@
-"""`Entry`, a registered component: its origin, its requirements, and the loading of its target."""
+"""`Entry`, a registered component: its origin, its requirements, and the loading of its target; built-in components."""
 
 from __future__ import annotations
 
@@ -6,27 +6,79 @@ import importlib
 import importlib.util
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 from mygym.errors import RegistryError, UnknownNameError, bad_value, did_you_mean
-from mygym.registry.builtins import ASSETS, EXTRA_DISTRIBUTIONS, EXTRAS, FRAMEWORK_EXTRAS
 
+ASSETS = Path(__file__).parents[1] / "assets"
 
-@dataclass(frozen=True)
-class Deferred:
-    """A component that a user's file registers when it is executed."""
+KINDS = (
+    *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule"),
+    *("strategy", "sampler", "callback"),
+    *("robot", "workspace", "object", "controller", "engine"),
+    *("task", "stage", "predicate", "reward", "observation", "randomizer"),
+)
+"""Kinds of components, in the order of `mygym list`."""
 
-    path: Path
-    register: Callable[[], Entry]
-    """Executes the file and returns the entry that the file has registered."""
-    frameworks: tuple[str, ...] = ()
-    """Frameworks of an algorithm, a policy or a component of a network."""
-    class_name: str = ""
-    """Name of its class or function, if it is known."""
+BUILTIN_MODULES: Mapping[str, str] = {
+    "algorithm": "mygym.algos.defaults",
+    "policy": "mygym.experts",
+    "features_extractor": "mygym.algos.networks",
+    "activation": "mygym.algos.networks",
+    "optimizer": "mygym.algos.networks",
+    "schedule": "mygym.config.schedules",
+    "observation": "mygym.tasks.components",
+    "reward": "mygym.tasks.rewards",
+    "predicate": "mygym.tasks.predicates",
+    "strategy": "mygym.strategies.built_in",
+    "sampler": "mygym.strategies.mixture.samplers",
+    "callback": "mygym.planning.callbacks",
+    "randomizer": "mygym.envs.randomizers",
+    "controller": "mygym.robotics.controllers",
+    "engine": "mygym.engines.engine",
+    "task": "mygym.tasks.named",
+    "stage": "mygym.tasks.stages",
+}
+"""Kind → light module that registers its built-in components when it is imported, at the first look-up."""
+
+BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
+"""Kind → folder of `assets/`; each YAML file in it and its subfolders is a component, named by the file's stem."""
+
+ALIASES: Mapping[str, Mapping[str, str]] = {"strategy": {"experts": "mixture"}}
+"""Kind → alias → name, for built-in components that are not registered with their aliases."""
+
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
+    **dict.fromkeys(("minari", "h5py"), "demos"),
+    "mujoco": "mjcf",
+    "pyarrow": "lerobot",
+    "trimesh": "meshes",
+    "wandb": "wandb",
+    "mlflow": "mlflow",
+    "matplotlib": "results",
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export"),
+    **dict.fromkeys(("optuna", "cmaes"), "sweep"),
+    **dict.fromkeys(("ray", "submitit"), "cluster"),
+    "xacro": "xacro",
+}
+"""Import name of a package → the extra of mygym that installs it."""
+
+FRAMEWORK_EXTRAS: Mapping[str, str] = {"jax": "jax"}
+"""Framework → the extra of mygym that installs it."""
+
+FRAMEWORKS = ("pytorch", *FRAMEWORK_EXTRAS)
+"""Frameworks whose weights, devices and random numbers the runs know."""
+
+FOLDER_EXTRAS: Mapping[str, str] = {"example_robot_data": "robots"}
+"""Subfolder of `assets/` → the extra of mygym that its components need."""
+
+EXTRA_DISTRIBUTIONS: Mapping[str, str] = {"robots": "example-robot-data"}
+"""Extra of mygym that installs no Python package → the distribution that it installs."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +88,10 @@ class Entry:
     kind: str
     name: str
     target: Any
-    """The component, an import string `module:attribute`, the path of a YAML file, or a `Deferred` component."""
+    """The component, an import string `module:attribute`, or the path of a YAML file.
+
+    A mapping from framework to component for kinds that belong to a framework.
+    """
     help: str
     """One line for listings."""
     origin: str
@@ -52,8 +107,6 @@ class Entry:
     @property
     def frameworks(self) -> tuple[str, ...]:
         """Frameworks that have this component; empty if its kind is independent of frameworks."""
-        if isinstance(self.target, Deferred):
-            return self.target.frameworks
         return tuple(self.target) if isinstance(self.target, Mapping) else ()
 
     @property
@@ -63,7 +116,7 @@ class Entry:
         target = getattr(target, "target", target)  # of an algorithm
         if isinstance(target, str):
             return target.rpartition(":")[2]
-        return str(getattr(target, "class_name", None) or getattr(target, "__name__", ""))
+        return str(getattr(target, "__name__", ""))
 
     @property
     def missing_extras(self) -> tuple[str, ...]:
@@ -86,18 +139,7 @@ class Entry:
         )
 
     def load(self) -> Any:
-        """Return the component: import strings are resolved, users' files executed, paths returned unchanged.
-
-        The result is a mapping from framework to component for kinds that belong to a framework.
-        """
-        if isinstance(self.target, Deferred):
-            entry = self.target.register()
-            if isinstance(entry.target, Deferred):
-                raise RegistryError(
-                    f"{self.kind} {self.name!r}: {self.target.path} names it but does not register it when executed; "
-                    "if the file has changed, restart Python"
-                )
-            return entry.load()
+        """Return the component: import strings are resolved; paths, and mappings of frameworks, returned unchanged."""
         return resolve(self.target, f"{self.kind} {self.name!r}")
 
     def load_for(self, framework: str) -> Any:
@@ -126,6 +168,7 @@ def with_extras(name: str, extras: tuple[str, ...]) -> str:
     return f"{name} (needs {', '.join(extras)})" if extras else name
 
 
+@cache
 def is_installed(extra: str) -> bool:
     """Return whether the packages of an extra of mygym are installed."""
     if extra in EXTRA_DISTRIBUTIONS:
@@ -159,12 +202,6 @@ def requirements(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
     words = dict.fromkeys(word for framework_needs in needs.values() for word in framework_needs)
     having = {word: [framework for framework in needs if word in needs[framework]] for word in words}
     return tuple(word if len(names) == len(needs) else f"{word} ({', '.join(names)})" for word, names in having.items())
-
-
-def registered_twice(kind: str, name: str, first: str, second: str, replaceable: bool = True) -> str:
-    """Return the message for a name that is registered twice."""
-    remedy = f", or pass override=True to register_{kind}" if replaceable else ""
-    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}"
 
 
 def caller() -> str:

@@ -8,17 +8,37 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, UnknownNameError, bad_value, did_you_mean, nearest
-from mygym.registry.builtins import ALIASES, ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, FOLDER_EXTRAS, KINDS
-from mygym.registry.discovery import ScannedFile, Scanner, SourceName, first_comment
-from mygym.registry.entries import Deferred, Entry, caller, registered_twice, requirements, with_extras
+from mygym.registry.entries import (
+    ALIASES,
+    ASSETS,
+    BUILTIN_FOLDERS,
+    BUILTIN_MODULES,
+    FOLDER_EXTRAS,
+    KINDS,
+    Entry,
+    caller,
+    requirements,
+    with_extras,
+)
 from mygym.registry.signatures import first_line, source_location
-from mygym.registry.user_files import PACKAGE, execute, unread_folders, user_modules
+from mygym.registry.user_files import (
+    PACKAGE,
+    execute,
+    first_comment,
+    installed_files,
+    read_text,
+    unread_folders,
+    user_assets,
+    user_files,
+    user_folder_key,
+    user_modules,
+)
 
 DESCRIPTION_SUFFIXES = (".yaml", ".yml", ".urdf")
 """Suffixes of the files that can be given instead of the name of a robot, workspace or object."""
@@ -88,27 +108,21 @@ MAX_NAMES = 60
 class Registry:
     """Name → `Entry` of one kind of component.
 
-    Built-in components are registered at the first look-up. The user's folders are scanned once for each current folder
-    and script, and again when a name is missing or by `refresh`. They are scanned for a built-in name too, because a
-    file may replace it (`override=True`).
+    Built-in components are registered at the first look-up. A file of the user is imported by the first look-up of its
+    stem or of a name in its text, also of a built-in name, which it may replace (`override=True`). An unknown name, and
+    a list of all names, import every file that registers this kind. A file that fails registers nothing: its error is
+    raised by look-ups of its names, and is an entry of `broken`.
     """
 
-    def __init__(self, kind: str, scanner: Scanner) -> None:
+    def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.conflicts: dict[str, str] = {}
-        """Taken name that a user's file registers without `override=True` → error message."""
-        self.unreadable: dict[Path, str] = {}
-        """User's file that cannot be read, and may register a missing name → error message."""
         self.aliases: dict[str, str] = dict(ALIASES.get(kind, {}))
         """Alias → name, for configs and flags."""
-        self._scanner = scanner
         self._entries: dict[str, Entry] = {}
         self._watchers: list[Callable[[Entry], object]] = []
-        self._scanned: list[ScannedFile] = []
-        self._conflicting: dict[str, Path] = {}
         self._replaced: dict[str, Entry] = {}
+        self._answered: set[str] = set()
         self._loading = self._loaded = False
-        scanner.receivers.append(self._queue)
 
     def register(
         self,
@@ -147,7 +161,7 @@ class Registry:
             help = help or (known.help if known else "")
             target = {**frameworks, framework: target}
             requires = requirements(target)
-        if known is not None and not override and known.origin != origin and not _declares(known, origin):
+        if known is not None and not override and known.origin != origin:
             raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
         for alias in aliases:
             holder = self._find(alias)
@@ -173,61 +187,75 @@ class Registry:
 
         Raises:
             UnknownNameError: The name or file does not exist; the message lists the known and the nearest names.
-            RegistryError: A user's file registers the name, which is taken, without `override=True`.
+            RegistryError: Two files register the name without `override=True`, or its file cannot be imported.
         """
-        entry = self._find(name)
-        if entry is None or not self._is_current() or name in self.conflicts:
-            return self._search(name, key or self.kind)
-        return entry
+        if self.kind in BUILTIN_FOLDERS and name not in self._entries and is_file_name(name, self.kind):
+            return self._file_entry(name, key or self.kind)
+        answer = self._look_up(name)
+        if answer is None:
+            raise self._unknown_name(name, key or self.kind)
+        if isinstance(answer, RegistryError):
+            raise answer
+        return answer
 
     def peek(self, name: str) -> Entry | None:
-        """Return the entry of a name, without scanning the user's folders; None if the name is unknown."""
+        """Return the entry of a name, without a look into the user's folders; None if the name is unknown."""
         self._load_builtins()
         return self._entries.get(name)
 
     def registered(self) -> list[Entry]:
-        """Return all entries in the order of their registration, without scanning the user's folders."""
+        """Return all entries in the order of their registration, without a look into the user's folders."""
         self._load_builtins()
         return list(self._entries.values())
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
         self._update()
+        self._import(lambda file: not file.tried and self.kind in file.kinds)
         return sorted(self._entries)
+
+    def broken(self) -> list[Entry]:
+        """Return an entry for each user's file of this kind that cannot be imported; its help is the error."""
+        self.names()
+        broken = _user.broken(self.kind)
+        return [Entry(self.kind, file.path.stem, file.path, str(file.error), str(file.path)) for file in broken]
 
     def watch(self, callback: Callable[[Entry], object]) -> None:
         """Call `callback` for each built-in entry now, and for every entry that is added later."""
-        self._load_builtins()
-        for entry in self._entries.values():
+        for entry in self.registered():
             callback(entry)
         self._watchers.append(callback)
 
     def __contains__(self, name: object) -> bool:
-        self._update()
-        if name not in self._entries:
-            self._update(rescan=True)
-        return name in self._entries
+        """Return whether a name is registered, or should be by a file that fails: `get` raises its error."""
+        return isinstance(name, str) and self._look_up(name) is not None
 
     def __iter__(self) -> Iterator[Entry]:
-        self._update()
-        if self.conflicts:
-            raise RegistryError(next(iter(self.conflicts.values())))
-        return iter([self._entries[name] for name in sorted(self._entries)])
+        return iter([self._entries[name] for name in self.names()])
 
-    def _search(self, name: str, key: str) -> Entry:
-        if self.kind in BUILTIN_FOLDERS and is_file_name(name, self.kind):
-            return self._file_entry(name, key)
-        if self.kind == "robot" and (allowed := OTHER_ROBOT_FILES.get(Path(name).suffix.lower())):
-            raise UnknownNameError(bad_value(key, name, allowed, "is not a robot file"))
+    def _look_up(self, name: str) -> Entry | RegistryError | None:
+        """Return the entry of a name or alias, or the error of the file that should register it; None if unknown."""
+        if name in self._answered and _user.is_current() and (entry := self._find(name)):
+            return entry
         self._update()
         if self._find(name) is None:
-            self._update(rescan=True)
-        if name in self.conflicts:
-            raise RegistryError(self.conflicts[name])
-        entry = self._find(name)
-        if entry is None:
-            raise self._unknown_name(name, key)
-        return entry
+            _user.scan()
+        self._import(lambda file: (not file.tried or file.error is not None) and file.mentions(self.kind, name))
+        if self._find(name) is None:
+            self._import(lambda file: not file.tried and (self.kind in file.kinds or file.path.stem == name))
+        known = self._find(name)
+        broken = [file for file in _user.files.values() if file.error is not None]
+        errors = [file.error for file in broken if file.registers(self.kind, name)]
+        if known is None:
+            errors += [file.error for file in broken if file.path.stem == name or file.mentions(self.kind, name)]
+        if not errors:
+            self._answered.add(name)
+        return next(iter(errors), known)
+
+    def _import(self, wanted: Callable[[UserFile], bool]) -> None:
+        """Import the user's files for which `wanted` is True."""
+        for file in list(filter(wanted, _user.files.values())):
+            _user.load(file)
 
     def _find(self, name: str) -> Entry | None:
         """Return the registered entry of a name or alias; None if it is unknown."""
@@ -242,82 +270,50 @@ class Registry:
         return Entry(self.kind, name, path, "", str(path))
 
     def _unknown_name(self, name: str, key: str) -> UnknownNameError:
-        why = f"is not a known {self.kind}"
+        if self.kind == "robot" and (allowed := OTHER_ROBOT_FILES.get(Path(name).suffix.lower())):
+            return UnknownNameError(bad_value(key, name, allowed, "is not a robot file"))
         labels = {known: with_extras(known, entry.missing_extras) for known, entry in sorted(self._entries.items())}
         are_few = len(labels) <= MAX_NAMES
         allowed = ", ".join(labels.values()) or "nothing" if are_few else f"a name of `mygym list {self.kind}`"
         near = [known for known in labels if self._entries[known].class_name == name]
         near = near or nearest(name, [*labels, *self.aliases], most=1 if are_few else 3)
-        message = bad_value(key, name, allowed, why) + did_you_mean(name, near, most=3, cutoff=0.0)
+        message = bad_value(key, name, allowed, f"is not a known {self.kind}")
+        message += did_you_mean(name, near, most=3, cutoff=0.0)
         if not are_few:
             message += "".join(f"; {labels[known]}" for known in near if labels.get(known, known) != known)
         why = "is not read, because it is in a run directory, whose author may be unknown: move it, or use --import"
         unread = [f"{folder} {why}" for folder in unread_folders()]
-        return UnknownNameError("; ".join([message, *self.unreadable.values(), *unread]))
+        silent = [
+            f"{file.path} does not register it"
+            for file in _user.files.values()
+            if file.module and file.path.stem == name
+        ]
+        errors = [str(file.error) for file in _user.broken(self.kind)]
+        return UnknownNameError("; ".join([message, *silent, *errors, *unread]))
 
-    def _is_current(self) -> bool:
-        """Return whether all known components are registered and the current folder has not changed."""
-        return self._loaded and not self._scanned and self._scanner.is_current()
-
-    def _update(self, rescan: bool = False) -> None:
-        """Register the built-in components and those in the user's folders, scanning them if necessary."""
+    def _update(self) -> None:
+        """Register the built-in components, and find the user's files in a new current folder."""
         self._load_builtins()
-        if self._loading:  # the user's components come after all built-in components
-            return
-        if rescan or not self._scanner.is_current():
-            self._scanner.scan()
-        scanned, self._scanned = self._scanned, []
-        for file in scanned:
-            self._merge(file)
+        if not _user.is_current():
+            _user.scan()
 
-    def _queue(self, file: ScannedFile) -> None:
-        """Keep a scanned file until the next look-up, which registers its components."""
-        if file.kind in (None, self.kind):
-            self._scanned.append(file)
+    def forget_answers(self) -> None:
+        """Ask the user's files again in later look-ups."""
+        self._answered.clear()
 
-    def _merge(self, file: ScannedFile) -> None:
-        """Register the components of a new or changed file, in place of its previous components."""
-        self.unreadable.pop(file.path, None)
-        for name in [name for name, path in self._conflicting.items() if path == file.path]:
-            del self._conflicting[name], self.conflicts[name]
-        for name in [name for name, entry in self._entries.items() if _is_unused(entry, file.path)]:
+    def undo(self, path: Path) -> None:
+        """Undo the registrations of a file, whose import has failed."""
+        for name in [name for name, entry in self._entries.items() if _file_of(entry) == str(path)]:
             del self._entries[name]
             if name in self._replaced:
                 self._entries[name] = self._replaced.pop(name)
-        if file.error:
-            self.unreadable[file.path] = file.error
-        for component in file.components:
-            if component.kind == self.kind:
-                self._merge_component(component, file)
-
-    def _merge_component(self, component: SourceName, file: ScannedFile) -> None:
-        name, path = component.name, file.path
-        if not name:
-            self.unreadable[path] = (
-                f"{path} registers a name of kind {self.kind} that is not a string in the source: "
-                f"write the name out, or import the file with --import"
-            )
-            return
-        known = self._entries.get(name)
-        if known is not None and known.origin.startswith(str(path)):
-            return
-        if known is not None and not component.override:
-            self.conflicts[name] = registered_twice(self.kind, name, known.origin, str(path), file.kind is None)
-            self._conflicting[name] = path
-            return
-        if known is not None:
-            self._replaced[name] = known
-        target: Any = path
-        if file.kind is None:
-            target = Deferred(path, lambda: self._execute(name, file), component.frameworks, component.class_name)
-        self._add(Entry(self.kind, name, target, component.help, str(path)))
-        self.aliases |= {alias: name for alias in component.aliases if self._find(alias) is None}
-
-    def _execute(self, name: str, file: ScannedFile) -> Entry:
-        execute(file.module, file.path)
-        return self._entries[name]
+            else:
+                self.aliases = {alias: known for alias, known in self.aliases.items() if known != name}
 
     def _add(self, entry: Entry) -> None:
+        known = self._entries.get(entry.name)
+        if known is not None and _file_of(known) != _file_of(entry):
+            self._replaced[entry.name] = known
         self._entries[entry.name] = entry
         for callback in self._watchers:
             callback(entry)
@@ -342,29 +338,116 @@ class Registry:
         requires = () if extra is None else (f"mygym[{extra}]",)
         return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return the registered components and messages, for `restore`."""
-        names = ("_entries", "aliases", "conflicts", "unreadable", "_conflicting", "_replaced", "_scanned")
-        return {name: copy.copy(getattr(self, name)) for name in names}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Return to the state of a `snapshot`."""
-        vars(self).update(state)
+def _file_of(entry: Entry) -> str:
+    """Return the file of an entry, without the line."""
+    return entry.origin if isinstance(entry.target, Path) else entry.origin.rpartition(":")[0]
 
 
-def _declares(known: Entry, origin: str) -> bool:
-    """Return whether `known` was read from the source of the file that now registers it, at `origin`."""
-    return isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
+def registered_twice(kind: str, name: str, first: str, second: str) -> str:
+    """Return the message for a name that is registered twice."""
+    remedy = "" if kind in BUILTIN_FOLDERS else f", or pass override=True to register_{kind}"
+    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}"
 
 
-def _is_unused(entry: Entry, path: Path) -> bool:
-    """Return whether an entry was read from the file `path` and the file has not been executed."""
-    return entry.target == path or (isinstance(entry.target, Deferred) and entry.target.path == path)
+@dataclass
+class UserFile:
+    """A file of the user, or of an installed plug-in, that may register components."""
+
+    path: Path
+    module: str
+    """Name under which a Python file is imported; empty for a YAML file."""
+    kinds: Collection[str]
+    """Kinds that it registers, by the words `register_KIND` and `implemented_combos` in its text."""
+    text: str = ""
+    tried: bool = False
+    """Whether an import has begun."""
+    error: RegistryError | None = None
+    """Why it cannot be read or imported."""
+
+    @classmethod
+    def read(cls, path: Path, module: str) -> UserFile:
+        """Read a Python file without importing it."""
+        try:
+            text = read_text(path)
+        except RegistryError as error:
+            return cls(path, module, KINDS, tried=True, error=error)
+        words = [*re.findall(r"register_(\w+)", text), *(["algorithm"] if "implemented_combos" in text else [])]
+        return cls(path, module, {kind for kind in KINDS if any(word.endswith(kind) for word in words)}, text)
+
+    def mentions(self, kind: str, name: str) -> bool:
+        """Return whether it registers a kind, and has a name as its stem or between quotes in its text."""
+        if kind not in self.kinds:
+            return False
+        return self.path.stem == name or f'"{name}"' in self.text or f"'{name}'" in self.text
+
+    def registers(self, kind: str, name: str) -> bool:
+        """Return whether the text registers a name, even if its import fails; a YAML file registers its stem."""
+        if kind not in self.kinds or not self.module:
+            return kind in self.kinds and self.path.stem == name
+        quoted = f"[\"']{re.escape(name)}[\"']"
+        forms = [rf"register_\w*{kind}\(\s*{quoted}", *([rf"{quoted}\]?\s*[:=](?!=)"] if kind == "algorithm" else [])]
+        return any(re.search(form, self.text) for form in forms)
 
 
-_scanner = Scanner()
+class UserFiles:
+    """The user's files and those of installed plug-ins, which are imported one by one, when a look-up needs them."""
 
-REGISTRIES: dict[str, Registry] = {kind: Registry(kind, _scanner) for kind in KINDS}
+    def __init__(self) -> None:
+        self.files: dict[Path, UserFile] = {}
+        self._key: object = None
+
+    def is_current(self) -> bool:
+        """Return whether the last scan was for the current folder and script."""
+        return self._key == user_folder_key()
+
+    def scan(self) -> None:
+        """Find new, changed and removed files; an imported Python file stays as it is."""
+        self._key = user_folder_key()
+        user_modules.install()
+        for components in REGISTRIES.values():
+            components.forget_answers()
+        for path, file in list(self.files.items()):
+            if user_modules.excludes(path) or not path.is_file():
+                del self.files[path]
+                if not file.module:
+                    REGISTRIES[next(iter(file.kinds))].undo(path)
+        for module, found in installed_files().items():
+            if found is None:
+                error = f"{module}: an installed package declares this plug-in, but the module does not exist"
+                self.files[Path(module)] = UserFile(Path(module), module, KINDS, "", True, RegistryError(error))
+        installed = [(module, path) for module, path in installed_files().items() if path is not None]
+        for module, path in [*user_files(), *installed]:
+            known = self.files.get(path)
+            if known is None or not known.tried or known.error is not None:
+                user_modules.paths[module] = path
+                read = UserFile.read(path, module)
+                self.files[path] = read if known is None or known.text != read.text or read.error else known
+        for kind in BUILTIN_FOLDERS:
+            self.files |= {path: UserFile(path, "", (kind,)) for path in user_assets(kind)}
+
+    def load(self, file: UserFile) -> None:
+        """Import a file; if it fails, keep its error and undo what it has registered."""
+        file.tried, file.error = True, None
+        try:
+            if file.module:
+                execute(file.module, file.path)
+            else:
+                kind, path = next(iter(file.kinds)), file.path
+                REGISTRIES[kind].register(path.stem, path, first_comment(path), str(path))
+        except RegistryError as error:
+            file.error = error
+            for components in REGISTRIES.values():
+                components.undo(file.path)
+
+    def broken(self, kind: str) -> list[UserFile]:
+        """Return the files of a kind that cannot be read or imported."""
+        return [file for file in self.files.values() if file.error is not None and kind in file.kinds]
+
+
+_user = UserFiles()
+
+REGISTRIES: dict[str, Registry] = {kind: Registry(kind) for kind in KINDS}
 """Kind → registry."""
 
 
@@ -383,22 +466,24 @@ def registry(kind: str) -> Registry:
 
 
 def refresh() -> None:
-    """Scan the user's folders again, e.g. after a file was added, changed or removed."""
-    _scanner.scan()
+    """Look for the user's files again, e.g. after a file was added, mended or removed; an imported file stays."""
+    _user.files = {path: file for path, file in _user.files.items() if file.error is None}
+    _user.scan()
 
 
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
-    """Context manager for tests that undoes every registration, scan and import of user files in its block."""
-    registries = {kind: components.snapshot() for kind, components in REGISTRIES.items()}
-    scanner, modules = _scanner.snapshot(), len(sys.modules)
+    """Context manager for tests that undoes every registration and import of user files in its block."""
+    owners = (*REGISTRIES.values(), _user, user_modules)
+    kept, modules = ("_loaded", "_loading", "_watchers"), len(sys.modules)
+    states = [{name: copy.copy(value) for name, value in vars(owner).items() if name not in kept} for owner in owners]
+    states[-2]["files"] = {path: copy.copy(file) for path, file in _user.files.items()}
     try:
         yield
     finally:
-        for kind, state in registries.items():
-            REGISTRIES[kind].restore(state)
         user_modules.forget_second_names()
-        _scanner.restore(scanner)
+        for owner, state in zip(owners, states, strict=True):
+            vars(owner).update(state)
         if len(sys.modules) != modules:  # a search through thousands of names takes longer than most tests
             for module in [module for module in sys.modules if module.startswith(f"{PACKAGE}.")]:
                 del sys.modules[module]

@@ -24,7 +24,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from mygym.errors import MygymError, RegistryError, bad_value
-from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS
+from mygym.registry.entries import ASSETS, BUILTIN_FOLDERS
 
 PACKAGE = "mygym_user"
 FOLDERS = ("algos", "envs", "strategies")
@@ -122,6 +122,35 @@ def _named(folder: Path, suffix: str) -> Iterator[Path]:
     for path in sorted(folder.glob(f"*{suffix}")):
         if _is_public(path.stem):
             yield path
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a user's file.
+
+    Raises:
+        RegistryError: It cannot be read, or is not text.
+    """
+    try:
+        if not path.is_file() and path.exists():  # reading a pipe would block, and a device may be endless
+            raise OSError("it is not a regular file")
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RegistryError(f"{path}: {type(error).__name__}: {error}") from error
+
+
+def first_comment(path: Path) -> str:
+    """Return the comment in the first line of a YAML file, which is its help; empty without a comment."""
+    line = read_text(path).partition("\n")[0]
+    return line.lstrip("# ").rstrip() if line.startswith("#") else ""
+
+
+def user_folder_key() -> tuple[str, str, frozenset[Path]]:
+    """Return the current folder, the script and the excluded folders, which determine the user's folders."""
+    try:
+        current = os.getcwd()  # noqa: PTH109  (in every look-up, and faster than Path.cwd)
+    except FileNotFoundError:  # the current folder was removed
+        current = ""
+    return current, sys.argv[0] if sys.argv else "", user_modules.excluded
 
 
 @cache
@@ -362,7 +391,7 @@ def _import(module: str, prefix: str, otherwise: str = "") -> None:
         imported = importlib.import_module(module)
         for receive in on_import:
             receive(imported)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # also of a script that ends itself
         place = f"{at}: " if (at := place_of(error)) else otherwise
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, MygymError):

@@ -24,7 +24,6 @@ import numpy as np
 
 from mygym.errors import AssetError, RegistryError, bad_value, error_text
 from mygym.registry import RobotFileName, resolve
-from mygym.robotics import mjcf
 from mygym.robotics.estimated_inertia import complete_inertials, remove_unusable_inertials
 from mygym.robotics.files import Stamp, cached_by_file, stamp, temporary_folder
 from mygym.robotics.inference.findings import Certainty, Finding
@@ -329,7 +328,9 @@ def _tree(path: Path, arguments: Sequence[str]) -> tuple[ET.Element, list[Findin
         for element in root.iter():
             element.tag = str(element.tag).removeprefix(space)
     if root.tag == "mujoco":
-        return mjcf.read_mjcf(path)
+        from mygym.robotics.mjcf import read_mjcf
+
+        return read_mjcf(path)
     if arguments or has_xacro(root):
         plain = None if arguments else without_unused(root)
         return (expand(path, arguments) if plain is None else plain), []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -142,7 +143,10 @@ class SubTask:
             raise ConfigError(bad_value("task", goals, "one of them", "are several goals"))
 
 
-_ADAPTER = TypeAdapter(SubTask)
+@cache
+def _adapter() -> TypeAdapter[SubTask]:
+    return TypeAdapter(SubTask)
+
 
 KEY_HELP = "stages; on what: object, part; to where: area, onto, path, to; via, tolerance, grip, deceleration, words"
 """Keys of a sub-task, in groups, for messages."""
@@ -169,7 +173,7 @@ def read_subtask(number: int, values: Mapping[str, Any]) -> SubTask:
     if "stages" not in values:
         raise ConfigError(bad_value(f"task.{number}.stages", None, "letters or a list of stages", "is missing"))
     try:
-        return _ADAPTER.validate_python(dict(values))
+        return _adapter().validate_python(dict(values))
     except ValidationError as error:
         path, given, allowed, *_ = first_mistake(error)
         raise ConfigError(bad_value(dotted(("task", number, *path)), given, allowed)) from None

@@ -251,8 +251,6 @@ FILES: dict[str, tuple[str, str, str]] = {
         "    def __init__(self, policy, env, beta, **kwargs):\n        super().__init__(policy, env, **kwargs)\n"),
     "env": (OF_ALGO, "algos/u.py", ALGO + "implemented_combos['mine'] = "
         "{'pytorch': [PPO, ('MultiInputPolicy', env), {}]}\n"),
-    "not written out": (OF_ALGO, "algos/u.py", ALGO + "NAME = 'mi' + 'ne'\n"
-        "@register_algorithm(NAME)\nclass Mine(PPO):\n    pass\n"),
     "framework": (OF_ALGO, "algos/u.py", ALGO + "@register_algorithm('mine', framework='pytorhc')\n"
         "class Mine(PPO):\n    pass\n"),
 }  # fmt: skip

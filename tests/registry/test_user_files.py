@@ -1,4 +1,4 @@
-"""The user's files: scanned without being executed, executed when used, under the same name in every process."""
+"""The user's files: imported by the look-ups that need them, under the same name in every process."""
 
 from __future__ import annotations
 
@@ -76,15 +76,37 @@ def test_a_class_in_a_file_is_near_to_its_registered_name(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM.replace("class Plugged(", "class Counting("))
     with pytest.raises(RegistryError, match="did you mean 'plugged'"):
         registry("algorithm").get("Counting")
-    assert not list(folder.rglob("executed.txt"))
 
 
-def test_scanning_does_not_execute_files(folder: Path) -> None:
+def test_a_file_is_imported_only_by_look_ups_that_need_it(folder: Path) -> None:
     path = write(folder / "algos" / "plugged_in.py", ALGORITHM)
-    entry = registry("algorithm").get("plugged")
-    assert "plugged" in registry("algorithm").names()
-    assert (entry.help, entry.origin) == ("A plugged-in algorithm.", str(path))
+    assert registry("algorithm").get("sac").built_in
+    assert "tap" not in registry("task")
+    assert "unknown" not in registry("controller")
     assert not path.with_name("executed.txt").exists()
+    entry = registry("algorithm").get("plugged")  # the name is not the stem
+    assert (entry.help, entry.origin) == ("A plugged-in algorithm.", f"{path}:9")
+    assert "plugged" in registry("algorithm").names()
+
+
+def test_a_file_that_registers_nothing_is_never_imported(folder: Path) -> None:
+    path = write(folder / "algos" / "script.py", 'raise SystemExit("plugged sac")\n')
+    assert registry("algorithm").get("sac").built_in
+    assert "plugged" not in registry("algorithm")
+    assert registry("algorithm").broken() == []
+    with pytest.raises(RegistryError, match=rf"{path}.*SystemExit"):
+        registry("algorithm").get("script")  # but its stem is a name
+
+
+def test_a_file_without_the_name_of_its_stem_is_named(folder: Path) -> None:
+    path = write(folder / "algos" / "seems.py", ALGORITHM)
+    with pytest.raises(RegistryError, match=rf"allowed: .*plugged.*{path} does not register it"):
+        algorithm("seems")
+
+
+def test_a_computed_name_is_found(folder: Path) -> None:
+    write(folder / "algos" / "dynamic.py", DICTIONARY_FORM.replace('"plugged"', '"plug" + "ged"'))
+    assert algorithm("plugged").defaults["n_steps"] == 8
 
 
 def test_a_file_is_executed_under_its_stable_name_when_used(folder: Path) -> None:
@@ -98,7 +120,7 @@ def test_a_file_is_executed_under_its_stable_name_when_used(folder: Path) -> Non
 
 def test_the_dictionary_form_is_recognised(folder: Path) -> None:
     write(folder / "algos" / "dictionary.py", DICTIONARY_FORM)
-    assert registry("algorithm").get("plugged").help == "The dictionary form."
+    assert registry("algorithm").get("plugged").help.startswith("Advantage actor-critic")
     assert implemented_combos["plugged"]["pytorch"][2] == {**implemented_combos["a2c"]["pytorch"][2], "n_steps": 8}
 
 
@@ -131,7 +153,7 @@ def test_the_current_folder_takes_precedence_over_that_of_the_script(
     write(folder / "project" / "algos" / "same.py", ALGORITHM.replace("plugged", "beside_script"))
     here = write(folder / "algos" / "same.py", ALGORITHM)
     monkeypatch.setattr(sys, "argv", [str(folder / "project" / "train.py")])
-    assert registry("algorithm").get("plugged").origin == str(here)
+    assert registry("algorithm").get("plugged").origin == f"{here}:9"
     assert "beside_script" not in registry("algorithm")
 
 
@@ -176,12 +198,6 @@ def test_mygym_itself_is_not_a_users_folder(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(ASSETS.parent)
     monkeypatch.setattr(sys, "argv", ["mygym"])
     assert user_files.user_folders() == []
-
-
-def test_a_name_that_is_not_written_out_is_explained(folder: Path) -> None:
-    write(folder / "algos" / "dynamic.py", DICTIONARY_FORM.replace('"plugged"', '"plug" + "ged"'))
-    with pytest.raises(RegistryError, match=r"dynamic\.py registers a name of kind algorithm that is not a string"):
-        registry("algorithm").get("plugged")
 
 
 def test_a_changed_train_py_is_named_by_its_runs(
@@ -376,20 +392,51 @@ def test_a_syntax_error_is_shown_when_a_name_is_missing(folder: Path, capsys: py
     assert f"{path}:1" in str(error.value)
 
 
-def test_a_file_that_does_not_register_its_name_is_named(folder: Path) -> None:
-    path = write(folder / "algos" / "seems.py", "if False:\n    register_algorithm('plugged')\n")
-    with pytest.raises(RegistryError, match="does not register it") as error:
-        algorithm("plugged")
-    assert str(path) in str(error.value)
+def test_a_broken_file_is_an_entry_with_its_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = write(folder / "algos" / "broken.py", ALGORITHM.replace("plugged", "half") + "\n1 / 0\n")
+    wrong = write(folder / "algos" / "wrong.py", "x = (\n" + ALGORITHM)
+    write(folder / "algos" / "good.py", ALGORITHM)
+    assert {"plugged", "sac"} <= set(registry("algorithm").names())
+    assert "half" not in registry("algorithm").names()  # nothing of it is registered
+    assert command("list", "algorithm", "--json") == 0
+    helps = {entry["origin"]: entry["help"] for entry in json.loads(capsys.readouterr().out)}
+    assert helps[str(broken)] == f"{broken}:{ALGORITHM.count(chr(10)) + 2}: ZeroDivisionError: division by zero"
+    assert f"{wrong}:1: SyntaxError" in helps[str(wrong)]
+    for name in ("half", "broken"):
+        with pytest.raises(RegistryError, match=r"broken\.py:\d+: ZeroDivisionError"):
+            algorithm(name)
+
+
+def test_a_file_that_fails_gives_back_the_components_that_it_has_replaced(folder: Path) -> None:
+    text = ALGORITHM.replace('"plugged",', '"sac", override=True,')
+    path = write(folder / "algos" / "plugged_in.py", text + "\n1 / 0\n")
+    for _ in range(2):  # a run must not train the built-in one in silence
+        with pytest.raises(RegistryError, match="ZeroDivisionError"):
+            registry("algorithm").get("sac")
+    assert implemented_combos["a2c"]["pytorch"]
+    assert {entry.name: entry.built_in for entry in registry("algorithm")}["sac"]
+    write(path, text)
+    assert not registry("algorithm").get("sac").built_in
+
+
+def test_files_that_import_each_other_register_both(folder: Path) -> None:
+    write(folder / "algos" / "base.py", ALGORITHM)
+    text = ALGORITHM.replace('"plugged",', '"second",').replace("(PPO)", "(Base)")
+    path = write(folder / "algos" / "second.py", f"from base import Plugged as Base\n{text}\n1 / 0\n")
+    assert "second" in registry("algorithm")  # its error is raised by `get`
+    assert algorithm("plugged").defaults["n_steps"] == 32  # the file that was imported stays registered
+    write(path, path.read_text().replace("1 / 0", ""))
+    assert algorithm("second").parent == "plugged"
 
 
 @pytest.mark.parametrize("text", [ALGORITHM, DICTIONARY_FORM])
 def test_the_name_of_a_built_in_component_is_refused(folder: Path, text: str) -> None:
     path = write(folder / "algos" / "plugged_in.py", text.replace('"plugged"', '"sac"'))
     with pytest.raises(RegistryError, match="registered twice") as error:
-        list(registry("algorithm"))
+        registry("algorithm").get("sac")
     assert str(path) in str(error.value)
     assert "mygym.algos" in str(error.value)
+    assert [entry.name for entry in registry("algorithm").broken()] == ["plugged_in"]
 
 
 OBSERVATION = """
@@ -397,6 +444,12 @@ from mygym.tasks.observations import register_observation
 @register_observation("plugged", 1)
 def plugged(context):
     return context.state.ee_position
+"""
+CAMERA = """
+from mygym.tasks.observations import register_camera_observation
+@register_camera_observation("plugged", size=1)
+def plugged(view):
+    return view.latent
 """
 RANDOMIZER = """
 from mygym.envs.randomizers import register_randomizer
@@ -408,7 +461,11 @@ def plugged(randomization, draw):
 
 @pytest.mark.parametrize(
     ("kind", "built_in", "text"),
-    [("observation", "ee_position", OBSERVATION), ("randomizer", "action_noise", RANDOMIZER)],
+    [
+        ("observation", "ee_position", OBSERVATION),
+        ("observation", "image", CAMERA),
+        ("randomizer", "action_noise", RANDOMIZER),
+    ],
 )
 def test_decorated_functions_have_their_file_as_origin(kind: str, built_in: str, text: str, folder: Path) -> None:
     path = write(folder / "envs" / "plugged_in.py", text)
@@ -426,7 +483,7 @@ def test_a_conflict_is_raised_each_time(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged"', '"sac"'))
     for _ in range(2):
         with pytest.raises(RegistryError, match="registered twice"):
-            list(registry("algorithm"))
+            registry("algorithm").get("sac")
 
 
 def test_override_replaces_a_built_in_component(folder: Path) -> None:
@@ -434,19 +491,13 @@ def test_override_replaces_a_built_in_component(folder: Path) -> None:
     assert algorithm("sac").defaults["n_steps"] == 32
 
 
-def test_two_files_that_register_the_same_name_are_both_in_the_message(folder: Path) -> None:
-    first, second = (write(folder / "algos" / f"{name}.py", ALGORITHM) for name in ("first", "second"))
-    with pytest.raises(RegistryError, match="registered twice") as error:
-        list(registry("algorithm"))
-    assert str(first) in str(error.value)
-    assert str(second) in str(error.value)
-
-
-def test_files_whose_names_begin_alike_are_different_files(folder: Path) -> None:
-    write(folder / "algos" / "a.py", ALGORITHM)
-    write(folder / "algos" / "a_py.py", ALGORITHM)
-    with pytest.raises(RegistryError, match="registered twice"):
-        list(registry("algorithm"))
+@pytest.mark.parametrize("names", [("first", "second"), ("a", "a_py"), ("plugged", "second")])
+def test_two_files_that_register_the_same_name_are_both_in_the_message(names: tuple[str, str], folder: Path) -> None:
+    first, second = (write(folder / "algos" / f"{name}.py", ALGORITHM) for name in names)
+    with pytest.raises(RegistryError, match="'plugged' is registered twice") as error:
+        algorithm("plugged")
+    assert f"{first}:9 and {second}:9" in str(error.value)
+    assert registry("algorithm").get("sac").name == "sac"
 
 
 def test_a_file_that_appears_later_is_registered(folder: Path) -> None:
@@ -461,26 +512,23 @@ def test_a_file_in_a_new_current_folder_is_registered(folder: Path, monkeypatch:
         folder / "elsewhere" / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged",', '"sac", override=True,')
     )
     monkeypatch.chdir(folder / "elsewhere")
-    assert registry("algorithm").get("sac").origin == str(path)
+    assert registry("algorithm").get("sac").origin == f"{path}:9"
 
 
-def test_refresh_sees_files_that_were_changed_and_removed(folder: Path) -> None:
+def test_refresh_sees_files_that_were_mended_and_removed(folder: Path) -> None:
     path = write(folder / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged"', '"sac"'))
     with pytest.raises(RegistryError, match="registered twice"):
         registry("algorithm").get("sac")
-    write(path, ALGORITHM.replace('"plugged",', '"sac", override=True,'))
-    refresh()
-    assert registry("algorithm").get("sac").origin == str(path)
-    write(path, "x = (\n")
+    write(path, "x = (\n" + ALGORITHM)
     refresh()
     assert registry("algorithm").get("sac").origin == "mygym.algos"
     with pytest.raises(RegistryError, match="SyntaxError"):
         registry("algorithm").get("plugged")
-    write(path, ALGORITHM)
-    assert registry("algorithm").get("plugged").origin == str(path)
     path.unlink()
     refresh()
     assert "plugged" not in registry("algorithm")
+    write(path, ALGORITHM)
+    assert registry("algorithm").get("plugged").origin == f"{path}:9"
 
 
 def test_a_removed_current_folder_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -543,14 +591,6 @@ def test_a_users_class_is_unpickled_in_another_process(folder: Path, python) -> 
     code = "import mygym, pickle; print(pickle.load(open('class.pickle', 'rb')).__module__)"
     done = python("-c", code, cwd=folder)
     assert done.stdout.strip().endswith("mygym_user.envs.plugged_in"), done.stderr
-
-
-def test_listing_does_not_execute_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(folder / "algos" / "plugged_in.py", ALGORITHM)
-    with pytest.raises(SystemExit, match="0"):
-        main(["list", "algorithm"])
-    assert "A plugged-in algorithm." in capsys.readouterr().out
-    assert not path.with_name("executed.txt").exists()
 
 
 # --import, installed packages ---------------------------------------------------------------------------------------
@@ -667,9 +707,9 @@ def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def test_an_installed_plug_in_is_scanned_without_being_imported(site: Path) -> None:
+def test_an_installed_plug_in_is_imported_when_it_is_needed(site: Path) -> None:
     install(site, "good_plug", ALGORITHM)
-    assert registry("algorithm").get("plugged").help == "A plugged-in algorithm."
+    assert registry("algorithm").get("sac").built_in
     assert "good_plug" not in sys.modules
     cls, _, kwargs = implemented_combos["plugged"]["pytorch"]
     assert cls.__module__ == "good_plug.plugin"
@@ -679,7 +719,7 @@ def test_an_installed_plug_in_is_scanned_without_being_imported(site: Path) -> N
 def test_a_plug_in_that_raises_does_not_affect_others(site: Path) -> None:
     install(site, "good_plug", ALGORITHM)
     install(site, "bad_plug", ALGORITHM.replace('"plugged"', '"broken"') + "\n1 / 0\n")
-    assert {"plugged", "broken", "sac"} <= set(registry("algorithm").names())
+    assert {"plugged", "sac"} <= set(registry("algorithm").names())
     assert algorithm("plugged").defaults["n_steps"] == 32
     with pytest.raises(RegistryError, match=r"plugin\.py:\d+: ZeroDivisionError"):
         algorithm("broken")

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from mygym.envs.ids import ANY_TASK, env_id
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import ASSETS, registry
 from mygym.registry.user_files import FOLDERS, user_folders
 from mygym.tasks.grammar import letters
@@ -45,9 +45,11 @@ def check_free(kind: str, name: str) -> None:
     Raises:
         ConfigError: The name cannot be used.
     """
-    components = registry(kind)
-    if name in components:
-        origin = components.conflicts.get(name) or components.get(name).origin
+    if name in registry(kind):
+        try:
+            origin = registry(kind).get(name).origin
+        except RegistryError as error:  # the file of this name cannot be imported
+            origin = str(error)
         raise ConfigError(bad_value("name", name, "a new name", f"is a registered {kind} already ({origin})"))
     if kind != "task":
         return

@@ -30,6 +30,9 @@ COLORS: Mapping[str, str] = {
 THEMES = {"system": None, "light": False, "dark": True}
 """Theme → value of the dark mode; None: as the browser prefers."""
 
+PATIENCE = 60.0
+"""s until a page must be ready that asks the helper, which may import the user's files, and torch with them."""
+
 THEME_COOKIE = "mygym_theme"
 """Name of the cookie that keeps the theme of a browser."""
 

@@ -15,11 +15,10 @@ from mygym.config.json_schema import REGISTRY_OF_KEY
 from mygym.config.loading import parse_value
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
-from mygym.dashboard.pages.frame import frame, heading
+from mygym.dashboard.pages.frame import PATIENCE, frame, heading
 from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
 from mygym.errors import MygymError
 from mygym.nested import at, has, merged
-from mygym.registry import refresh, registry
 
 FIRST = (
     "task",
@@ -64,18 +63,24 @@ class Field(NamedTuple):
 def add_page(service: Service) -> None:
     """Register the page."""
 
-    @ui.page("/new")
-    def page() -> None:
-        refresh()
+    @ui.page("/new", response_timeout=PATIENCE)
+    async def page() -> None:
+        helps = await service.helper.call(heavy.helps, list(REGISTRY_OF_KEY.values()))
         with frame("New run"):
-            NewRun(service)
+            NewRun(service, helps)
 
 
 class NewRun:
-    """The form, for a browser; it holds only the values that the user sets, and shows all that the run takes."""
+    """The form, for a browser; it holds only the values that the user sets, and shows all that the run takes.
 
-    def __init__(self, service: Service) -> None:
+    Args:
+        service: The service.
+        helps: Kind → name of a component → its help.
+    """
+
+    def __init__(self, service: Service, helps: Mapping[str, Mapping[str, str]]) -> None:
         self.service = service
+        self.helps = helps
         self.values: dict[str, Any] = {}
         self.unreadable: dict[str, str] = {}
         """Error of each input whose text is no value."""
@@ -125,8 +130,8 @@ class NewRun:
         """Show the input of a field: names of a registry, choices, or text that is read as YAML."""
         kind = REGISTRY_OF_KEY.get(field.key)
         if kind or field.choices:
-            names = registry(kind).names() if kind else list(field.choices)
-            helps = {name: registry(kind).get(name).help for name in names} if kind and field.key != "task" else {}
+            names = list(self.helps[kind]) if kind else list(field.choices)
+            helps = self.helps[kind] if kind and field.key != "task" else {}
             options = {name: f"{name}: {helps[name]}" if helps.get(name) else str(name) for name in names}
             element: Any = ui.select(options, label=field.key, with_input=True, clearable=True).props("options-dense")
             if kind and field.key != "reward":

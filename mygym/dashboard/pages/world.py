@@ -21,11 +21,10 @@ from nicegui import events, ui
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.api import MESHES
-from mygym.dashboard.pages.frame import empty, frame
+from mygym.dashboard.pages.frame import PATIENCE, empty, frame
 from mygym.dashboard.player import STEP, play
 from mygym.dashboard.service import Service, refused_paths
 from mygym.errors import MygymError
-from mygym.registry import refresh, registry
 from mygym.training.directory import saved_config
 
 COLUMNS = {"text": "inferred", "certainty": "sure", "reason": "why", "key": "key of the YAML file to correct it"}
@@ -108,9 +107,8 @@ def add_page(service: Service) -> None:
     meshes = service.jobs.folder / MESHES
     meshes.mkdir(exist_ok=True)
 
-    @ui.page("/world")
+    @ui.page("/world", response_timeout=PATIENCE)
     async def world(run: str = "", task: str = "", robot: str = "") -> None:
-        refresh()
         defaults = RunConfig()
         config = {"task": task or defaults.task, "robot": robot or defaults.robot}
         with frame("World"):
@@ -127,9 +125,10 @@ def add_page(service: Service) -> None:
                 for refused in refused_paths(config, service.logdir).values():
                     empty(refused, "World", "/world")
                     return
+                known = await service.helper.call(heavy.helps, list(config))
                 with ui.row().classes("items-center gap-3"):
                     for kind, value in config.items():
-                        names = dict.fromkeys([*registry(kind).names(), value])  # a robot may be a file
+                        names = dict.fromkeys([*known[kind], value])  # a robot may be a file
                         chosen = ui.select(list(names), value=value, label=kind, with_input=True)
                         chosen.props('dense outlined new-value-mode="add-unique"').classes("w-56")
                         chosen.on_value_change(lambda event, kind=kind: _open({**config, kind: event.value}))

@@ -7,14 +7,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from mygym.registry import decorator
-from mygym.robotics.kinematics import Kinematics
-from mygym.robotics.workspace import Area
 from mygym.types import FloatArray
+
+if TYPE_CHECKING:  # listings do not wait for the readers of robots
+    from mygym.robotics.kinematics import Kinematics
+    from mygym.robotics.workspace import Area
 
 YAW_STEP = 0.08
 """rad: yaw change of an action component of 1; 2 rad/s, which the wrists of all built-in robots can follow."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mygym.config import Layer, resolve
 from mygym.config.parameter_checks import check_parameters, controller_parameters, unknown_parameter
@@ -13,7 +13,9 @@ from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.robotics.controllers.controller import Controller
-from mygym.robotics.robots import ArmSpec, RobotSpec
+
+if TYPE_CHECKING:
+    from mygym.robotics.robots import ArmSpec, RobotSpec
 
 COMMON_PARAMETERS = tuple(name for name in ControlParams.model_fields if name != "name")
 """Parameters of `control` that every controller has."""
