@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.placement import draw_choice, draw_goals, draw_poses
 from mygym.envs.task_world import TaskWorld
-from mygym.tasks.episode import EpisodeContext, act, advance, is_success, potential
+from mygym.tasks.episode import EpisodeContext, act, advance, is_success
+from mygym.tasks.rewards import Memory, potential
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import Progress, State
 from mygym.types import FloatArray
@@ -38,8 +39,8 @@ class Episode:
         self.goals = np.zeros((1, self.task.goal_count, 3))
         """`(1, G, 3)` m: goal points of the task."""
         self.progress = Progress.at_reset(self.world.state)
-        self.potential = np.zeros(1)
-        """`(1,)`: potential of the stages, for rewards that take it."""
+        self.memory: Memory = {}
+        """Inputs of the reward before the next step."""
         self._lead_in = 0.0
         """Stages that the scripted expert completes before this episode."""
         self.stages_done = 0
@@ -76,7 +77,6 @@ class Episode:
         self.goals[0] = draw_goals(rng, self.task, self.world, self._areas)
         self._lead_in = self._draw_start(rng) if self.task.starts else self.task.stages_done
         self.progress = Progress.at_reset(state)
-        self.update_potential()
         self.stages_done = 0
         self.failed = False
         self.touched, self.saturated = False, 0.0
@@ -103,13 +103,12 @@ class Episode:
         share, end = self._lead_in - stages, stages + 1.0 - len(self.task.stage_bindings)
         begin: float | None = None
         for _ in range(self._lead_in_steps):
-            stage, reached = int(self.progress.stage[0]), float(self.potential[0])
+            stage, reached = int(self.progress.stage[0]), float(potential(self.context)[0])
             if stage >= stages:
                 begin = reached if begin is None else begin
                 if stage > stages or reached >= begin + share * (end - begin):
                     break
             self._advance_once(self.expert_action().astype(np.float64))
-            self.update_potential()
         self.elapsed_steps = 0
 
     def advance(self, command: FloatArray) -> None:
@@ -132,10 +131,6 @@ class Episode:
         self.failed = any(map(self.has_left, state.object_position[0, : len(self.task.roles)].tolist()))
         if self._randomizer.is_on:
             self._randomizer.draw_noise()
-
-    def update_potential(self) -> None:
-        """Set `potential` to its current value; `advance` leaves it to rewards that use it."""
-        self.potential = potential(self.task, self.progress, self.world.state, self.goals)
 
     def expert_action(self) -> NDArray[np.float32]:
         """Return the action `(A,)` of the active stage's scripted expert."""

@@ -78,7 +78,7 @@ class EpisodeObserver:
         return self.observe()
 
 
-EPISODE_STATE = ("goals", "progress", "potential", "stages_done", "failed", "touched", "saturated", "elapsed_steps")
+EPISODE_STATE = ("goals", "progress", "memory", "stages_done", "failed", "touched", "saturated", "elapsed_steps")
 
 
 class Snapshot:

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from mygym.engines.fused.arm import fitted_accelerations
-from mygym.engines.fused.arrays import find_arrays, to_numpy
+from mygym.engines.fused.arrays import Rows, find_arrays, to_numpy
 from mygym.engines.fused.episodes import BatchEpisodes, make_pools
 from mygym.envs.episode import LIMIT
 from mygym.envs.fused_support import batch_task, check_memory, check_supported, randomization_table, world_model
@@ -19,7 +19,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError
 from mygym.registry import registry
 from mygym.tasks import goals
-from mygym.tasks.episode import LARGE_BATCH, potential
+from mygym.tasks.episode import LARGE_BATCH
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
@@ -98,7 +98,7 @@ class FusedEnvs:
         self._saturated = self.arrays.zeros(count)
         self._touched = self.arrays.zeros(count, dtype=self.arrays.xp.bool)
         self._stages_done = self.episodes.progress.stage
-        self._potential = self._current_potential()
+        self._memory = self._reward.begin(self.episodes.context)
         self._step: Callable[[Array], BatchStep] | None = None
 
     def reset(self, seeds: Sequence[int] | None = None) -> Observations:
@@ -173,13 +173,15 @@ class FusedEnvs:
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
-        return [*self.episodes.variables(), self._saturated, self._touched, self._stages_done, self._potential]
+        figures = self._saturated, self._touched, self._stages_done
+        return [*self.episodes.variables(), *figures, *self._memory.values()]
 
     def set_variables(self, arrays: Iterable[Array]) -> None:
         """Replace the arrays of `variables`."""
         rest = iter(arrays)
         self.episodes.set_variables(rest)
-        self._saturated, self._touched, self._stages_done, self._potential = rest
+        self._saturated, self._touched, self._stages_done = (next(rest) for _ in range(3))
+        self._memory = dict(zip(self._memory, rest, strict=True))
 
     def arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""
@@ -224,12 +226,8 @@ class FusedEnvs:
         if self._reward.uses_goal_reward:
             reward = self.compute_reward(achieved, desired, {})
         if not self._reward.depends_on_goals_only:
-            reward, self._potential = self._reward.step_reward(
-                self.episodes.context,
-                sparse=reward,
-                previous_potential=self._potential,
-                gamma=self.gamma,
-                failed=failed,
+            reward, self._memory = self._reward.step_reward(
+                self.episodes.context, self._memory, sparse=reward, gamma=self.gamma, failed=failed
             )
         return xp.astype(reward, xp.float32)
 
@@ -237,13 +235,9 @@ class FusedEnvs:
         """Reset the figures of the episodes of `mask`."""
         self._saturated, self._touched = self._saturated * ~mask, self._touched & ~mask
         self._stages_done = self._stages_done * ~mask
-        if self._reward.uses_potential:
-            self._potential = self._current_potential()
-
-    def _current_potential(self) -> Array:
-        """Return the potential `(N,)` of the current states."""
-        episodes = self.episodes
-        return potential(self.task, episodes.progress, episodes.state, episodes.goals)
+        if self._memory:
+            rows, begun = Rows(mask, None), self._reward.begin(self.episodes.context)
+            self._memory = {name: rows.replaced(self._memory[name], begun[name], axis=0) for name in begun}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays, and the observations."""
@@ -253,6 +247,7 @@ class FusedEnvs:
             "saturated": to_numpy(self._saturated).copy(),
             "touched": to_numpy(self._touched).copy(),
             "stages_done": to_numpy(self._stages_done).copy(),
+            "memory": {name: to_numpy(value).copy() for name, value in self._memory.items()},
             "observations": {key: to_numpy(value).copy() for key, value in observations.items()},
         }
 
@@ -262,5 +257,9 @@ class FusedEnvs:
         self._saturated = self.arrays.floats(state["saturated"])
         self._touched = self.arrays.flags(state["touched"])
         self._stages_done = self.arrays.integers(state["stages_done"])
-        self._potential = self._current_potential()
+        begun, saved = self._reward.begin(self.episodes.context), state.get("memory", {})
+        self._memory = {  # states that were saved by 0.2 or before have no memory
+            name: self.arrays.xp.asarray(saved.get(name, value), dtype=value.dtype, device=self.arrays.device)
+            for name, value in begun.items()
+        }
         return self._observe()

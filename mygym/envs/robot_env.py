@@ -236,6 +236,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._np_random_seed = self._seeds.seed
         self._begin_episode(self._np_random)
         self._episode.play_lead_in()
+        self._episode.memory = self._reward.begin(self._episode.context)
         self._window.begin_episode()
         return self._observer.observe(), self._episode.info()
 
@@ -274,12 +275,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         elif self._reward.uses_goal_reward:
             reward = self._goal_reward(observer.achieved, observer.desired, info)
         if not self._reward.depends_on_goals_only:
-            rewards, episode.potential = self._reward.step_reward(
-                episode.context,
-                sparse=reward,
-                previous_potential=episode.potential,
-                gamma=self.gamma,
-                failed=np.array([episode.failed]),
+            rewards, episode.memory = self._reward.step_reward(
+                episode.context, episode.memory, sparse=reward, gamma=self.gamma, failed=np.array([episode.failed])
             )
             reward = rewards[0]
         return float(reward)
@@ -581,6 +578,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
         self._episode.begin(rng)
+        self._episode.memory = self._reward.begin(self._episode.context)
         self._observer.begin_episode()
 
 
