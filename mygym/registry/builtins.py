@@ -27,7 +27,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.components",
     "reward": "mygym.tasks.rewards",
-    "predicate": "mygym.tasks.predicates",
+    "predicate": "mygym.tasks.stages",
     "strategy": "mygym.strategies.built_in",
     "sampler": "mygym.strategies.mixture.samplers",
     "callback": "mygym.planning.callbacks",

@@ -47,7 +47,7 @@ class Entry:
     @property
     def built_in(self) -> bool:
         """Whether it is a component of this package."""
-        return self.origin.startswith((f"{ASSETS.parent}{os.sep}", f"{ASSETS.name}/", f"{ASSETS.parent.name}."))
+        return is_built_in(self.origin)
 
     @property
     def frameworks(self) -> tuple[str, ...]:
@@ -165,6 +165,11 @@ def registered_twice(kind: str, name: str, first: str, second: str, replaceable:
     """Return the message for a name that is registered twice."""
     remedy = f", or pass override=True to register_{kind}" if replaceable else ""
     return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}"
+
+
+def is_built_in(origin: str) -> bool:
+    """Return whether an origin is in this package."""
+    return origin.startswith((f"{ASSETS.parent}{os.sep}", f"{ASSETS.name}/", f"{ASSETS.parent.name}."))
 
 
 def caller() -> str:

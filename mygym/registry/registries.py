@@ -16,7 +16,15 @@ from typing import Any, TypeVar
 from mygym.errors import RegistryError, UnknownNameError, bad_value, did_you_mean, nearest
 from mygym.registry.builtins import ALIASES, ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, FOLDER_EXTRAS, KINDS
 from mygym.registry.discovery import ScannedFile, Scanner, SourceName, first_comment
-from mygym.registry.entries import Deferred, Entry, caller, registered_twice, requirements, with_extras
+from mygym.registry.entries import (
+    Deferred,
+    Entry,
+    caller,
+    is_built_in,
+    registered_twice,
+    requirements,
+    with_extras,
+)
 from mygym.registry.signatures import first_line, source_location
 from mygym.registry.user_files import PACKAGE, execute, unread_folders, user_modules
 
@@ -140,7 +148,9 @@ class Registry:
         if not name.isidentifier():
             raise RegistryError(bad_value(self.kind, name, "letters, digits and _", "is not a name"))
         origin = origin or caller()
-        known = self.peek(name)
+        if not is_built_in(origin):  # the module of a built-in component may be imported before the others
+            self._load_builtins()
+        known = self._entries.get(name)
         if framework is not None:
             frameworks = dict(known.target) if known is not None and isinstance(known.target, Mapping) else {}
             override = override or (bool(frameworks) and framework not in frameworks)
