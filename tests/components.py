@@ -39,7 +39,7 @@ COMBOS_QUICKLY = [
 ]
 """`COMBOS`, of which the normal suite takes two of JAX's, an on-policy and an off-policy one: they compile for long.
 The others train their complete configs in it, and are stopped and resumed."""
-REWARDS = ("sparse", "dense", "shaped", "staged")
+REWARDS = [entry.name for entry in registry("reward") if entry.built_in]
 IDS = {task: env_id(task) for task in TASKS}
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mygym import api
-from mygym.checks.batches import arrays_of, demand_pure, expert_episode
+from mygym.checks.batches import arrays_of, demand_pure, expert_episode, joined
 from mygym.checks.suite import Check, demand
-from mygym.tasks.episode import EpisodeContext, potential
-from mygym.tasks.rewards import Reward, find_reward
+from mygym.tasks.episode import EpisodeContext
+from mygym.tasks.rewards import Memory, Reward, find_reward
 
 TASK, GAMMA = "push", 0.95
 """Task and discount for the checks of rewards."""
@@ -50,20 +50,22 @@ def _is_batched(name: str) -> None:
     if reward.depends_on_goals_only:
         _is_batched_over_goals(name)
         return
-    episode = expert_episode({"task": TASK})
-    contexts = [*episode.contexts]
+    contexts = expert_episode({"task": TASK}).contexts
 
-    def step_reward(context: EpisodeContext) -> Any:
-        before = potential(context.task, context.progress, context.state, context.goals) - 0.1
-        sparse = np.full(len(context.goals), -1.0)
-        failed = np.zeros(len(context.goals), dtype=bool)
-        rewards, _ = reward.step_reward(context, sparse=sparse, previous_potential=before, gamma=GAMMA, failed=failed)
-        return rewards
+    def step(state: tuple[EpisodeContext, Memory]) -> tuple[Any, Memory]:
+        n = len(state[0].goals)
+        of_step: dict[str, Any] = {"sparse": np.full(n, -1.0), "gamma": GAMMA, "failed": np.zeros(n, dtype=bool)}
+        return reward.step_reward(*state, **of_step)
 
-    batch = episode.batch
-    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
-    result = demand_pure("the reward", step_reward, batch, contexts, arrays)
-    demand(result.shape == (len(contexts),), f"the reward has shape {result.shape}, not {(len(contexts),)}")
+    memories = [reward.begin(contexts[0])]
+    for context in contexts[1:]:
+        memories.append(step((context, memories[-1]))[1])
+    singles = list(zip(contexts[1:], memories[:-1], strict=True))
+    batch = joined(contexts[1:])
+    memory = {name: np.concatenate([memory[name] for _, memory in singles]) for name in memories[0]}
+    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals, *memory.values()]
+    result = demand_pure("the reward", lambda state: step(state)[0], (batch, memory), singles, arrays)
+    demand(result.shape == (len(singles),), f"the reward has shape {result.shape}, not {(len(singles),)}")
 
 
 def _is_batched_over_goals(name: str) -> None:

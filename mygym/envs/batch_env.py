@@ -110,7 +110,7 @@ class BatchEnv:
             self.episodes.begin(Rows.all(self.count, self.arrays))
         else:
             self.episodes.seed(seeds)
-        self.episodes.update_potential()
+        self.episodes.memory = self._reward.begin(self.episodes.context)
         return self._observe()
 
     def step(self, actions: Array) -> BatchStep:
@@ -160,8 +160,11 @@ class BatchEnv:
         last, ended = observations, terminated | truncated
         if not on_host(ended) or bool(ended.any()):
             episodes.begin(Rows.of_mask(ended))
-            if self._reward.uses_potential:
-                episodes.update_potential()
+            if episodes.memory:
+                rows, begun = Rows(ended, None), self._reward.begin(episodes.context)
+                episodes.memory = {
+                    name: rows.replaced(episodes.memory[name], value, axis=0) for name, value in begun.items()
+                }
             observations = self._observe()
         outcome = terminated, truncated, success, failed, touched
         return BatchStep(
@@ -221,21 +224,23 @@ class BatchEnv:
         if self._reward.uses_goal_reward:
             reward = self.compute_reward(achieved, desired, {})
         if not self._reward.depends_on_goals_only:
-            reward, episodes.potential = self._reward.step_reward(
-                episodes.context,
-                sparse=reward,
-                previous_potential=episodes.potential,
-                gamma=self.gamma,
-                failed=failed,
+            reward, episodes.memory = self._reward.step_reward(
+                episodes.context, episodes.memory, sparse=reward, gamma=self.gamma, failed=failed
             )
         return reward
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays, and the observations."""
         observations = {key: to_numpy(value).copy() for key, value in self._observe().items()}
-        return {"episodes": self.episodes.state_dict(), "observations": observations}
+        memory = {name: to_numpy(value).copy() for name, value in self.episodes.memory.items()}
+        return {"episodes": self.episodes.state_dict(), "memory": memory, "observations": observations}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observations:
         """Restore a `state_dict`, to the bit; return the observations."""
         self.episodes.load_state_dict(state["episodes"])
+        xp, device = self.arrays.xp, self.arrays.device
+        begun = self._reward.begin(self.episodes.context)
+        self.episodes.memory = {
+            name: xp.asarray(state["memory"][name], dtype=value.dtype, device=device) for name, value in begun.items()
+        }
         return self._observe()

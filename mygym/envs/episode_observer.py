@@ -81,7 +81,7 @@ class EpisodeObserver:
         return self.observe()
 
 
-EPISODE_STATE = ("goals", "progress", "potential", "stages_done", "failed", "touched", "saturated", "elapsed")
+EPISODE_STATE = ("goals", "progress", "memory", "stages_done", "failed", "touched", "saturated", "elapsed")
 
 
 class Snapshot:

@@ -12,7 +12,8 @@ from mygym.engines.arrays import Rows, to_numpy
 from mygym.engines.world import BatchWorlds, Worlds
 from mygym.robotics.workspace import Area
 from mygym.tasks.context import ArmCommand
-from mygym.tasks.episode import EpisodeContext, act, advance, is_success, potential
+from mygym.tasks.episode import EpisodeContext, act, advance, is_success
+from mygym.tasks.rewards import Memory, potential
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import Progress, State
 from mygym.tasks.task import Task
@@ -68,7 +69,7 @@ _NO, _YES = np.array([False]), np.array([True])
 
 COUNTERS = ("seeds", "numbers", "elapsed", "stages_done")
 FLAGS = ("failed", "touched")
-NUMBERS = ("goals", "potential", "saturated")
+NUMBERS = ("goals", "saturated")
 PROGRESS_COUNTERS = ("stage", "held", "count")
 
 
@@ -110,8 +111,8 @@ class Episodes:
         """`(N,)`: sum over the actions of the share of components at a limit."""
         self.goals = arrays.zeros(self.count, task.goal_count, 3)
         """`(N, G, 3)` m: goal points of the task."""
-        self.potential = arrays.zeros(self.count)
-        """`(N,)`: potential of the stages, see `update_potential`."""
+        self.memory: Memory = {}
+        """Inputs of the reward before the next step, see `Reward.begin`."""
         self.progress = Progress.at_reset(worlds.state)
         self._part_start = worlds.state.part_position[:, self._parts]
 
@@ -209,10 +210,6 @@ class Episodes:
         """Return `(N,)` bool: success has held for the task's `hold` steps."""
         return is_success(self.task, self.progress)
 
-    def update_potential(self) -> None:
-        """Set `potential` to its current value; `step` leaves it to rewards that use it."""
-        self.potential = potential(self.task, self.progress, self.worlds.state, self.goals)
-
     def expert_action(self) -> Array:
         """Return the actions `(N, A)` of the scripted experts of the active stages."""
         motion = act(self.task, self.progress, self.worlds.state, self.goals)
@@ -259,7 +256,7 @@ class BatchEpisodes(Episodes):
         disturbed = [] if self.disturbances is None else self.disturbances.variables()
         progress = [getattr(self.progress, name) for name in Progress.__slots__]
         mine = [getattr(self, name) for name in (*COUNTERS, *FLAGS, *NUMBERS)]
-        return [*self.worlds.variables(), *progress, *mine, *disturbed]
+        return [*self.worlds.variables(), *progress, *mine, *self.memory.values(), *disturbed]
 
     def set_variables(self, arrays: Iterable[Array]) -> None:
         """Replace the arrays of `variables`."""
@@ -268,6 +265,7 @@ class BatchEpisodes(Episodes):
         self.progress = Progress(*(next(rest) for _ in Progress.__slots__))
         for name in (*COUNTERS, *FLAGS, *NUMBERS):
             setattr(self, name, next(rest))
+        self.memory = {name: next(rest) for name in self.memory}
         if self.disturbances is not None:
             self.disturbances.set_variables(rest)
 
@@ -309,7 +307,7 @@ def lead(episodes: Episodes, lead_in: FloatArray, steps: int) -> Array:
     done = np.zeros(len(lead_in), dtype=bool)
     kept: dict[str, Any] | None = None
     for step in range(steps + 1):
-        stage, value = to_numpy(episodes.progress.stage), to_numpy(episodes.potential)
+        stage, value = to_numpy(episodes.progress.stage), to_numpy(potential(episodes.context))
         begin = np.where(np.isnan(begin) & (stage >= stages), value, begin)
         arrives = ~done & ((stage > stages) | ((stage == stages) & (value >= begin + share * (end - begin))))
         done |= arrives
@@ -319,7 +317,6 @@ def lead(episodes: Episodes, lead_in: FloatArray, steps: int) -> Array:
         if done.all() or step == steps:
             break
         episodes.step(episodes.worlds.arrays.floats(episodes.expert_action()))
-        episodes.update_potential()
     if kept is not None:
         assert isinstance(episodes, BatchEpisodes)
         episodes.load_state_dict(kept)

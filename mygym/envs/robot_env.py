@@ -250,7 +250,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._np_random_seed = self._seeds.seed
         self._begin_episode(self._np_random)
         # An episode with few steps may need more for the stages that are done at its start.
-        self._starts.play(self._episodes, max(self._named_task.horizon, self.task.horizon))
+        if self._starts.play(self._episodes, max(self._named_task.horizon, self.task.horizon)):
+            self._episodes.memory = self._reward.begin(self._episodes.context)
         self._window.begin_episode()
         return self._observer.observe(), self._info()
 
@@ -301,12 +302,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         elif self._reward.uses_goal_reward:
             reward = self._goal_reward(observer.achieved, observer.desired, info)
         if not self._reward.depends_on_goals_only:
-            rewards, episodes.potential = self._reward.step_reward(
-                episodes.context,
-                sparse=reward,
-                previous_potential=episodes.potential,
-                gamma=self.gamma,
-                failed=episodes.failed,
+            rewards, episodes.memory = self._reward.step_reward(
+                episodes.context, episodes.memory, sparse=reward, gamma=self.gamma, failed=episodes.failed
             )
             reward = rewards[0]
         return float(reward)
@@ -613,7 +610,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._starts.rng = rng
         self._actions = []
         self._episodes.begin(ONLY)
-        self._episodes.update_potential()
+        self._episodes.memory = self._reward.begin(self._episodes.context)
         self._observer.begin_episode()
 
 

@@ -48,11 +48,13 @@ class DrawnStarts:
     def go_on(self, rows: Rows, episodes: Episodes) -> None:
         """Do nothing: `play` lets the expert begin, once the environment is complete."""
 
-    def play(self, episodes: Episodes, steps: int) -> None:
-        """Let the scripted expert complete the first stages, in at most `steps` control steps."""
-        if self.lead_in:
-            lead(episodes, np.array([self.lead_in]), steps)
-            episodes.elapsed = episodes.elapsed * 0
+    def play(self, episodes: Episodes, steps: int) -> bool:
+        """Let the scripted expert complete the first stages, in at most `steps` steps; return whether there are any."""
+        if not self.lead_in:
+            return False
+        lead(episodes, np.array([self.lead_in]), steps)
+        episodes.elapsed = episodes.elapsed * 0
+        return True
 
 
 def _draw_start(rng: np.random.Generator, episodes: Episodes) -> float:
@@ -172,7 +174,6 @@ def make_pools(batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: i
         episodes = batch(plain, POOL)
         first = FIRST_SEED + kind * POOL
         episodes.seed(range(first, first + POOL))
-        episodes.update_potential()
         reached = lead(episodes, lead_in, steps - 1)
         if not reached.any():
             continue  # the expert does not get there: episodes begin at the reset

@@ -34,7 +34,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.components",
     "reward": "mygym.tasks.rewards",
-    "predicate": "mygym.tasks.predicates",
+    "predicate": "mygym.tasks.stages",
     "strategy": "mygym.strategies.built_in",
     "sampler": "mygym.strategies.mixture.samplers",
     "callback": "mygym.planning.callbacks",
@@ -102,7 +102,7 @@ class Entry:
     @property
     def built_in(self) -> bool:
         """Whether it is a component of this package."""
-        return self.origin.startswith((f"{ASSETS.parent}{os.sep}", f"{ASSETS.name}/", f"{ASSETS.parent.name}."))
+        return is_built_in(self.origin)
 
     @property
     def frameworks(self) -> tuple[str, ...]:
@@ -202,6 +202,11 @@ def requirements(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
     words = dict.fromkeys(word for framework_needs in needs.values() for word in framework_needs)
     having = {word: [framework for framework in needs if word in needs[framework]] for word in words}
     return tuple(word if len(names) == len(needs) else f"{word} ({', '.join(names)})" for word, names in having.items())
+
+
+def is_built_in(origin: str) -> bool:
+    """Return whether an origin is in this package."""
+    return origin.startswith((f"{ASSETS.parent}{os.sep}", f"{ASSETS.name}/", f"{ASSETS.parent.name}."))
 
 
 def caller() -> str:

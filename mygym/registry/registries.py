@@ -23,6 +23,7 @@ from mygym.registry.entries import (
     KINDS,
     Entry,
     caller,
+    is_built_in,
     requirements,
     with_extras,
 )
@@ -154,7 +155,9 @@ class Registry:
         if not name.isidentifier():
             raise RegistryError(bad_value(self.kind, name, "letters, digits and _", "is not a name"))
         origin = origin or caller()
-        known = self.peek(name)
+        if not is_built_in(origin):  # the module of a built-in component may be imported before the others
+            self._load_builtins()
+        known = self._entries.get(name)
         if framework is not None:
             frameworks = dict(known.target) if known is not None and isinstance(known.target, Mapping) else {}
             override = override or (bool(frameworks) and framework not in frameworks)

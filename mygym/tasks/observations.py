@@ -325,7 +325,10 @@ _FLAGS = (
 )
 
 GOAL_SIZES: Mapping[str, int] = {**_TERMS, **dict.fromkeys(_FLAGS, 1)}
-"""Name of a section of goal vectors → its size, in the order of the sections in the slot of a sub-task."""
+"""Name of a section of goal vectors → its size, in the order of the sections in the slot of a sub-task.
+
+Saved policies contain this order, so it is never changed or extended: sections of other predicates use the room of
+flags that their sub-task lacks."""
 
 
 def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gripper: bool) -> tuple[str, ...]:
@@ -353,10 +356,10 @@ def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gr
 def shared_goal_space(task: Task) -> GoalSpace:
     """Return the layout of goal vectors in which every section has the same offset in all tasks.
 
-    Sections of user-defined predicates have no such offset: they use the room of flags that their sub-task lacks.
+    Sections without a size in `GOAL_SIZES` have no such offset: they use the room of flags that their sub-task lacks.
 
     Raises:
-        ConfigError: The task has more sub-tasks than slots, or more user-defined sections than unused flags.
+        ConfigError: The task has more sub-tasks than slots, or more of the other sections than unused flags.
     """
     if len(task.subtasks) > SLOTS["sub-tasks"]:
         raise ConfigError(no_room("sub-tasks", len(task.subtasks), task.name))

@@ -2,30 +2,53 @@
 
 `register_reward` adds a reward. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may
 take the goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take
-`sparse` (the sparse reward), `potential` and `previous_potential` (the task's potential after and before the step),
-`gamma` (the discount of the algorithm) and `failed` (`(N,)` bool: the step ends the episode by a failure). Both return
-`(…)`.
+`sparse` (the sparse reward), `gamma` (the discount of the algorithm), `failed` (`(N,)` bool: the step ends the episode
+by a failure), and inputs. An input is a function of the context, in `INPUTS` or in `register_reward(…, inputs=…)`: a
+parameter of its name has its value after the step, `previous_NAME` its value before the step. Rewards return `(…)`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.tasks.episode import EpisodeContext, potential, weighted_potential
+from mygym.tasks import episode
+from mygym.tasks.episode import EpisodeContext, weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
 Function = Callable[..., Array]
 
-CONTEXT_EXTRAS = ("sparse", "potential", "previous_potential", "gamma", "failed")
-"""Optional parameters of a function of the context."""
+Memory = Mapping[str, Array]
+"""`previous_NAME` of an input → its value `(N, …)` before the next step, of the inputs whose value a reward takes."""
 
-_GOAL_PARAMETERS, _CONTEXT_PARAMETERS = ("achieved_goal", "desired_goal"), ("context",)
+_STEP = ("sparse", "gamma", "failed")
+"""Optional parameters of a function of the context that are no inputs."""
+
+_GOAL_PARAMETERS, _CONTEXT_PARAMETERS, _PREVIOUS = ("achieved_goal", "desired_goal"), ("context",), "previous_"
+
+
+def potential(context: EpisodeContext) -> Array:
+    """`(N,)`: the task's potential, see `mygym.tasks.episode.potential`."""
+    return episode.potential(context.task, context.progress, context.state, context.goals)
+
+
+INPUTS: tuple[Function, ...] = (potential,)
+"""Inputs that every reward may take."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A quantity `(N, …)` that rewards, and the inputs after it, take by its name."""
+
+    name: str
+    function: Function
+    takes: frozenset[str]
+    """Names of the inputs, or `previous_NAME`, that the function takes besides the context."""
 
 
 @dataclass(frozen=True)
@@ -35,23 +58,20 @@ class Reward:
     function: Function
     depends_on_goals_only: bool
     """Whether the reward is a function of goal vectors alone, so that hindsight can relabel it."""
-    extras: frozenset[str] = frozenset()
-    """Optional parameters that the function takes: `space`; or some of `CONTEXT_EXTRAS`."""
+    takes: frozenset[str] = frozenset()
+    """Optional parameters that the function takes."""
+    inputs: tuple[Input, ...] = ()
+    """Inputs that the reward needs, in the order in which they are computed."""
 
     @property
     def uses_goal_reward(self) -> bool:
         """Whether a step's reward depends on the goal vectors."""
-        return self.depends_on_goals_only or "sparse" in self.extras
-
-    @property
-    def uses_potential(self) -> bool:
-        """Whether the function takes the task's potential, which costs time in every step."""
-        return not self.extras.isdisjoint({"potential", "previous_potential"})
+        return self.depends_on_goals_only or "sparse" in self.takes
 
     @property
     def includes_failure(self) -> bool:
         """Whether the reward includes the cost of a failure, so that a failure terminates the episode."""
-        return "failed" in self.extras
+        return "failed" in self.takes
 
     def goal_reward(self, space: GoalSpace, achieved: Array, desired: Array) -> Array:
         """`(…)`: reward of goal vectors `(…, size)`.
@@ -60,55 +80,107 @@ class Reward:
         """
         if not self.depends_on_goals_only:
             return sparse(achieved, desired, space)
-        return self.function(achieved, desired, **({"space": space} if "space" in self.extras else {}))
+        return self.function(achieved, desired, **({"space": space} if "space" in self.takes else {}))
+
+    def begin(self, context: EpisodeContext) -> Memory:
+        """Return the memory of episodes that begin in `context`; before it, the inputs have had the same values."""
+        return self._remembered(self._inputs(context, {}))
 
     def step_reward(
-        self, context: EpisodeContext, *, sparse: Array | None, previous_potential: Array, gamma: float, failed: Array
-    ) -> tuple[Array, Array]:
-        """Return the reward `(N,)` after a step and the task's potential `(N,)`, for rewards of the context.
+        self, context: EpisodeContext, memory: Memory, *, sparse: Array | None, gamma: float, failed: Array
+    ) -> tuple[Array, Memory]:
+        """Return the reward `(N,)` after a step, for rewards of the context, and the memory of the next step.
 
         Args:
             context: The context after the step.
+            memory: Of the step before, or of `begin`.
             sparse: `(N,)`, or a number for all: sparse reward; None if the function does not take it.
-            previous_potential: `(N,)`: potential before the step; also returned if the function takes no potential.
             gamma: Discount of the algorithm.
             failed: `(N,)` bool: the step ends the episode by a failure.
         """
-        after = previous_potential
-        if self.uses_potential:
-            after = potential(context.task, context.progress, context.state, context.goals)
-        values = {
-            "sparse": sparse,
-            "potential": after,
-            "previous_potential": previous_potential,
-            "gamma": gamma,
-            "failed": failed,
-        }
-        return self.function(context, **{name: values[name] for name in self.extras}), after
+        values = {**self._inputs(context, memory), "sparse": sparse, "gamma": gamma, "failed": failed}
+        return self.function(context, **{name: values[name] for name in self.takes}), self._remembered(values)
+
+    def _inputs(self, context: EpisodeContext, memory: Memory) -> dict[str, Array]:
+        """Return the values of the inputs, and of those in `memory`; without a memory both are the same."""
+        values = dict(memory)
+        for each in self.inputs:
+            value = each.function(context, **{name: values[name] for name in each.takes})
+            values[each.name] = value
+            values.setdefault(_PREVIOUS + each.name, value)
+        return values
+
+    def _remembered(self, values: Mapping[str, Array]) -> Memory:
+        """Return copies of the inputs whose previous values are taken: the engine refills the arrays of its state."""
+        taken = self.takes.union(*(each.takes for each in self.inputs))
+        remembered = [each.name for each in self.inputs if _PREVIOUS + each.name in taken]
+        return {_PREVIOUS + name: namespace(values[name]).asarray(values[name], copy=True) for name in remembered}
 
 
-def register_reward(name: str, *, help: str = "", override: bool = False) -> Callable[[Function], Function]:
-    """Decorator that registers a reward function; its parameters select its inputs, see the module.
+def register_reward(
+    name: str, *, inputs: Sequence[Function] = (), help: str = "", override: bool = False
+) -> Callable[[Function], Function]:
+    """Decorator that registers a reward function; its parameters select what it gets, see the module.
 
     Args:
         name: Name for `--reward`.
+        inputs: Functions of `(context)` that return `(N, …)`, which the reward takes by their names. They may take
+            `INPUTS`, and the functions before them, in the same way.
         help: One line; by default the first line of the docstring.
         override: Replace a reward of the same name.
 
     Raises:
-        RegistryError: Other parameters, or the name is taken.
+        RegistryError: Other parameters, an input whose name is taken, or the reward's name is taken.
     """
 
     def build(function: Function) -> Reward:
-        names = tuple(inspect.signature(function).parameters)
-        for leading, optional in ((_GOAL_PARAMETERS, ("space",)), (_CONTEXT_PARAMETERS, CONTEXT_EXTRAS)):
-            extras = frozenset(names[len(leading) :])
-            if names[: len(leading)] == leading and extras.issubset(optional):
-                return Reward(function, leading == _GOAL_PARAMETERS, extras)
-        allowed = f"(achieved_goal, desired_goal[, space]) or (context[, {', '.join(CONTEXT_EXTRAS)}])"
-        raise RegistryError(bad_value(f"reward {name}: parameters", names, allowed))
+        names = _parameters(function)
+        if names[:2] == _GOAL_PARAMETERS and set(names[2:]) <= {"space"}:
+            return Reward(function, True, frozenset(names[2:]))
+        known: dict[str, Input] = {}
+        for each in (*INPUTS, *inputs):
+            label = getattr(each, "__name__", "")
+            if label in known or label in (*_STEP, *_CONTEXT_PARAMETERS) or not label.isidentifier():
+                others = ", ".join((*_STEP, *known))
+                raise RegistryError(bad_value(f"reward {name}: inputs", label, f"names other than {others}"))
+            known[label] = Input(label, each, _taken(f"reward {name}: parameters of {label}", each, known))
+        taken = _taken(f"reward {name}: parameters", function, known, _STEP, _GOAL_CHOICE)
+        return Reward(function, False, taken, _needed(taken, known))
 
     return decorator("reward", name, build=build, allowed="a function", help=help, override=override)
+
+
+_GOAL_CHOICE = "(achieved_goal, desired_goal[, space]) or "
+
+
+def _parameters(function: Function) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
+def _taken(
+    key: str, function: Function, known: Mapping[str, Input], further: Sequence[str] = (), otherwise: str = ""
+) -> frozenset[str]:
+    """Return the names of the parameters after `context`.
+
+    Raises:
+        RegistryError: A parameter is none of `further`, nor an input or its previous value.
+    """
+    first, *names = _parameters(function) or ("",)
+    optional = [*further, *known, *(_PREVIOUS + name for name in known)]
+    if first != "context" or not set(names) <= set(optional):
+        allowed = f"{otherwise}(context[, {', '.join(optional)}]); further inputs stand in `inputs` of register_reward"
+        raise RegistryError(bad_value(key, (first, *names), allowed))
+    return frozenset(names)
+
+
+def _needed(taken: frozenset[str], known: Mapping[str, Input]) -> tuple[Input, ...]:
+    """Return the inputs that `taken` needs, each after those that it needs itself."""
+    needed: list[Input] = []
+    for each in reversed(list(known.values())):
+        if not taken.isdisjoint({each.name, _PREVIOUS + each.name}):
+            needed.insert(0, each)
+            taken |= each.takes
+    return tuple(needed)
 
 
 def find_reward(name: str) -> Reward:

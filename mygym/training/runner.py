@@ -63,7 +63,7 @@ class Transitions:
     """`n` lists of `n_envs` dictionaries."""
 
     def flat(self) -> Transitions:
-        """Return the env steps as rows `(n · n_envs, …)`, for a replay buffer; the infos become a single list."""
+        """Return the env steps as rows `(n · n_envs, …)`, those of the first step first; the infos become a list."""
         rows = {name: _flattened(value) for name, value in vars(self).items() if name != "infos"}
         return Transitions(**rows, infos=[info for infos in self.infos for info in infos])
 

@@ -13,6 +13,7 @@ from mygym.robotics.controllers import register_controller
 from mygym.tasks.observations import register_observation
 from mygym.tasks.predicate import register_predicate
 from mygym.tasks.rewards import register_reward
+from tests.components import REWARDS
 
 
 def not_passed(kind: str, name: str) -> list[Outcome]:
@@ -30,17 +31,18 @@ def test_every_suite_is_of_a_registered_kind() -> None:
     assert all(callable(suite.make()) for suite in SUITES.values())
 
 
+QUICK_PREDICATES = ("near", "clear", "held", "free", "placed", "turned", "touched")
 QUICK_OBSERVATIONS = ("ee_position", "distractor_position", "part_position", "stage_name", "time")
 BUILT_IN = [
-    *(("reward", name) for name in ("sparse", "dense", "shaped", "staged")),
-    *(("predicate", name) for name in ("near", "clear", "held", "free", "placed", "turned", "touched")),
-    *(("observation", name) for name in QUICK_OBSERVATIONS),
-    ("controller", "ee_delta"),
+    *(("reward", name) for name in REWARDS),
     *(
-        pytest.param(kind, name, marks=pytest.mark.slow)
-        for kind, quick in (("observation", QUICK_OBSERVATIONS), ("controller", ("ee_delta",)))
+        (kind, name) if name in quick else pytest.param(kind, name, marks=pytest.mark.slow)
+        for kind, quick in (
+            ("predicate", QUICK_PREDICATES),
+            ("observation", QUICK_OBSERVATIONS),
+            ("controller", ("ee_delta",)),
+        )
         for name in registry(kind).names()
-        if name not in quick
     ),
 ]
 

@@ -419,7 +419,7 @@ def test_a_subclass_overrides_the_goal_reward_of_steps(kind: str, goal_env: bool
 def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, gamma: float, cached_env: Any) -> None:
     env = cached_env(task=task, reward="staged", gamma=gamma)
     env.reset(seed=3)
-    before, total, steps, ended, info = env._episodes.potential[0], 0.0, 0, False, {}
+    before, total, steps, ended, info = env._episodes.memory["previous_potential"][0], 0.0, 0, False, {}
     while not ended:
         observation, value, terminated, truncated, info = env.step(env.expert_action())
         sparse = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)

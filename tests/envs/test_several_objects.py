@@ -102,7 +102,7 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_those_goals(rewar
 def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, cached_env: Any) -> None:
     env, gamma = cached_env(task, reward="staged", gamma=0.95), 0.95
     env.reset(seed=3)
-    before = float(env._episodes.potential[0])
+    before = float(env._episodes.memory["previous_potential"][0])
     results = play_expert(env, 3)[1:]
     sparse = [env.compute_reward(result[0]["achieved_goal"], result[0]["desired_goal"], {}) for result in results]
     total = sum(gamma**t * (result[1] - float(sparse[t])) for t, result in enumerate(results))

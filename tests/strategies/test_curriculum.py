@@ -21,6 +21,7 @@ from mygym.planning.resolve import from_python, resolve_config
 from mygym.strategies.curriculum import Curriculum
 from mygym.strategies.requirements import prepared
 from mygym.tasks.lookup import find_task
+from mygym.tasks.rewards import potential
 from mygym.training import env_factory, model_factory
 from tests.components import TASKS, quickly, slow_except
 
@@ -100,7 +101,7 @@ def test_backward_levels_start_at_their_stage(task: str) -> None:
             assert stages_done is not None
             for seed in range(2):
                 _, info = env.reset(seed=seed)
-                assert stages_done <= len(env.task.stage_names) + float(env._episodes.potential[0])
+                assert stages_done <= len(env.task.stage_names) + float(potential(env._episodes.context)[0])
                 assert info["stage"] >= int(stages_done)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import mygym
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, StageContext
@@ -139,5 +141,24 @@ def test_an_unknown_predicate_is_refused_with_the_known_predicates() -> None:
         find_task(hoist("hihg"))
 
 
-def test_every_built_in_predicate_has_a_place_in_shared_goals() -> None:
-    assert set(PREDICATES) - {"struck"} <= set(GOAL_SIZES)  # `struck` shares the place of the object
+@pytest.mark.parametrize("built_in", [False, True])
+def test_further_predicates_move_no_section_of_shared_goals(built_in: bool) -> None:
+    """Policies of before keep their goal vectors, whatever predicates are added to mygym or by a user's file."""
+    before = {name: shared_goal_space(find_task(name)) for name in ("push", "AGMDW")}
+    origin = str(Path(mygym.__file__).parent / "new.py") if built_in else __file__
+    tapped, push = replace(PREDICATES["touched"], name="tapped"), registry("stage").get("push").load()
+    registry("predicate").register("tapped", tapped, origin=origin)
+    register_stage("tap", replace(push, name="tap", letter="", gives=("tapped",)))
+    assert {name: shared_goal_space(find_task(name)) for name in before} == before
+    goals = shared_goal_space(find_task(["approach", "tap"]))
+    assert goals.size == before["push"].size == 75
+    assert goals.names == ("tapped",)
+
+
+def test_predicates_and_the_stages_that_register_some_are_imported_in_any_order(python: Any) -> None:
+    code = (
+        "import sys, mygym.tasks.predicates; from mygym.registry import registry; registry('predicate').names(); "
+        "assert 'mygym.tasks.stages.carrying' in sys.modules"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr

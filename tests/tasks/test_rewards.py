@@ -12,12 +12,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from mygym.engines.fused.arrays import to_numpy
+from mygym.envs.fused_envs import FusedEnvs
 
+from mygym.checks import check
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import RegistryError
 from mygym.tasks import goals, rewards
 from mygym.tasks import predicate as goal_terms
 from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalSection, GoalSpace, achieved_goal, desired_goal, goal_space
 from mygym.tasks.rewards import find_reward
+from mygym.tasks.state import CONTROL_HZ
 from tests.components import REWARDS
 from tests.tasks.states import (
     LISTED,
@@ -248,3 +254,103 @@ def test_after_their_stage_struck_is_at_the_goal_and_an_event_has_happened() -> 
     expected = np.where(past[:, None], context.goal, context.state.hit_position[:, 0])
     np.testing.assert_allclose(achieved[:, :3], expected)
     assert achieved[:, 3].tolist() == past.tolist()
+
+
+# inputs of rewards ----------------------------------------------------------------------------------------------------
+
+
+def ee_velocity(context: Any) -> Any:
+    """`(N, 3)` m/s: a view of an array that the engine refills."""
+    return context.state.ee_velocity
+
+
+def acceleration(context: Any, ee_velocity: Any, previous_ee_velocity: Any) -> Any:
+    return (ee_velocity - previous_ee_velocity) * CONTROL_HZ
+
+
+@pytest.fixture
+def jerk() -> None:
+    @rewards.register_reward("jerk", inputs=(ee_velocity, acceleration))
+    def jerk(context: Any, acceleration: Any, previous_acceleration: Any) -> Any:
+        """Minus the sum of the jerk's components."""
+        return -((acceleration - previous_acceleration) * CONTROL_HZ).sum(-1)
+
+
+def expected_rewards(velocities: list[Any]) -> Any:
+    """Return the rewards of a sequence of velocities `(3,)`, the first of which is that at the reset."""
+    accelerations = np.diff(np.array(velocities, dtype=float), axis=0) * CONTROL_HZ
+    return -np.diff(np.vstack([np.zeros(3), accelerations]), axis=0).sum(-1) * CONTROL_HZ
+
+
+@pytest.mark.usefixtures("jerk")
+def test_inputs_and_their_values_before_the_step_reach_a_reward() -> None:
+    """Also after a second reset, and after a snapshot is restored."""
+    with RobotEnv("reach", reward="jerk") as env:
+        for seed in (0, 1):
+            env.reset(seed=seed)
+            velocities = [env.world.state.ee_velocity[0].copy()]
+            received = []
+            for number in range(4):
+                if number == 2:
+                    snapshot = env.snapshot()
+                    env.step(-np.ones(3))
+                    env.restore(snapshot)
+                received.append(env.step(np.full(3, 0.5))[1])
+                velocities.append(env.world.state.ee_velocity[0].copy())
+            np.testing.assert_allclose(received, expected_rewards(velocities), rtol=1e-9)
+    assert [outcome for outcome in check("reward", "jerk") if outcome.failed] == []
+
+
+@pytest.mark.usefixtures("jerk")
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_inputs_of_many_environments_in_one_array(library: str) -> None:
+    """An environment whose episode ends begins with its own inputs; a restored state continues with the same."""
+    envs = FusedEnvs({"task": "reach", "reward": "jerk", "task_params": {"horizon": 6}}, 3, library)
+    envs.reset(range(3))
+    for _ in range(2):
+        envs.step(envs.arrays.floats(np.zeros((3, 3))))
+    envs.reset()
+    envs.episodes.elapsed = envs.episodes.elapsed + envs.arrays.integers([0, 3, 0])
+    velocities = [to_numpy(envs.episodes.state.ee_velocity).copy()]
+    received = []
+    for number in range(6):
+        if number == 4:
+            state = envs.state_dict()
+            envs.step(envs.arrays.floats(np.ones((3, 3))))
+            envs.load_state_dict(state)
+        received.append(to_numpy(envs.step(envs.arrays.floats(np.full((3, 3), 0.5))).reward))
+        velocities.append(to_numpy(envs.episodes.state.ee_velocity).copy())
+    received, velocities = np.array(received), np.array(velocities)
+    for row in (0, 2):
+        np.testing.assert_allclose(received[:5, row], expected_rewards(velocities[:6, row]), rtol=1e-4, atol=0.02)
+    np.testing.assert_allclose(received[:2, 1], expected_rewards(velocities[:3, 1]), rtol=1e-4, atol=0.02)
+    np.testing.assert_allclose(received[3:, 1], expected_rewards(velocities[3:, 1]), rtol=1e-4, atol=0.02)
+
+
+def test_a_reward_computes_only_the_inputs_that_it_needs() -> None:
+    def unused(context: Any) -> Any:
+        raise AssertionError
+
+    @rewards.register_reward("last", inputs=(ee_velocity, unused))
+    def last(context: Any, previous_ee_velocity: Any) -> Any:
+        return previous_ee_velocity[:, 0]
+
+    reward = find_reward("last")
+    assert [each.name for each in reward.inputs] == ["ee_velocity"]
+    assert find_reward("shaped").inputs == ()
+    assert [each.name for each in find_reward("staged").inputs] == ["potential"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "parameters", "named"),
+    [
+        ((), ["context", "previous_speed"], ["previous_speed", "potential", "previous_potential", "inputs"]),
+        ((acceleration, ee_velocity), ["context"], ["ee_velocity", "acceleration"]),  # an input before those it takes
+        ((rewards.potential,), ["context"], ["potential"]),
+    ],
+)
+def test_parameters_and_inputs_that_rewards_refuse(inputs: Any, parameters: list[str], named: list[str]) -> None:
+    function = eval(f"lambda {', '.join(parameters)}: None")
+    with pytest.raises(RegistryError) as caught:
+        rewards.register_reward("refused", inputs=inputs)(function)
+    assert all(name in str(caught.value) for name in [*named, "refused"])

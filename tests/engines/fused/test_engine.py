@@ -18,6 +18,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.robotics.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
 from mygym.robotics.kinematics import Kinematics
 from mygym.robotics.transforms import matrix_to_quaternion
+from tests.components import REWARDS
 from tests.engines.fused import LIBRARIES, arrays_of
 
 BOUNDS = {"panda": 11.0, "kuka": 3.0, "kuka_gripper": 4.0, "xarm6": 9.0, "xarm6_gripper": 11.0}
@@ -148,7 +149,7 @@ def test_an_ended_episode_resets_alone() -> None:
     np.testing.assert_array_equal(step.last["observation"][0], step.observations["observation"][0])
 
 
-@pytest.mark.parametrize("reward", ["sparse", "dense", "shaped", "staged"])
+@pytest.mark.parametrize("reward", REWARDS)
 def test_rewards_and_observations_are_those_of_bullet(reward: str) -> None:
     """The arms differ by millimetres, so the goal is placed and the first step is compared."""
     fused = BatchEnv({"task": "reach", "reward": reward}, 8)
@@ -157,7 +158,7 @@ def test_rewards_and_observations_are_those_of_bullet(reward: str) -> None:
     for number in range(8):
         env.reset(seed=number)
         env.move_goal(fused.episodes.goals[number, 0].astype(float))
-        env._episodes.update_potential()
+        env._episodes.memory = env._reward.begin(env._episodes.context)
         observation = env.observe_as(env.observation_spec)
         assert isinstance(observation, dict)
         for key, value in observation.items():
