@@ -19,6 +19,7 @@ from mygym.errors import DivergedError
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode import LARGE_BATCH
+from mygym.tasks.observations import CRITIC
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
@@ -180,11 +181,16 @@ class BatchEnv:
         self.episodes.set_variables(arrays)
 
     def arranged(self, observations: Observations) -> Any:
-        """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""
+        """Return observations as the observation space has them: without `goal_env` one flat array `(N, …)`.
+
+        The critic's array stands beside the flat array, in a dictionary.
+        """
         if self.goal_env:
             return observations
-        arrays = list(observations.values())
-        return namespace(arrays[0]).concat(arrays, axis=-1)
+        critic = {key: value for key, value in observations.items() if key == CRITIC}
+        arrays = [value for key, value in observations.items() if key != CRITIC]
+        flat = namespace(arrays[0]).concat(arrays, axis=-1)
+        return {"observation": flat, **critic} if critic else flat
 
     def commands(self) -> Array | None:
         """Return the commands `(n, A)` of the `n` discrete actions; None: actions are commands, or are not combined."""

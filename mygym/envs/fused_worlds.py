@@ -140,13 +140,12 @@ def check_supported(spec: EnvSpec) -> None:
     if seen := camera_components(spec.observations or ()):
         why = "needs images, which engine fused does not render"
         raise _refusal("observations", seen[0], "components without a camera", why)
-    if spec.critic_observations:
-        raise _refusal("critic_observations", spec.critic_observations, "null")
     for key in ("detector", "encoder"):
         if file := getattr(spec.image_params, key):
             raise _refusal(f"image_params.{key}", file, "null: engine fused renders no images")
     if spec.spaces != "own":
-        raise _refusal("spaces", spec.spaces, "own")
+        why = "has actions that turn the tool, which engine fused cannot"
+        raise _refusal("spaces", spec.spaces, "own", why)
     randomization_table(spec.randomize, task, robot.name)
 
 
@@ -168,26 +167,23 @@ def randomization_table(config: Mapping[str, Any], task: Task, robot: str) -> Ta
 
 
 def _check_task(task: Task, robot: str) -> None:
-    """Refuse a task that is not about a point, or about one box on the table.
+    """Refuse a task that is not about points, or about one box on the table.
 
     Raises:
         ConfigError: The message names the property of the task.
     """
-    allowed = "tasks of one sub-task with the stages " + ", ".join(STAGES)
+    allowed = "tasks of the stages " + ", ".join(STAGES)
     why = "which engine fused does not support"
-    if len(task.subtasks) > 1:
-        raise _refusal("task", task.name, allowed, f"has {len(task.subtasks)} sub-tasks, {why}")
     further = [name for name in task.stage_names if name not in STAGES]
     if further:
         raise _refusal("task", task.name, allowed, f"has the stage {further[0]}, {why}")
-    subtask = task.subtasks[0]
-    if subtask.part or task.arms > 1:
+    if task.arms > 1 or any(subtask.part for subtask in task.subtasks):
         raise _refusal("task", task.name, allowed, f"acts on a part or needs two arms, {why}")
-    if subtask.path or subtask.onto or subtask.via:
+    if any(subtask.path or subtask.onto or subtask.via for subtask in task.subtasks):
         raise _refusal("task", task.name, allowed, f"has a path, or another object below its goal, {why}")
     if task.needs_tool_yaw:
         raise _refusal("task", task.name, "a task in which objects start with a yaw of 0", f"turns the tool, {why}")
-    if any(subtask.grip):
+    if any(any(subtask.grip) for subtask in task.subtasks):
         raise _refusal(
             "task", task.name, "a task whose objects are gripped at their centre", f"has a grip point, {why}"
         )
@@ -195,11 +191,7 @@ def _check_task(task: Task, robot: str) -> None:
         raise _refusal("task", task.name, allowed, f"has {len(task.roles)} objects, {why}")
     if task.distractors:
         raise _refusal("task_params.distractors", [item.object for item in task.distractors], "none")
-    if task.stages_done:
-        raise _refusal("task_params.stages_done", task.stages_done, "0")
     if not task.roles:
-        if len(task.goal_areas(0)) != 1:
-            raise _refusal("task", task.name, "a task whose goals are from one area")
         if task.starts:
             raise _refusal("task_params.starts", dict(task.starts), "none, for a task without an object")
         return
@@ -294,7 +286,7 @@ def make_episodes(env: RobotEnv, count: int, arrays: Arrays, robot: str) -> Batc
     pools = make_pools(
         lambda changed, number: BatchEpisodes(changed, BatchWorld(model, number, arrays), TableStarts(table), bounds),
         task,
-        find_task(task.name).horizon,
+        find_task(env.env_spec.task).horizon,
     )
     worlds = BatchWorld(model, count, arrays)
     disturbances = BatchRandomization(randomized, worlds) if randomized else None

@@ -163,13 +163,14 @@ def make_pools(batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: i
 
     Args:
         batch: Returns a batch of a task and a number of episodes, without later starts.
-        task: The task; its `starts` has the shares, see `Task.start_stages`.
+        task: The task; its `starts` has the shares, see `Task.start_stages`, and all other episodes begin after its
+            `stages_done`.
         steps: Most control steps of the expert.
     """
-    pools = []
-    plain = replace(task, starts={})
-    for kind, (name, share) in enumerate(task.starts.items()):
-        low, high = task.start_stages[name]
+    pools, done = [], task.stages_done
+    plain = replace(task, starts={}, stages_done=0.0)
+    kinds = [(share, *(max(done, stage) for stage in task.start_stages[name])) for name, share in task.starts.items()]
+    for kind, (share, low, high) in enumerate([*kinds, *([(1.0, done, done)] if done else [])]):
         lead_in = low + (high - low) * (np.arange(POOL) + 0.5) / POOL
         episodes = batch(plain, POOL)
         first = FIRST_SEED + kind * POOL

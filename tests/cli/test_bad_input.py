@@ -110,7 +110,6 @@ MISTAKES = [
         "train --engine fused --task push --set randomize.object_mass=[1,2]",
         ["randomize", "object_mass", "engine fused"],
     ),
-    ("train --engine fused --set task_params.stages_done=0.5", ["task_params.stages_done", "0.5", "engine fused"]),
     ("train --engine fused --set control.action_repeat=2", ["control.action_repeat", "2", "engine fused", "1"]),
     ("train --engine fused --set task_params.distractors=[cube]", ["task_params.distractors", "engine fused"]),
     ("train --learners 0", ["learners", "0", "1"]),

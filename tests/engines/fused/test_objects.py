@@ -112,3 +112,27 @@ def test_a_state_with_a_held_box_continues_to_the_bit() -> None:
 def test_what_it_cannot_represent_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         check_supported(EnvSpec.of(arguments))
+
+
+TWICE = [{"stages": "AGMDW", "object": "cube", "area": "surface"}, {"stages": "AGM", "object": "cube"}]
+PUSHES = [{"stages": ["approach", "push", "withdraw"]}, {"stages": ["approach", "push"]}]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"task": TWICE, "reward": "shaped", "task_params": {"horizon": 150}},
+        {"task": PUSHES, "reward": "staged", "task_params": {"horizon": 200}},
+        {"task": "pick_and_place", "task_params": {"stages_done": 1.5}},
+        {"task": "pick_and_place", "task_params": {"stages_done": 1.0, "starts": {"in_hand": 0.5}}},
+        {"task": "push", "critic_observations": ["ee_velocity"], "goal_env": False},
+    ],
+    ids=["sub-tasks", "pushes", "stages done", "later starts", "critic"],
+)
+def test_what_the_environment_over_many_worlds_gives(arguments: dict[str, Any]) -> None:
+    envs = BatchEnv(arguments, 32)
+    observations = envs.arranged(envs.reset(range(32)))
+    assert envs.observation_space.contains({key: value[0] for key, value in observations.items()})
+    assert envs.episodes.progress.stage.min() >= int(arguments.get("task_params", {}).get("stages_done", 0))
+    assert parity.success_rate(envs, lambda _: envs.expert_action(), range(32)) >= 0.95
+    assert parity.success_rate(envs, lambda _: np.zeros((32, *envs.action_space.shape)), range(32)) == 0.0
