@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
@@ -112,9 +113,15 @@ class Reward:
 
     def _remembered(self, values: Mapping[str, Array]) -> Memory:
         """Return copies of the inputs whose previous values are taken: the engine refills the arrays of its state."""
+        return {
+            _PREVIOUS + name: namespace(values[name]).asarray(values[name], copy=True)
+            for name in self._names_remembered
+        }
+
+    @cached_property
+    def _names_remembered(self) -> list[str]:
         taken = self.takes.union(*(each.takes for each in self.inputs))
-        remembered = [each.name for each in self.inputs if _PREVIOUS + each.name in taken]
-        return {_PREVIOUS + name: namespace(values[name]).asarray(values[name], copy=True) for name in remembered}
+        return [each.name for each in self.inputs if _PREVIOUS + each.name in taken]
 
 
 def register_reward(
@@ -141,8 +148,8 @@ def register_reward(
         for each in (*INPUTS, *inputs):
             label = getattr(each, "__name__", "")
             if label in known or label in (*_STEP, *_CONTEXT_PARAMETERS) or not label.isidentifier():
-                taken = ", ".join((*_STEP, *known))
-                raise RegistryError(bad_value(f"reward {name}: inputs", label, f"names other than {taken}"))
+                allowed = f"functions with names other than {', '.join((*_STEP, *known))}"
+                raise RegistryError(bad_value(f"reward {name}: inputs", label, allowed))
             known[label] = Input(label, each, _taken(f"reward {name}: parameters of {label}", each, known))
         taken = _taken(f"reward {name}: parameters", function, known, _STEP, _GOAL_CHOICE)
         return Reward(function, False, taken, _needed(taken, known))
@@ -176,7 +183,7 @@ def _taken(
 def _needed(taken: frozenset[str], known: Mapping[str, Input]) -> tuple[Input, ...]:
     """Return the inputs that `taken` needs, each after those that it needs itself."""
     needed: list[Input] = []
-    for each in reversed(known.values()):
+    for each in reversed(list(known.values())):
         if not taken.isdisjoint({each.name, _PREVIOUS + each.name}):
             needed.insert(0, each)
             taken |= each.takes
