@@ -275,8 +275,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         elif self._reward.uses_goal_reward:
             reward = self._goal_reward(observer.achieved, observer.desired, info)
         if not self._reward.depends_on_goals_only:
+            sparse = None if reward is None else np.array([reward])
             rewards, episode.memory = self._reward.step_reward(
-                episode.context, episode.memory, sparse=reward, gamma=self.gamma, failed=np.array([episode.failed])
+                episode.context, episode.memory, sparse=sparse, gamma=self.gamma, failed=np.array([episode.failed])
             )
             reward = rewards[0]
         return float(reward)
