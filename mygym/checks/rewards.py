@@ -54,8 +54,7 @@ def _is_batched(name: str) -> None:
 
     def step(state: tuple[EpisodeContext, Memory]) -> tuple[Any, Memory]:
         n = len(state[0].goals)
-        of_step: dict[str, Any] = {"sparse": np.full(n, -1.0), "gamma": GAMMA, "failed": np.zeros(n, dtype=bool)}
-        return reward.step_reward(*state, **of_step)
+        return reward.step_reward(*state, sparse=np.full(n, -1.0), gamma=GAMMA, failed=np.zeros(n, dtype=bool))
 
     memories = [reward.begin(contexts[0])]
     for context in contexts[1:]:

@@ -302,8 +302,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         elif self._reward.uses_goal_reward:
             reward = self._goal_reward(observer.achieved, observer.desired, info)
         if not self._reward.depends_on_goals_only:
+            sparse = None if reward is None else np.array([reward])
             rewards, episodes.memory = self._reward.step_reward(
-                episodes.context, episodes.memory, sparse=reward, gamma=self.gamma, failed=episodes.failed
+                episodes.context, episodes.memory, sparse=sparse, gamma=self.gamma, failed=episodes.failed
             )
             reward = rewards[0]
         return float(reward)

@@ -12,8 +12,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from mygym.errors import RegistryError, bad_value
+from mygym.errors import RegistryError, bad_value, did_you_mean
 from mygym.registry import decorator, registry
 from mygym.tasks import episode
 from mygym.tasks.episode import EpisodeContext, weighted_potential
@@ -80,7 +82,8 @@ class Reward:
         """
         if not self.depends_on_goals_only:
             return sparse(achieved, desired, space)
-        return self.function(achieved, desired, **({"space": space} if "space" in self.takes else {}))
+        result = self.function(achieved, desired, **({"space": space} if "space" in self.takes else {}))
+        return self._of_shape(result, achieved.shape[:-1])
 
     def begin(self, context: EpisodeContext) -> Memory:
         """Return the memory of episodes that begin in `context`; before it, the inputs have had the same values."""
@@ -94,12 +97,27 @@ class Reward:
         Args:
             context: The context after the step.
             memory: Of the step before, or of `begin`.
-            sparse: `(N,)`, or a number for all: sparse reward; None if the function does not take it.
+            sparse: `(N,)`: sparse reward; None if the function does not take it.
             gamma: Discount of the algorithm.
             failed: `(N,)` bool: the step ends the episode by a failure.
         """
         values = {**self._inputs(context, memory), "sparse": sparse, "gamma": gamma, "failed": failed}
-        return self.function(context, **{name: values[name] for name in self.takes}), self._remembered(values)
+        result = self.function(context, **{name: values[name] for name in self.takes})
+        return self._of_shape(result, context.goals.shape[:1]), self._remembered(values)
+
+    def _of_shape(self, result: Any, shape: tuple[int, ...]) -> Any:
+        """Return the result of the function.
+
+        Raises:
+            RegistryError: It is not one number for each goal vector or episode.
+        """
+        given = getattr(result, "shape", () if isinstance(result, int | float) else None)
+        if given == shape:
+            return result
+        kind = type(result).__name__ + ("" if given is None else f" of shape {tuple(given)}")
+        of = "goal vector" if self.depends_on_goals_only else "episode"
+        key = f"reward {getattr(self.function, '__name__', '')}: result"
+        raise RegistryError(bad_value(key, kind, f"shape {tuple(shape)}, a number for each {of}"))
 
     def _inputs(self, context: EpisodeContext, memory: Memory) -> dict[str, Array]:
         """Return the values of the inputs, and of those in `memory`; without a memory both are the same."""
@@ -112,9 +130,15 @@ class Reward:
 
     def _remembered(self, values: Mapping[str, Array]) -> Memory:
         """Return copies of the inputs whose previous values are taken: the engine refills the arrays of its state."""
+        return {
+            _PREVIOUS + name: namespace(values[name]).asarray(values[name], copy=True)
+            for name in self._names_remembered
+        }
+
+    @cached_property
+    def _names_remembered(self) -> list[str]:
         taken = self.takes.union(*(each.takes for each in self.inputs))
-        remembered = [each.name for each in self.inputs if _PREVIOUS + each.name in taken]
-        return {_PREVIOUS + name: namespace(values[name]).asarray(values[name], copy=True) for name in remembered}
+        return [each.name for each in self.inputs if _PREVIOUS + each.name in taken]
 
 
 def register_reward(
@@ -141,8 +165,8 @@ def register_reward(
         for each in (*INPUTS, *inputs):
             label = getattr(each, "__name__", "")
             if label in known or label in (*_STEP, *_CONTEXT_PARAMETERS) or not label.isidentifier():
-                others = ", ".join((*_STEP, *known))
-                raise RegistryError(bad_value(f"reward {name}: inputs", label, f"names other than {others}"))
+                allowed = f"functions with names other than {', '.join((*_STEP, *known))}"
+                raise RegistryError(bad_value(f"reward {name}: inputs", label, allowed))
             known[label] = Input(label, each, _taken(f"reward {name}: parameters of {label}", each, known))
         taken = _taken(f"reward {name}: parameters", function, known, _STEP, _GOAL_CHOICE)
         return Reward(function, False, taken, _needed(taken, known))
@@ -167,9 +191,11 @@ def _taken(
     """
     first, *names = _parameters(function) or ("",)
     optional = [*further, *known, *(_PREVIOUS + name for name in known)]
-    if first != "context" or not set(names) <= set(optional):
+    unknown = [name for name in names if name not in optional]
+    if first != "context" or unknown:
+        hint = did_you_mean(unknown[0], optional) if unknown else ""
         allowed = f"{otherwise}(context[, {', '.join(optional)}]); further inputs stand in `inputs` of register_reward"
-        raise RegistryError(bad_value(key, (first, *names), allowed))
+        raise RegistryError(bad_value(key, (first, *names), allowed) + hint)
     return frozenset(names)
 
 

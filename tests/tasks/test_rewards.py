@@ -345,6 +345,7 @@ def test_a_reward_computes_only_the_inputs_that_it_needs() -> None:
     ("inputs", "parameters", "named"),
     [
         ((), ["context", "previous_speed"], ["previous_speed", "potential", "previous_potential", "inputs"]),
+        ((ee_velocity,), ["context", "previous_velocity"], ["did you mean 'previous_ee_velocity'"]),
         ((acceleration, ee_velocity), ["context"], ["ee_velocity", "acceleration"]),  # an input before those it takes
         ((rewards.potential,), ["context"], ["potential"]),
     ],
@@ -354,3 +355,22 @@ def test_parameters_and_inputs_that_rewards_refuse(inputs: Any, parameters: list
     with pytest.raises(RegistryError) as caught:
         rewards.register_reward("refused", inputs=inputs)(function)
     assert all(name in str(caught.value) for name in [*named, "refused"])
+
+
+def test_a_result_of_another_shape_is_refused_with_the_shapes() -> None:
+    rewards.register_reward("vector")(lambda context: context.state.ee_velocity)
+    rewards.register_reward("pair")(lambda context, sparse: (sparse, sparse))
+    rewards.register_reward("vectors")(lambda achieved_goal, desired_goal: achieved_goal - desired_goal)
+    for name, named in (("vector", "(1, 3)"), ("pair", "tuple"), ("vectors", "(3,)")):
+        with RobotEnv("reach", reward=name) as env:
+            env.reset(seed=0)
+            with pytest.raises(RegistryError) as caught:
+                env.step(np.zeros(3))
+            assert all(word in str(caught.value) for word in ("reward", named)), name
+
+
+def test_the_sparse_reward_is_an_array_also_of_one_environment() -> None:
+    rewards.register_reward("same")(lambda context, sparse: sparse)
+    with RobotEnv("reach", reward="same") as env:
+        env.reset(seed=0)
+        assert env.step(np.zeros(3))[1] == -1.0
