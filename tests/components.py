@@ -43,6 +43,16 @@ REWARDS = [entry.name for entry in registry("reward") if entry.built_in]
 IDS = {task: env_id(task) for task in TASKS}
 
 
+KINDS = ("ppo", "recurrent_ppo", "sac", "dqn", "ars", "cem", "dagger", "ppo_runner", "two_players")
+"""An algorithm of each kind: on-policy, with a state, off-policy, with discrete actions, two searches, imitation,
+a runner of PyTorch, several networks."""
+COMBOS_OF_EACH_KIND = [
+    pytest.param(algo, framework, marks=[] if algo in KINDS and framework == "pytorch" else [pytest.mark.slow])
+    for algo, framework in COMBOS
+]
+"""`COMBOS`, of which the normal suite takes `KINDS`: for code that all algorithms of a kind share."""
+
+
 def known(cls: type) -> dict[str, Parameter]:
     """Hyperparameters of an algorithm's class."""
     return parameters(cls, leave_out={*RUN_PARAMETERS, "policy"})

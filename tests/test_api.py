@@ -123,8 +123,8 @@ def test_every_task_trains_with_every_robot_that_can_do_it(task: str, robot: str
     "config",
     [
         {"task": "AG", "reward": "staged"},
-        {"task": ["approach", "push"], "reward": "dense"},
-        {"control": "joint_delta", "her": False},
+        pytest.param({"task": ["approach", "push"], "reward": "dense"}, marks=pytest.mark.slow),
+        pytest.param({"control": "joint_delta", "her": False}, marks=pytest.mark.slow),
         {"normalize": True},
     ],
     ids=str,
@@ -139,6 +139,7 @@ def test_other_settings_train_and_load(config: dict[str, Any], tmp_path: Path) -
     assert result.task == (name if isinstance(name, str) else "_".join(name))
 
 
+@pytest.mark.slow
 def test_two_good_evaluations_end_the_training_early(tmp_path: Path) -> None:
     easy = {"tolerance": 0.2, "hold": 1, "horizon": 200}
     config = {**SHORT, "task_params": easy, "steps": 100_000, "stop_at_success": 0.5, "algo_params": small("sac")}
@@ -199,6 +200,7 @@ def test_loading_a_third_party_policy_executes_no_code(tmp_path: Path, python: A
     assert not list(tmp_path.rglob("executed"))
 
 
+@pytest.mark.slow
 def test_a_training_does_not_import_the_compiler(tmp_path: Path, python: Any) -> None:
     config = {**SHORT, "logdir": str(tmp_path)}
     code = f"import sys, mygym\nmygym.train({config!r})\nprint('torch._dynamo' in sys.modules)"
@@ -328,6 +330,7 @@ def assert_whole(run: Path) -> None:
             assert path.read_bytes().endswith(b"\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_train_py_with_130_and_a_checkpoint(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "train.py"), "--logdir", str(tmp_path), "--steps", "1000000"]
     command += ["--set", "stop_at_success=null", "--set", "eval={every: 100, episodes: 1}"]

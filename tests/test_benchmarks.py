@@ -46,6 +46,7 @@ def test_numbers_in_documents_are_in_the_results(document: str) -> None:
             assert number in result, (number, program[1])
 
 
+@pytest.mark.slow
 def test_both_sides_of_overhead_have_the_same_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(overhead.ALGORITHMS, "ppo", 1024)
     by_run, by_hand = overhead.by_run("ppo"), overhead.by_hand("ppo")

@@ -19,7 +19,11 @@ TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
 
 QUICK = Case("sac", "1", video=True)
-"""The case of the quick suite: it has a replay log, hindsight and a video. tests/test_faults.py kills others."""
+"""A case with a replay log, hindsight and a video."""
+
+pytestmark = pytest.mark.slow
+"""Each run is a process that compiles or imports for seconds. The normal suite stops runs in its own process, at any
+write of a checkpoint (tests/training/checkpoints/test_checkpoints.py) and by signals (tests/test_faults.py)."""
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +41,7 @@ def reference(trainer: Trainer, tmp_path_factory: pytest.TempPathFactory) -> Cal
     return cache(lambda case: uninterrupted(trainer, case, tmp_path_factory.mktemp("reference")))
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=str(case), marks=[] if case == QUICK else [pytest.mark.slow]) for case in CASES]
-)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_killed_run_ends_as_if_it_had_never_stopped(
     case: Case, trainer: Trainer, reference: Callable[[Case], tuple[Path, float]], tmp_path: Path
 ) -> None:
@@ -51,11 +53,6 @@ def test_a_killed_run_ends_as_if_it_had_never_stopped(
     assert differences(run, other) == [], reached
 
 
-def test_the_quick_suite_kills_a_run() -> None:
-    assert QUICK in CASES
-
-
-@pytest.mark.slow  # trains the reference run again in a second worker of the quick suite
 def test_the_comparison_detects_a_number(reference: Callable[[Case], tuple[Path, float]], tmp_path: Path) -> None:
     """The slow suite compares with a run of another seed."""
     run, _ = reference(QUICK)
@@ -70,7 +67,6 @@ def test_the_comparison_detects_a_number(reference: Callable[[Case], tuple[Path,
     assert differences(run, other) == ["monitor", "policy"]
 
 
-@pytest.mark.slow  # trains a further run
 def test_the_comparison_detects_different_runs(reference: Callable[[Case], tuple[Path, float]], tmp_path: Path) -> None:
     """Else the test above could not fail."""
     run, _ = reference(QUICK)

@@ -25,7 +25,8 @@ RUNS: dict[str, tuple[dict[str, Any], float]] = {
 }
 """Name → config, and the smallest success rate; with three seeds the runs reached 55 to 100 %.
 
-The default run, which is off-policy, is in tests/test_api.py, and PPO on `reach` with the fused engine in tests/fused.
+The default run, which is off-policy, is in tests/test_api.py, and PPO on `reach` with the fused engine in
+tests/engines/fused.
 """
 
 
@@ -38,6 +39,7 @@ def test_a_short_run_learns(name: str, tmp_path: Path) -> None:
     assert result.success_rate >= floor, f"{name}: {result.success_rate:.0%} after {result.steps:,} steps"
 
 
+@pytest.mark.slow
 def test_the_return_of_several_stages_rises(tmp_path: Path) -> None:
     """A third of the slow run above, in which few episodes end in success: three seeds rose from -57 to -22 … -25."""
     brief = {**BRIEF, "steps": 8_192, "eval": {**BRIEF["eval"], "episodes": 10}}

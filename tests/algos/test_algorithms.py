@@ -65,8 +65,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return run
 
 
-QUICKLY = slow_except(COMBOS, lambda combo: combo[1] == "pytorch" or combo == ("sac", "jax"))
-"""One algorithm of JAX, where each compiles for seconds; the slow tests train the others."""
+QUICKLY = slow_except(COMBOS, lambda combo: combo[1] == "pytorch")
+"""The slow tests train those of JAX, where each compiles for seconds; test_algorithm_state.py trains one."""
 each = partial(pytest.mark.parametrize, ("algo", "framework"), QUICKLY)
 
 

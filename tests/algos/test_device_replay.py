@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -42,7 +43,7 @@ from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import build_model
 from mygym.training.policy import weights
 from mygym.training.variance_floor import FlooredNormalize
-from tests.components import COMBOS
+from tests.components import COMBOS, slow_except
 from tests.engines.fused import WaitingOperations, needs_gpu, pretend_gpu
 
 SPACE = spaces.Dict(
@@ -454,8 +455,14 @@ RUN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ["sac, hindsight", "ddqn"])
-@pytest.mark.parametrize("devices", [("cpu:0", "cpu:0"), ("cpu:0", "cpu"), ("cpu", "cpu:0")], ids=str)
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    slow_except(
+        itertools.product(["sac, hindsight", "ddqn"], [("cpu:0", "cpu:0"), ("cpu:0", "cpu"), ("cpu", "cpu:0")]),
+        [("sac, hindsight", ("cpu:0", "cpu:0")), ("ddqn", ("cpu:0", "cpu"))].__contains__,
+    ),
+    ids=str,
+)
 def test_a_run_in_tensors_resumes(
     name: str, devices: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

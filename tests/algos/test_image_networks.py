@@ -13,7 +13,7 @@ from mygym.registry import registry
 from mygym.vision.networks import Keypoints
 
 
-@pytest.mark.parametrize("name", sorted(IMAGE_EXTRACTORS.keys() - {"frozen"}))  # tests/perception has frozen
+@pytest.mark.parametrize("name", sorted(IMAGE_EXTRACTORS.keys() - {"frozen"}))  # tests/vision has frozen
 def test_several_images_and_the_numbers_become_one_vector(name: str) -> None:
     cls = registry("features_extractor").get(name, "").load_for("pytorch")
     assert issubclass(cls, ImageExtractor)

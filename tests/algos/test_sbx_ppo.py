@@ -77,6 +77,7 @@ def test_the_weights_are_those_of_sbx(batch_size: int, more: dict[str, Any]) -> 
         np.testing.assert_allclose(*(values[name] for values in figures), rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_trains_with_the_rollouts_of_all_processes_or_not_at_all() -> None:
     """The main process trains with more steps than it has collected; another process does not train."""
 

@@ -29,8 +29,8 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, **loop, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-EXAMINED = [(algo, "pytorch") for algo in ("ppo", "ars", "dagger")]
-"""On-policy, random search, a runner; for off-policy algorithms see tests/runs. For a custom algorithm, which
+EXAMINED = [(algo, "pytorch") for algo in ("ppo", "dagger")]
+"""On-policy, a runner; for off-policy algorithms see tests/training. For a custom algorithm, which
 is loaded in another process too, see tests/cli/new/test_scaffolds.py."""
 
 
@@ -170,7 +170,7 @@ class Secretive(PPO):
 
 
 FLAT = {"policy": "MlpPolicy", "dict_observations": True}
-TRAIN_AGAIN = ("resumes", "survives a bad environment")
+TRAIN_AGAIN = ("deterministic", "resumes", "survives a bad environment")
 """Checks that train most; the normal suite performs them where they must fail, and for an algorithm of each kind."""
 
 MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
@@ -196,7 +196,7 @@ def test_a_mistake_fails_only_its_check(mistake: str, skipped: tuple[str, ...]) 
     register_algorithm("mistaken", **{"policy": "MultiInputPolicy", **registration})(cls)
     params = {"buffer_size": 500} if issubclass(cls, SAC) else {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
     config = {**QUICK, "n_envs": 1, "algo_params": {**params, "policy_kwargs": {"net_arch": [8]}}}
-    skip = {LEARNS, *skipped} - {name}
+    skip = {LEARNS, *skipped} - {name, *(["deterministic"] if name == "resumes" else [])}
     done = list(check("algorithm", "mistaken", steps=STEPS, config=config, skip=skip))
     assert [(outcome.check, text in outcome.why) for outcome in done if outcome.failed] == [(name, True)], done
 

@@ -64,14 +64,11 @@ EPISODES_OF_A_CARD = 20
 """So many that chance does not solve the share of `reach` that is a flaw."""
 
 QUICK = {
-    "robot": ("kuka_gripper", "panda_pair"),
+    "robot": ("kuka_gripper",),
     "object": ("ball", "basket", "cube", "duck", "egg", "gear", "mug", "tape", "wrench"),
     "stage": (
-        "move",
         "push",
         "withdraw",
-        "open",
-        "strike",
     ),  # with a composition, with parts, with a task's object and area
     "task": ("reach",),  # see test_cards.py
     "policy": registry("policy").names(),

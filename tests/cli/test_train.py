@@ -187,6 +187,7 @@ def test_the_last_note_has_the_success_of_each_task_and_the_outcome_of_the_strat
     assert f" s; {by_task}; mixture: path {path}\n" in outcome.err + outcome.out
 
 
+@pytest.mark.slow
 def test_a_policy_of_the_fused_engine_is_trained_on_in_pybullet(mygym_command: Command, tmp_path: Path) -> None:
     line = "train --engine fused --task reach --seed 3 --n-envs 16 --steps 512 --finetune-steps 1024"
     settings = "eval={episodes: 2, final_episodes: 2}", "video.episodes=0", "tensorboard=false"

@@ -181,6 +181,9 @@ def test_only_files_of_the_toolkit_are_recognised() -> None:
 # commands -----------------------------------------------------------------------------------------------------------
 
 
+SHORT = ("eval={episodes: 1, final_episodes: 1}", "video.episodes=0", "tensorboard=false", "algo_params.n_epochs=1")
+
+
 def test_import_writes_a_config_that_trains_as_the_file_does(
     tmp_path: Path,
     mygym_command: Command,  # noqa: F811
@@ -190,7 +193,7 @@ def test_import_writes_a_config_that_trains_as_the_file_does(
     assert (outcome.code, outcome.out) == (0, "file: new.yaml\n")
     assert "robot_params.home" in outcome.err
     assert mygym_command("import", "old.json", "-o", "new.yaml").code == 2
-    short = ["--set", "eval.final_episodes=2"]
+    short = [word for item in SHORT for word in ("--set", item)]
     runs = [mygym_command("train", "--config", name, *short) for name in ("old.json", "new.yaml")]
     assert [run.code for run in runs] == [0, 0], runs
     assert runs[0].err.count("env_name") == 1

@@ -187,6 +187,7 @@ def test_runs_are_filtered_ordered_archived_and_deleted(
     assert [run.exists() for run in runs] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_the_form_follows_the_algorithm_beside_another_mistake(
     visit: Callable[[Scenario], None], service: Service
 ) -> None:

@@ -238,6 +238,7 @@ def recording(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_killed_process_leaves_no_dataset_and_the_next_process_cleans_up(
     recording: subprocess.Popen[str], tmp_path: Path
 ) -> None:

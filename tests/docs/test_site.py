@@ -32,6 +32,7 @@ def build(builder: str, folder: Path) -> None:
     assert (code, errors.getvalue()) == (0, "")
 
 
+@pytest.mark.slow
 def test_no_page_has_a_warning(tmp_path: Path) -> None:
     """A missing link, anchor, page of the contents or name of the API is a warning."""
     build("dummy", tmp_path)

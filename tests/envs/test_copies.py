@@ -54,8 +54,14 @@ def continuation(env: gymnasium.Env[Any, Any]) -> bytes:
     return pickle.dumps([results, env.reset(), env.step(env.action_space.sample())])
 
 
-@pytest.mark.parametrize("make_copy", [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))])
-@pytest.mark.parametrize("task", KEYWORDS)
+@pytest.mark.parametrize(
+    ("make_copy", "task"),
+    [
+        *((copy.deepcopy, task) for task in KEYWORDS),
+        (copy.copy, "pick_and_place"),
+        (lambda env: pickle.loads(pickle.dumps(env)), "push"),
+    ],
+)
 def test_a_copy_continues_like_the_original_and_does_not_disturb_it(task: str, make_copy: Callable[[Any], Any]) -> None:
     with stepped_env(task, **KEYWORDS[task]) as env, stepped_env(task, **KEYWORDS[task]) as undisturbed:
         other = make_copy(env)

@@ -146,6 +146,7 @@ def test_a_policy_of_jax_is_exported_and_verified(algo: str, tmp_path: Path) -> 
     assert ExportedPolicy(exported.path).description["framework"] == "jax"
 
 
+@pytest.mark.slow
 def test_a_file_of_torch_export_acts_as_the_policy_and_needs_trust(trained: Path, tmp_path: Path) -> None:
     file = mygym.export(trained, tmp_path / "reach.pt2")
     assert file.difference <= TOLERANCE

@@ -210,7 +210,7 @@ def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
     assert all(f"{joint.name} {joint.home + 0.0:g}" in rows["joints.home"].text for joint in inferred.spec.joints)
 
 
-@pytest.mark.parametrize("column", [0.4, 0.72])
+@pytest.mark.parametrize("column", [pytest.param(0.4, marks=pytest.mark.slow), 0.72])
 def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: Path, column: float) -> None:
     """The column is as narrow as a point; the first joint is 10 cm above it, and the floor 70 cm below the table."""
     path = write(tmp_path / "a.urdf", arm("arm", "root", (0, 0, column)))

@@ -43,7 +43,7 @@ ADAPTERS = {
         lambda outputs, inputs: 2 * outputs + 2 + 2 * outputs + outputs,
     ),
 }
-QUICK = (("lora", "ppo"), ("lora", "sac"), ("ia3", "sac"), ("bottleneck", "sac"))
+QUICK = (("lora", "sac"), ("ia3", "ppo"), ("bottleneck", "ppo"))
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]
     return cache(lambda algo: mygym.train(config(algo, folder, steps=80)))
 
 
-@pytest.mark.parametrize("algo", slow_except(EVERY, ("ppo", "sac").__contains__))
+@pytest.mark.parametrize("algo", slow_except(EVERY, ("ppo",).__contains__))
 def test_bitfit_trains_the_biases_alone(algo: str, sources: Callable[[str], Result], tmp_path: Path) -> None:
     source = sources(algo)
     result = mygym.train(config(algo, tmp_path / "run", strategy="bitfit", pretrained=str(source.path), seed=1))
@@ -130,7 +130,7 @@ def test_the_layers_of_adapters(strategy: str) -> None:
     assert torch.allclose(adapted(x), expected[strategy](adapted), atol=1e-5)
 
 
-@pytest.mark.parametrize("strategy", ADAPTERS)
+@pytest.mark.parametrize("strategy", slow_except(ADAPTERS, ("lora",).__contains__))
 def test_adapters_begin_with_the_pretrained_policy_and_resume(
     strategy: str, sources: Callable[[str], Result], tmp_path: Path
 ) -> None:
@@ -147,7 +147,7 @@ def test_adapters_begin_with_the_pretrained_policy_and_resume(
     assert changed(whole, resumed) == set()
 
 
-@pytest.mark.parametrize("strategy", ["bitfit", "ia3"])
+@pytest.mark.parametrize("strategy", ["bitfit", pytest.param("ia3", marks=pytest.mark.slow)])
 def test_random_weights_are_noted(
     strategy: str, sources: Callable[[str], Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def test_the_weights_move_part_of_the_way_after_each_task(tmp_path: Path) -> Non
     assert torch.allclose(saved, start + 0.25 * (end - start), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_next_episodes_are_of_the_task_alone(tmp_path: Path) -> None:
     played: list[tuple[int, int]] = []
 

@@ -90,6 +90,7 @@ def test_the_best_config_has_the_values_over_the_steps(whole: Report) -> None:
     assert b"<svg" in (whole.folder / sweep_files.POPULATION).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_population_that_dies_before_any_run_is_the_same(
     whole: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,9 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
     return small(algo, logdir, algo_params=params, **more)
 
 
-@pytest.mark.parametrize("algo", [pytest.param("ppo", marks=pytest.mark.slow), "sac", "ppo_runner"])
+@pytest.mark.parametrize(
+    "algo", [*(pytest.param(algo, marks=pytest.mark.slow) for algo in ("ppo", "ppo_runner")), "sac"]
+)
 def test_a_callback_gets_every_step_and_may_end_the_training(
     algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,7 +78,7 @@ def logged(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "progress.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac"])
+@pytest.mark.parametrize("algo", ["ppo", pytest.param("sac", marks=pytest.mark.slow)])
 def test_section_times_add_up(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow environment, update or evaluation is measured as such; a step of the two environments takes 4 ms."""
     sections = ("environment", "rollout", "update", "evaluation")
@@ -245,7 +247,9 @@ def test_a_strategy_adds_callbacks_and_replaces_the_trainer(tmp_path: Path) -> N
     assert not (tmp_path / "refused").exists()
 
 
-@pytest.mark.parametrize("step", [60, 200], ids=["first phase", "second phase"])
+@pytest.mark.parametrize(
+    "step", [pytest.param(60, marks=pytest.mark.slow, id="first phase"), pytest.param(200, id="second phase")]
+)
 def test_a_trainer_of_two_phases_resumes_in_its_phase(step: int, tmp_path: Path) -> None:
     register_strategy("in_two_phases")(InTwoPhases)
     whole = mygym.train(config("ppo", tmp_path / "whole", strategy="in_two_phases"))

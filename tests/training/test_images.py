@@ -79,7 +79,11 @@ def network(name: str, **kwargs: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("algo", "more"),
     [
-        ("dagger", {"normalize": True, "image_params": {"width": 20, "height": 16}}),
+        pytest.param(
+            "dagger",
+            {"normalize": True, "image_params": {"width": 20, "height": 16}},
+            marks=pytest.mark.slow,
+        ),
         (
             "sac",
             {

@@ -81,6 +81,7 @@ def test_a_model_that_cannot_be_loaded_fails_before_the_training(tmp_path: Path)
     assert (result.status, result.steps) == ("failed", 0)
 
 
+@pytest.mark.slow
 def test_loading_a_fresh_model_does_not_change_the_run(tmp_path: Path) -> None:
     class Plain(PPO):
         """PPO as it is."""

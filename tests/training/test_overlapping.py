@@ -18,7 +18,7 @@ from mygym.registry import algorithm
 from mygym.training.env_factory import make_vec_env
 from mygym.training.env_processes import process_count
 from mygym.training.model_factory import build_model
-from tests.components import COMBOS_QUICKLY, small
+from tests.components import COMBOS_OF_EACH_KIND, small
 
 WAIT = ["step_async", "train", "step_wait"]
 
@@ -38,7 +38,7 @@ def recorded(call: Callable[..., Any], name: str, events: list[str]) -> Callable
     return record_and_call
 
 
-@pytest.mark.parametrize(("algo", "framework"), COMBOS_QUICKLY)
+@pytest.mark.parametrize(("algo", "framework"), COMBOS_OF_EACH_KIND)
 def test_each_off_policy_algorithm_trains_before_it_waits_for_a_step(
     algo: str, framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

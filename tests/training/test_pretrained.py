@@ -59,7 +59,7 @@ def fresh(source: Result, tmp_path_factory: pytest.TempPathFactory) -> Result:
     return mygym.train(config(source.algo, tmp_path_factory.mktemp("fresh"), **unlearned(source.algo)))
 
 
-@pytest.mark.parametrize("path", ["", "model.zip", "policy.safetensors"])
+@pytest.mark.parametrize("path", ["", "policy.safetensors", pytest.param("model.zip", marks=pytest.mark.slow)])
 def test_weights_and_normaliser_are_those_of_the_source(
     path: str, source: Result, fresh: Result, tmp_path: Path
 ) -> None:
@@ -159,6 +159,7 @@ def test_a_source_that_does_not_fit_is_refused(
     assert not list((tmp_path / "run").rglob("config.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algo", "framework"), [("sac", "jax")])
 def test_jax_loads_but_does_not_freeze(algo: str, framework: str, tmp_path: Path) -> None:
     settings = {"framework": framework, "steps": 40, "algo_params": {"learning_starts": 1_000}}

@@ -106,7 +106,9 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
         ),
         pytest.param("sac", "jax", {"algo_params": {"use_sde": True}, "normalize": True}, marks=pytest.mark.slow),
         ("sac", "pytorch", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1, **VARYING}),
-        ("dagger", "pytorch", {"algo_params": {"buffer_size": 80}, "steps": 180}),  # overwritten as well
+        pytest.param(  # overwritten as well
+            "dagger", "pytorch", {"algo_params": {"buffer_size": 80}, "steps": 180}, marks=pytest.mark.slow
+        ),
         ("td3", "pytorch", {"overlap": True, "env_processes": False}),  # resumed between a rollout and its training
         pytest.param("td3", "jax", {"algo_params": {"param_resets": [100, 200]}}, marks=pytest.mark.slow),
     ],

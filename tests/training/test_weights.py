@@ -198,6 +198,7 @@ def curious() -> type:
     return Curious
 
 
+@pytest.mark.slow
 def test_custom_jax_algorithm_resumes(tmp_path: Path, capsys: Any) -> None:
     register_algorithm("curious", framework="jax")(curious())
     reference = mygym.train(config("sac", tmp_path / "whole", "jax", steps=160) | {"algo": "curious"})

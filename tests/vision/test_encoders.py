@@ -137,6 +137,7 @@ def test_a_detector_refuses_the_marker(dataset: Path, tmp_path: Path) -> None:
 # training -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_short_training_reconstructs_views_that_it_has_not_seen(
     dataset: Path, trained: tuple[Path, list[EncoderErrors]]
 ) -> None:

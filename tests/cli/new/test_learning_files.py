@@ -16,7 +16,7 @@ from mygym.config import load_file, merged
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, parameters_of, registry
 from tests.cli.new.conftest import new
-from tests.components import COMBOS, small
+from tests.components import COMBOS, slow_except, small
 
 QUICK: dict[str, Any] = {
     "steps": 60,
@@ -30,10 +30,8 @@ QUICK: dict[str, Any] = {
 BASES = [combo for combo in COMBOS if combo[0] not in ("myalgo", "cem", "ppo_runner", "two_players")]
 """Algorithms that can be a base: all built-in algorithms except runners, whose base is `runner`."""
 
-QUICK_BASES = [
-    combo if combo[1] == "pytorch" or combo[0] == "sac" else pytest.param(*combo, marks=pytest.mark.slow)
-    for combo in BASES
-]
+QUICK_BASES = slow_except(BASES, lambda combo: combo in [(algo, "pytorch") for algo in ("ppo", "sac", "dqn", "ars")])
+"""A base of each kind."""
 
 
 RUNNERS = [
@@ -102,7 +100,7 @@ def test_a_scaffolded_algorithm_can_be_a_base(folder: Path) -> None:
     assert second.__module__ == "mygym_user.algos.second"
 
 
-@pytest.mark.parametrize("base", ["sac", "recurrent_ppo"])
+@pytest.mark.parametrize("base", ["sac", pytest.param("recurrent_ppo", marks=pytest.mark.slow)])
 def test_a_policy_on_other_bases(base: str) -> None:
     new("policy", "custom", base=base)
     quick = {"algo_params": {"policy_kwargs": small(base)["policy_kwargs"]}, "task_params": {"horizon": 10}}

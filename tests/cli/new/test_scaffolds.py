@@ -22,8 +22,8 @@ from tests.cli.new.conftest import new
 from tests.conftest import ROOT
 from tests.short_checks import shorten
 
-QUICK_KINDS = ("algo", "reward", "observation", "controller")
-"""A kind whose test performs the suite of `mygym check`, and kinds whose test checks an environment with them."""
+QUICK_KINDS = ("algo", "reward")
+"""A kind whose test performs the suite of `mygym check`, and a kind whose test checks an environment with it."""
 
 SHORTER = {
     '{"steps": 300,': '{"steps": 40, "n_envs": 2, "tensorboard": False,',

@@ -63,6 +63,7 @@ def test_reset_is_exact_after_any_history(make_world: MakeWorld, robot: str, con
                 )
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_over_resets(make_world: MakeWorld) -> None:
     world, process = make_world("panda"), psutil.Process(os.getpid())
     pose = cube_at(0.0, 0.0)

@@ -17,6 +17,7 @@ from mygym.engines.fused.captured_step import CapturedStep, CaptureError
 from mygym.envs.batch_env import BatchEnv, BatchStep
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.errors import ConfigError
+from tests.components import slow_except
 from tests.engines.fused import WaitingOperations, needs_gpu, pretend_gpu
 
 RANDOM = {"object_friction": True, "joint_gain": [0.8, 1.0], "action_delay": [0, 3], "observation_noise": 0.002}
@@ -74,7 +75,7 @@ def test_a_step_never_waits_for_the_gpu(name: str, monkeypatch: pytest.MonkeyPat
     assert operations.names == []
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", slow_except(TASKS, ("reach", "randomized").__contains__))
 def test_the_branches_of_a_gpu_give_the_same_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usual, other = envs_of(name, 24), envs_of(name, 24)
     generator, ended = np.random.default_rng(1), 0

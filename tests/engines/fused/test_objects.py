@@ -17,6 +17,7 @@ from mygym.envs.env_spec import EnvSpec
 from mygym.envs.fused_worlds import check_supported
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from tests.components import slow_except
 
 
 @pytest.mark.parametrize(("robot", "output"), [*((robot, "numpy") for robot in finger_shapes()), ("panda", "torch")])
@@ -32,7 +33,7 @@ def test_the_expert_solves_the_task(task: str, robot: str, output: str) -> None:
     assert solved.sum() >= 31  # of 1,000 episodes, the expert solves 992 with the slowest hand
 
 
-@pytest.mark.parametrize("robot", finger_shapes())
+@pytest.mark.parametrize("robot", slow_except(finger_shapes(), "panda".__eq__))
 def test_bullet_agrees_on_objects_and_grasps(robot: str) -> None:
     random, expert, noisy = compare_engines({"task": "pick_and_place", "robot": robot}, 12, seed=0)
     assert expert.success_pybullet == expert.success_fused == 1.0

@@ -99,7 +99,7 @@ def test_a_sliding_box_slows_as_in_bullet(randomize: dict[str, float]) -> None:
     assert float(box.position[1, 0]) == pytest.approx(way, rel=0.12)
 
 
-@pytest.mark.parametrize("factor", [SLIPPERY, 1.3])
+@pytest.mark.parametrize("factor", [SLIPPERY, pytest.param(1.3, marks=pytest.mark.slow)])
 def test_grasps_agree_with_bullet(factor: float) -> None:
     arguments = {"task": "pick_and_place", "randomize": {"object_friction": factor}}
     *_, expert, noisy = compare_engines(arguments, 20, seed=0)

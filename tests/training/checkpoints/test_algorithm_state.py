@@ -28,7 +28,7 @@ from mygym.training.checkpoints.states import (
     unsaved,
 )
 from mygym.training.policy import weights as weights_of
-from tests.components import COMBOS, known, small
+from tests.components import COMBOS_OF_EACH_KIND, known, small
 
 STEPS = 48
 
@@ -90,7 +90,7 @@ def assert_same(first: dict[str, Any], second: dict[str, Any]) -> None:
         assert torch.equal(value, second[key]), key
 
 
-QUICK = [(algo, framework) for algo, framework in COMBOS if framework == "pytorch" or algo == "sac"]
+QUICK = [param for param in COMBOS_OF_EACH_KIND if param.values[1] == "pytorch" or param.values[0] == "sac"]
 """A single JAX algorithm: `test_resuming` stops and resumes others, in the slow tests."""
 
 

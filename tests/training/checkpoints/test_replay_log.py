@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +24,7 @@ from mygym.training.buffers import ImitationBuffer
 from mygym.training.checkpoints import replay_log
 from mygym.training.checkpoints.checkpoints import Checkpoints
 from mygym.training.checkpoints.replay_log import FOLDER, ReplayLog
+from tests.components import slow_except
 
 FLAT = spaces.Box(-1, 1, (3,), np.float32)
 GOALS = spaces.Dict({"observation": FLAT, "achieved_goal": FLAT, "desired_goal": FLAT})
@@ -175,8 +177,9 @@ def number(kind: str, size: int, rng: np.random.Generator) -> int:
     return (known | more)[kind]
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize("kind", BUFFERS)
+@pytest.mark.parametrize(
+    ("kind", "n_envs"), slow_except(itertools.product(BUFFERS, (1, 3)), lambda case: case[1] == 3 or case[0] == "flat")
+)
 def test_buffer_is_restored_after_any_number_of_rows(kind: str, n_envs: int) -> None:
     make = BUFFERS[kind]
 

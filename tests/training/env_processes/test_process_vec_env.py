@@ -415,6 +415,7 @@ def test_suspended_program_continues_and_killed_program_leaves_no_processes(tmp_
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_program_without_close_ends(tmp_path: Path, python: Any) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(then="env.reset()"))
     done = python("-W", "error", "script.py", timeout=30)
