@@ -87,6 +87,19 @@ def test_a_share_of_the_episodes_begins_in_hand() -> None:
     np.testing.assert_array_equal(held, envs.episodes.progress.stage == 2)
 
 
+@pytest.mark.parametrize("output", ["numpy", "torch"])
+def test_a_single_environment_is_one_of_many(output: str) -> None:
+    many, one = (BatchEnv({"task": "push", "reward": "shaped"}, count, output) for count in (3, 1))
+    many.reset([4, 5, 6])
+    one.reset([5])
+    for _ in range(30):
+        steps = many.step(many.expert_action()), one.step(one.expert_action())
+        for field in ("reward", "saturation", "touched", "failed", "elapsed"):
+            wide, narrow = (to_numpy(getattr(step, field)) for step in steps)
+            np.testing.assert_allclose(wide[1:2], narrow, atol=1e-4)
+            assert wide.dtype == narrow.dtype
+
+
 def test_a_state_with_a_held_box_continues_to_the_bit() -> None:
     first, second = (BatchEnv({"task": "pick_and_place", "reward": "shaped"}, 8) for _ in range(2))
     first.reset(range(8))
