@@ -182,6 +182,7 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
     return {
         "documentation": inspect.getdoc(reward.function) or "",
         "function of": "goal vectors" if reward.depends_on_goals_only else "the episode context",
+        "takes": sorted(reward.takes) or "nothing else",
         "hindsight": reward.depends_on_goals_only,
     }
 

@@ -42,6 +42,11 @@ def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command)
     assert "learning_rate" in mygym_command("describe", "algo", "sac").out
 
 
+def test_the_inputs_of_a_reward_are_described(mygym_command: Command) -> None:
+    content = json.loads(mygym_command("describe", "reward", "staged", "--json").out)
+    assert content["takes"] == ["gamma", "potential", "previous_potential", "sparse"]
+
+
 def test_a_stage_is_described_without_empty_fields(mygym_command: Command) -> None:
     for name in registry("stage").names():
         content = json.loads(mygym_command("describe", "stage", name, "--json").out)
