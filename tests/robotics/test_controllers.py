@@ -117,6 +117,16 @@ def test_joint_position_is_absolute_and_spans_the_limits(make_world: MakeWorld) 
     np.testing.assert_allclose(world.state.joint_position[0], world.home + 0.1, atol=2e-3)
 
 
+def test_joint_velocities_end_at_the_position_limits(make_world: MakeWorld) -> None:
+    """A step of 0.04 s."""
+    world = make_world("panda", objects=0, control="joint_velocity", gripper=False)
+    chain, ee_position = world.kinematics.chain, world.state.ee_position[0]
+    ones = np.ones(len(chain.upper))
+    for direction, limit in ((1.0, chain.upper), (-1.0, chain.lower)):
+        command = world.controller.command(direction * ones, limit - 0.001 * direction, ee_position)
+        np.testing.assert_allclose(command, direction * ones * 0.001 / 0.04)
+
+
 def test_gripper_opens_and_closes(make_world: MakeWorld) -> None:
     world = make_world("panda", objects=0)
     for command, width in ((-1.0, 0.0), (1.0, 0.08), (0.0, 0.04)):

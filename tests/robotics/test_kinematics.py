@@ -59,3 +59,13 @@ def test_posture_does_not_drift_around_a_loop(make_world: MakeWorld, robot: str)
         target = np.array([0.1 * np.cos(angle), 0.1 * np.sin(angle), 0.15])
         q = kinematics.inverse(q, target, kinematics.chain.rotation, 2, 1e-3)
     assert np.abs(q - first).max() < 0.1
+
+
+def test_a_missed_pose_is_told_in_centimetres_and_degrees(make_world: MakeWorld) -> None:
+    kinematics = make_world("panda", objects=0).kinematics
+    pose = kinematics.pose(kinematics.chain.home)
+    cosine, sine = np.cos(np.pi / 6), 0.5
+    tilted = pose[:3, :3] @ np.array([[1, 0, 0], [0, cosine, -sine], [0, sine, cosine]])
+    above = pose[:3, 3] + (0.0, 0.0, 0.1)
+    assert kinematics.missing(kinematics.chain.home, above, tilted) == "10.0 cm short, the tool tilted by 30°"
+    assert kinematics.missing(kinematics.chain.home, pose[:3, 3], pose[:3, :3]) == ""

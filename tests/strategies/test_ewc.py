@@ -49,6 +49,9 @@ def test_the_penalty_draws_important_parameters_back() -> None:
     assert torch.allclose(policy.weight - anchors, drawn)
     assert torch.allclose(policy.weight, (strategy.anchors + drawn).view(1, 2))
     assert strategy.squares.tolist() == [0.0, 0.0]  # without the penalty
+    strategy.squares, strategy.updates = torch.tensor([3.0, 1.0]), 1
+    strategy._consolidate()
+    assert strategy.importance.tolist() == pytest.approx([2 / 6 + 3 / 2, 10 / 6 + 1 / 2]), "for both tasks"
 
 
 class Variants(BaseCallback):

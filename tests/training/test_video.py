@@ -40,7 +40,9 @@ def test_video_shows_the_failed_episode(tmp_path: Path, monkeypatch: pytest.Monk
     for replayed, path in zip(recorded, paths, strict=True):
         (episode,) = replayed.episodes
         assert episode == next(other for other in evaluation.episodes if other.seed == episode.seed)
-        assert imageio_ffmpeg.count_frames_and_secs(str(path))[0] == episode.length + 1 + PAUSE_FRAMES
+        frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
+        assert frames == episode.length + 1 + PAUSE_FRAMES
+        assert frames / seconds == pytest.approx(25, abs=0.5), "a step takes 0.04 s"
 
 
 @pytest.mark.parametrize(
