@@ -23,7 +23,7 @@ from mygym.tasks.task import Task
 from mygym.types import FloatArray
 
 ALLOWED_DEPTH = 0.005
-"""m by which an object may start inside a fixture: Bullet pushes it out."""
+"""m by which an object may start inside a fixture: the engine pushes it out."""
 
 SUPPORT_SPACING = 0.02
 """Largest distance between the heights at which a support is searched, m: less than the thickness of supports."""

@@ -1,4 +1,4 @@
-"""Gymnasium environment: a robot, a workspace, a controller and a task in one PyBullet world."""
+"""Gymnasium environment: a robot, a workspace, a controller and a task in one simulated world."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self.picture()
 
     def close(self) -> None:
-        """Disconnect from PyBullet; may be called repeatedly."""
+        """Close the world; may be called repeatedly."""
         self._renderer.close()
         self._window.close()
         self.world.close()
@@ -599,7 +599,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return f"<{type(self).__name__} {self.task.name}, {self.robot.name}, {self.control}>"
 
     def _check_open(self, method: str) -> None:
-        """Refuse to use a closed world: Bullet may have given its client to another environment.
+        """Refuse to use a closed world: its engine may serve another environment by now.
 
         Raises:
             ClosedEnvironmentError: The environment is closed.
