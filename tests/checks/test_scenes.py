@@ -66,10 +66,7 @@ EPISODES_OF_A_CARD = 20
 QUICK = {
     "robot": ("kuka_gripper",),
     "object": ("ball", "basket", "cube", "duck", "egg", "gear", "mug", "tape", "wrench"),
-    "stage": (
-        "push",
-        "withdraw",
-    ),  # with a composition, with parts, with a task's object and area
+    "stage": ("push", "withdraw"),  # with an object, and after other stages; the experts play all stages
     "task": ("reach",),  # see test_cards.py
     "policy": registry("policy").names(),
 }
