@@ -107,7 +107,7 @@ def test_a_config_is_not_for_the_evaluation_of_a_run(tmp_path: Path) -> None:
         mygym.evaluate(tmp_path, config={"task": "push"})
 
 
-WORKSPACES_QUICKLY = list({find_task(task).workspace: (task, robot) for task, robot in COVERING}.values())[::4]
+WORKSPACES_QUICKLY = list({find_task(task).workspace: (task, robot) for task, robot in COVERING}.values())[1::8]
 """Of `COVERING` a pair for some workspaces: learning does not know the task, and tests/envs plays all tasks."""
 
 
@@ -258,7 +258,7 @@ def infinite_loss(model: Any) -> None:
             *((base, "pytorch", spoil) for base in ("sac", "ppo") for spoil in (nan_weights, nan_loss, infinite_loss)),
             ("sac", "jax", nan_weights),
         ],
-        lambda case: case[::2] in {("sac", nan_weights), ("sac", infinite_loss), ("ppo", nan_loss)},
+        lambda case: case[::2] in {("sac", infinite_loss), ("ppo", nan_loss)},
     ),
 )
 def test_divergence_is_recorded_and_the_last_good_model_kept(

@@ -425,6 +425,7 @@ def test_a_read_only_log_directory(row: Row, train: Train, tmp_path: Path, mount
     assert not list((tmp_path / "runs").iterdir())
 
 
+@pytest.mark.slow
 @holds("the file system becomes read-only")
 def test_a_disk_that_becomes_read_only(
     row: Row, train: Train, before: Any, tmp_path: Path, mounted: list[Path], undisturbed: Path
@@ -475,6 +476,7 @@ def test_a_log_directory_of_another_user(row: Row, train: Train, before: Any, fo
     assert not list(foreign_folder.iterdir())
 
 
+@pytest.mark.slow
 @holds("the permission to write is taken away")
 def test_a_permission_that_is_taken_away(
     row: Row, train: Train, before: Any, foreign_folder: Path, undisturbed: Path

@@ -549,7 +549,7 @@ def test_code_in_a_run_with_other_file_names_is_not_executed(
         assert f"{run / inner / 'algos'} is not read, because it is in a run directory" in message
 
 
-@pytest.mark.parametrize("name", NAMED_IN_CONFIG)
+@pytest.mark.parametrize("name", slow_except(NAMED_IN_CONFIG, list(NAMED_IN_CONFIG)[::3].__contains__))
 def test_what_a_config_names_is_not_imported(name: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evil_module(run)
     for folder in (run, run.parent):
@@ -613,7 +613,10 @@ def test_links_lead_nowhere(name: str, dangling: bool, run: Path) -> None:
     assert (messages["load"] is not None) == (messages["evaluate"] is not None) == needed
 
 
-@pytest.mark.parametrize("name", [name for name in IN_A_RUN if "." in name])
+PIPES = ("progress.jsonl", "result.json", "config.yaml", "model.zip")
+
+
+@pytest.mark.parametrize("name", slow_except([name for name in IN_A_RUN if "." in name], PIPES.__contains__))
 def test_a_pipe_does_not_block(name: str, run: Path) -> None:
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)

@@ -16,7 +16,7 @@ from mygym.checks.algorithms import algorithm_checks
 from mygym.checks.suite import LEARNS, perform
 from mygym.errors import ConfigError
 from mygym.registry import register_algorithm, registry
-from tests.components import COMBOS, small
+from tests.components import COMBOS, slow_except, small
 
 QUICK: dict[str, Any] = {"n_envs": 2, "task_params": {"horizon": 10}, "normalize": False}
 STEPS = 120
@@ -29,16 +29,10 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, **loop, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-EXAMINED = [(algo, "pytorch") for algo in ("ppo", "dagger")]
-"""On-policy, a runner; for off-policy algorithms see tests/training. For a custom algorithm, which
-is loaded in another process too, see tests/cli/new/test_scaffolds.py."""
-
-
-@pytest.mark.parametrize(
-    ("algo", "framework"), [it if it in EXAMINED else pytest.param(*it, marks=pytest.mark.slow) for it in COMBOS]
-)
+@pytest.mark.parametrize(("algo", "framework"), slow_except(COMBOS, ("ppo", "pytorch").__eq__))
 def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> None:
     checks = algorithm_checks(algo, framework, STEPS, tmp_path, config(algo, framework))
+    # For a custom algorithm, which is loaded in another process too, see tests/cli/new/test_scaffolds.py.
     short = [check for check in checks if check.name != LEARNS]  # tests/registry/test_inheritance.py trains that long
     done = list(perform(registry("algorithm").get(algo), short))
     assert [outcome for outcome in done if outcome.status != "passed"] == []

@@ -23,7 +23,7 @@ from mygym.cli import dry_run
 from mygym.cli.main import MODULES, run
 from mygym.exporting import export
 from mygym.registry import registry
-from mygym.sweeps import cluster, executors, population
+from mygym.sweeps import cluster, executors, population, results
 from tests.short_checks import shorten
 from tests.sweeps.executor import InstantExecutor
 
@@ -206,6 +206,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
         patch.setattr(export, "TOGETHER", 2)
         for module, name in SWEEP_EXECUTORS:  # tests/cli/test_sweep.py and tests/sweeps train
             patch.setattr(module, name, lambda *arguments: InstantExecutor())
+        patch.setattr(results, "_write_figures", lambda *arguments: None)  # tests/sweeps/test_search.py draws them
         patch.setattr(population, "branch", lambda run, target, values: shutil.copytree(run, target))
         patch.chdir(folder)
         patch.setattr(sys, "argv", [str(script), *(arguments if program == "python" else words)])

@@ -116,6 +116,7 @@ def test_the_expert_solves_the_task_with_a_user_stage(task: str | list[str]) -> 
     assert mygym.evaluate(policy="zero", config={"task": task}, episodes=5).success_rate == 0.0
 
 
+@pytest.mark.slow
 def test_the_stage_lifts_as_high_as_the_goal_and_straight_up(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch)
     assert [first.why for first in check("stage", "lift") if first.failed] == []

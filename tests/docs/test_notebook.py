@@ -224,6 +224,7 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
     assert Path(config["strategy_params"]["teacher"]) == next((tmp_path / "runs").glob("*/*/dagger/*/*"))
 
 
+@pytest.mark.slow
 def test_learning(execute: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "EPISODES", 1)
     monkeypatch.setattr(stages, "EPISODES", 2)

@@ -184,7 +184,7 @@ def test_episodes_differ_and_are_exact_after_any_history(name: str, cached_env: 
     following = [env.reset()[0] and env.world.randomization for _ in range(3)]
     if name != "action_delay":  # its range is constant here
         assert len({repr(drawn) for drawn in (first, *following)}) == 4
-    for history in range(6):
+    for history in (1, 4):
         roll(env, 100 + history, 5 + 4 * history, actions=history)
         assert roll(env, 5) == episode
     env.reset(seed=5)

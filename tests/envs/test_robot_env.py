@@ -98,7 +98,7 @@ def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(
     env.close()
 
 
-@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.parametrize("control", slow_except(CONTROLS, ("ee_delta", "joint_velocity").__contains__))
 def test_another_instance_gives_the_same_episodes(control: str) -> None:
     env, other = (RobotEnv("push", control=control, reward="staged") for _ in range(2))
     roll(other, 3, 30)
@@ -441,7 +441,7 @@ def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, gamma: fl
     ("task", "control"),
     slow_except(
         [(task, control) for task in TASKS for control in (CONTROLS if task == "pick_and_place" else ["ee_delta"])],
-        lambda case: case[0] in TASKS_QUICKLY,
+        lambda case: case[0] in ("reach", "press", "stack") or case == ("pick_and_place", "joint_torque"),
     ),
 )
 def test_a_state_is_restored_by_replay(task: str, control: str) -> None:

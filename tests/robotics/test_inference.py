@@ -178,6 +178,7 @@ def test_the_expert_reaches_with_an_arm_behind_a_torso_and_with_a_hand(tmp_path:
 # short arms ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path) -> None:
     """The arm of 37 cm bends down to -y in the middle of its ranges, so that its base turns to the left."""
     path = write(tmp_path / "a.urdf", arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 2.8)}))

@@ -25,7 +25,8 @@ from tests.robotics.test_inference import arm, write
 from tests.short_checks import shorten
 
 
-@pytest.mark.parametrize("name", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["panda", "kuka"])
 def test_a_robot_from_a_urdf_has_its_joints_and_reaches(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

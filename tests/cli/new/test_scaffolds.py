@@ -72,7 +72,7 @@ def test_scaffolded_components_pass_their_shortened_tests(
 @pytest.mark.parametrize(
     ("kind", "short"),
     [
-        *((kind, True) for kind in ("stage", "workspace", "object")),
+        *((kind, True) for kind in ("workspace", "object")),
         *(pytest.param(kind, False, marks=pytest.mark.slow) for kind in ("task", "stage", "workspace", "object")),
     ],
 )

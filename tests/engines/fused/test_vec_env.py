@@ -144,7 +144,7 @@ def test_strategies_without_variants_train(strategy: str, tmp_path: Path) -> Non
         assert trained(config).status == "done"
 
 
-@pytest.mark.parametrize("task", ["reach", "pick_and_place"])
+@pytest.mark.parametrize("task", ["reach", pytest.param("pick_and_place", marks=pytest.mark.slow)])
 def test_a_resumed_run_ends_with_the_same_weights(task: str, tmp_path: Path) -> None:
     params = {"n_steps": 8, "batch_size": 64, "learning_rate": 1e-3}
     short = {**SHORT, "task": task, "task_params": {"horizon": 20}, "algo_params": params}

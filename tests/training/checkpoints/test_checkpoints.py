@@ -380,7 +380,7 @@ JSON = st.recursive(
 KEYS = ["schema", "steps", "finished", "logs", "versions", "chunks", "files", "sha256", "state.json"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(changes=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=2), tree=JSON | st.just(TREE))
 def test_any_manifest_is_read_or_refused(changes: dict[str, Any], tree: Any, tmp_path: Path) -> None:
     forged(tmp_path / "checkpoints" / "step_5", tree, **changes)

@@ -423,6 +423,7 @@ def test_program_without_close_ends(tmp_path: Path, python: Any) -> None:
     assert not any(alive(int(word)) for word in done.stdout.splitlines()[0].split())
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_gets_a_message_that_names_the_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED, encoding="utf-8")
