@@ -85,7 +85,7 @@ def infer_tool(
         if len(arm) <= FEW_JOINTS:
             direction = _along_axis(joints, wrist, direction)
         tool = _pointing_along(wrist, direction * (float((points @ direction).max()) - PAD))
-        return tool, "likely", f"{100 * PAD:g} cm before the farthest tip of what moves behind the wrist"
+        return tool, "likely", f"{100 * PAD:g} cm before the farthest tip of the fingers or jaws, which stay still"
     link = _last_link(joints, wrist)
     points = np.concatenate([np.zeros((1, 3)), parts.points(link)])
     reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
