@@ -32,6 +32,7 @@ from mygym.robotics.transforms import pose_matrix, rotation_of_z_to
 from mygym.robotics.urdf import (
     check_urdf,
     draw_collisions,
+    inertial,
     link_at,
     merge_fixed_joints,
     origin_of,
@@ -240,6 +241,9 @@ SHAPE_KEYS = {
 }
 """Shape → the attributes that it needs."""
 
+DAMPING_SHARE = 0.25
+"""Share of a joint's torque that damping takes at its largest velocity, where the file's would take more than all."""
+
 MISSING = "missing"
 """Problem of a mesh whose file does not exist."""
 
@@ -308,7 +312,7 @@ def _read(source: RobotFileName, process: int, stamped: Stamp, folders: tuple[st
     try:
         if root.tag != "robot":
             raise AssetError(f"not a URDF file: it begins with <{root.tag}>, not with <robot>")
-        repairs += [*_limits(root), *_loose_ends(root), *_unknown_shapes(root)]
+        repairs += [*_limits(root), *_damping(root), *_loose_ends(root), *_unknown_shapes(root)]
         _complete_materials(root)
         remove_unusable_inertials(root)
         check_urdf(root)
@@ -371,6 +375,26 @@ def _limits(root: ET.Element) -> Iterator[Finding]:
             swapped.append(joint.get("name", ""))
     yield from _finding("limits that are negative or no number mean no limit:", unlimited, certainty="likely")
     yield from _finding("a lower limit above the upper is swapped with it:", swapped, certainty="likely")
+
+
+def _damping(root: ET.Element) -> Iterator[Finding]:
+    """Reduce damping that takes more than a joint's torque before the joint is at its largest velocity, in place.
+
+    Besides being impossible, it makes the simulation of light wrists unstable.
+    """
+    reduced = []
+    for joint in root.findall("joint"):
+        dynamics, limit = joint.find("dynamics"), joint.find("limit")
+        if dynamics is None or limit is None:
+            continue
+        damping, effort, velocity = (
+            _number(element.get(key))
+            for element, key in ((dynamics, "damping"), (limit, "effort"), (limit, "velocity"))
+        )
+        if effort > 0 and damping * velocity > effort:
+            dynamics.set("damping", repr(DAMPING_SHARE * effort / velocity))
+            reduced.append(joint.get("name", ""))
+    yield from _finding("damping that no motor overcomes at full speed is reduced:", reduced)
 
 
 def _number(text: str | None) -> float:
@@ -525,7 +549,7 @@ class _Meshes:
             raise AssetError("; ".join(unreadable))
 
     def _collisions(self, links: list[ET.Element], reason: str) -> Generator[Finding, None, list[str]]:
-        """Give links whose collisions are lost their visual shapes, or a capsule to the next joint.
+        """Give links whose collisions are lost their visual shapes, or a capsule: to the next joint, or the link's end.
 
         Returns:
             The links with a capsule.
@@ -552,7 +576,7 @@ class _Meshes:
             for joint in self.root.findall("joint")
             if link_at(joint, "parent") == link.get("name")
         ]
-        end = np.mean(ends, axis=0) if ends else np.zeros(3)
+        end = np.mean(ends, axis=0) if ends else 2 * inertial(link)[1]  # as far beyond the centre of mass as before it
         length = float(np.linalg.norm(end))
         radius = min(max(ROUGHLY * length, THIN), THICK)
         collision = ET.SubElement(link, "collision")

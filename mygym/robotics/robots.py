@@ -296,6 +296,7 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         if arm.gripper:
             _set_friction(root, arm.gripper)
             _set_pads(root, arm.gripper)
+            _set_limits(root, arm.gripper)
     lock_joints(root, positions)
     base = next(link for link in root.findall("link") if link.get("name") == root_link(root))
     if inertial(base)[0] == 0:  # Bullet prints a warning at every load; the base is fixed, so its mass has no effect
@@ -321,6 +322,18 @@ def _set_pads(root: ET.Element, gripper: GripperSpec) -> None:
         collision = ET.SubElement(links[pad.link], "collision")
         ET.SubElement(ET.SubElement(collision, "geometry"), "box", size=text_of(pad.size))
         set_origin(collision, pose_matrix(pad.position, quaternion_to_matrix(pad.orientation)))
+
+
+def _set_limits(root: ET.Element, gripper: GripperSpec) -> None:
+    """Widen the limits of fingers that exclude the positions which they mimic: Bullet would stop the fingers there."""
+    joints = read_joints(root)
+    ends = dict(zip(gripper.joints, zip(gripper.closed, gripper.open, strict=True), strict=True))
+    for element in root.findall("joint"):
+        joint, limit = joints[element.get("name", "")], element.find("limit")
+        if joint.mimic and limit is not None and joint.name in ends:
+            lower, upper = min(joint.lower, *ends[joint.name]), max(joint.upper, *ends[joint.name])
+            if (lower, upper) != (joint.lower, joint.upper):
+                limit.attrib.update(lower=repr(lower), upper=repr(upper))
 
 
 def _fixed_to(root: ET.Element, link: str) -> Iterator[str]:

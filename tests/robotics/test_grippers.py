@@ -17,6 +17,7 @@ from mygym.robotics.inference.findings import Finding
 from mygym.robotics.inference.grippers import Grasp, infer_gripper
 from mygym.robotics.inference.robots import infer_robot
 from mygym.robotics.objects import load_object
+from mygym.robotics.robots import robot_model
 from mygym.robotics.surface_points import points_on
 from mygym.robotics.transforms import quaternion_to_matrix
 from mygym.robotics.urdf import read_joints, read_urdf
@@ -123,6 +124,17 @@ def test_a_mimic_has_a_multiplier_and_an_offset_and_needs_no_limits(tmp_path: Pa
     assert gripper.closed == (0.0, 0.02)
     assert gripper.open == (0.04, 0.0)
     assert gripper.width == pytest.approx(0.06, abs=0.002)
+
+
+def test_a_finger_goes_where_it_mimics_beyond_its_limits(tmp_path: Path) -> None:
+    """As the PR2: a finger that goes backwards has the limits of the finger that goes forwards."""
+    limits = (0.0, 0.04)
+    mirrored = finger(-1, "other", "0 1 0", limits, follows("one_joint", -1))
+    path = robot(tmp_path / "a.urdf", finger(1, "one", "0 1 0", limits), mirrored)
+    joints = read_joints(robot_model(infer_robot(path, mesh_points).spec))
+    assert (joints["one_joint"].lower, joints["one_joint"].upper) == limits
+    assert (joints["other_joint"].lower, joints["other_joint"].upper) == (-0.04, 0.04)
+    assert solved(path, 2) == 1.0
 
 
 def test_fingers_without_mimic_and_with_odd_names_are_a_gripper_and_a_camera_is_not(tmp_path: Path) -> None:

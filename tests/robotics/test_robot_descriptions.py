@@ -20,7 +20,7 @@ from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.robotics.mesh_files import MAX_TRIANGLES, binary_stl, find_mesh, read_triangles, readable_mesh
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
-from mygym.robotics.surface_points import points_on
+from mygym.robotics.surface_points import points_of_links, points_on
 from mygym.robotics.urdf import inertial, read_joints
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
@@ -242,6 +242,13 @@ def test_missing_collision_meshes_become_the_visual_shapes_or_capsules(tmp_path:
     assert find_robot(str(path)).joints
 
 
+def test_the_capsule_of_an_end_link_goes_to_twice_its_centre_of_mass(tmp_path: Path) -> None:
+    inertial = GOOD.replace("<mass", '<origin xyz="0 0.04 0"/><mass')
+    root = read_robot(write(tmp_path / "a.urdf", arm({6: inertial}, mesh_shape("gone.stl")))).root
+    points = points_of_links(root, [("l6", np.eye(4))], mesh_points)
+    np.testing.assert_allclose((points[:, 1].min(), points[:, 1].max()), (0, 0.08), atol=1e-3)
+
+
 def test_links_without_visuals_are_drawn(tmp_path: Path) -> None:
     root = read_robot(write(tmp_path / "a.urdf", arm())).root
     assert len(root.findall("link/visual")) == 6
@@ -296,6 +303,20 @@ def test_limits_that_mean_none_or_are_reversed_are_repaired(tmp_path: Path) -> N
     results = repairs(tmp_path / "a.urdf")
     assert any("effort of j1" in text for text in results)
     assert any("swapped" in text and "j1" in text for text in results)
+
+
+def test_damping_that_no_motor_overcomes_at_full_speed_is_reduced(tmp_path: Path) -> None:
+    """Motors of 50 N m turn at up to 2 rad/s: damping of 30 N m s/rad would take 60 N m, and that of 20 takes 40."""
+    text = arm()
+    for damping in (30, 20):
+        text = text.replace(f"{LIMIT}</joint>", f'{LIMIT}<dynamics damping="{damping}"/></joint>', 1)
+    path = write(tmp_path / "a.urdf", text)
+    first, second = (float(item.get("damping", "")) for item in read_robot(path).root.findall("joint/dynamics"))
+    assert 0 < first * 2 < 50
+    assert second == 20
+    (repair,) = (text for text in repairs(path) if "damping" in text)
+    assert "j1" in repair
+    assert "j2" not in repair
 
 
 def test_odd_names_are_names(tmp_path: Path) -> None:
