@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mygym.cli.arguments import CONFIG_FLAGS
 from mygym.config import load_file
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
@@ -87,13 +87,13 @@ def test_explain_builds_a_single_environment(
     more: list[str], mygym_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One environment takes 30 MB; 1024 of them would take minutes."""
-    usual, built = RobotEnv.__init__, []
+    usual, built = RobotEnv._start, []
 
-    def build(self: RobotEnv, *arguments: Any, **options: Any) -> None:
+    def build(self: RobotEnv, spec: EnvSpec) -> None:
         built.append(self)
-        usual(self, *arguments, **options)
+        usual(self, spec)
 
-    monkeypatch.setattr(RobotEnv, "__init__", build)
+    monkeypatch.setattr(RobotEnv, "_start", build)
     outcome = mygym_command("train", "--n-envs", "1024", "--explain", *more)
     assert (outcome.code, outcome.err, len(built)) == (0, "", 1)
     assert re.search(r"^n_envs +1024 +flag", outcome.out, re.MULTILINE)

@@ -284,8 +284,7 @@ def power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_users_file_adds_a_shape_with_parameters(power: Path) -> None:
-    entry = registry("schedule").get("power")
-    assert (entry.help, power.exists()) == ("Falls as a power of the remaining progress.", False)
+    assert registry("schedule").get("power").help == "Falls as a power of the remaining progress."
     data = {"schedule": "power", "from": 1.0, "to": 0.0, "start": 10, "until": 20}
     assert parse(KEY, data).value(15, 100) == 0.25
     assert parse(KEY, data | {"exponent": 3}).value(15, 100) == 0.125

@@ -12,10 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from mygym.engines.fused.arrays import to_numpy
 from mygym.envs.fused_envs import FusedEnvs
 
 from mygym.checks import check
+from mygym.engines.arrays import to_numpy
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import RegistryError
 from mygym.tasks import goals, rewards

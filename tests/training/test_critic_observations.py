@@ -122,7 +122,6 @@ def test_an_exported_policy_does_not_take_the_critics_vector(tmp_path: Path) -> 
         ({"algo": "ppo"}, ["critic_observations: ['object_position'", "ppo of pytorch", "ddpg, sac, td3, tqc"]),
         ({"algo": "dagger"}, ["critic_observations", "dagger of pytorch"]),
         ({"framework": "jax", "observations": None}, ["critic_observations", "sac of jax"]),
-        ({"engine": "fused", "observations": None}, ["critic_observations", "null", "engine fused"]),
         ({"strategy": "mixture"}, ["critic_observations", "strategy mixture"]),
         (
             {"algo_params": {"policy_kwargs": {"share_features_extractor": True}}},
