@@ -12,10 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from mygym.envs.fused_envs import FusedEnvs
 
 from mygym.checks import check
 from mygym.engines.arrays import to_numpy
+from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import RegistryError
 from mygym.tasks import goals, rewards
@@ -305,13 +305,13 @@ def test_inputs_and_their_values_before_the_step_reach_a_reward() -> None:
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_inputs_of_many_environments_in_one_array(library: str) -> None:
     """An environment whose episode ends begins with its own inputs; a restored state continues with the same."""
-    envs = FusedEnvs({"task": "reach", "reward": "jerk", "task_params": {"horizon": 6}}, 3, library)
+    envs = BatchEnv({"task": "reach", "reward": "jerk", "task_params": {"horizon": 6}}, 3, library)
     envs.reset(range(3))
     for _ in range(2):
         envs.step(envs.arrays.floats(np.zeros((3, 3))))
     envs.reset()
     envs.episodes.elapsed = envs.episodes.elapsed + envs.arrays.integers([0, 3, 0])
-    velocities = [to_numpy(envs.episodes.state.ee_velocity).copy()]
+    velocities = [to_numpy(envs.worlds.state.ee_velocity).copy()]
     received = []
     for number in range(6):
         if number == 4:
@@ -319,7 +319,7 @@ def test_inputs_of_many_environments_in_one_array(library: str) -> None:
             envs.step(envs.arrays.floats(np.ones((3, 3))))
             envs.load_state_dict(state)
         received.append(to_numpy(envs.step(envs.arrays.floats(np.full((3, 3), 0.5))).reward))
-        velocities.append(to_numpy(envs.episodes.state.ee_velocity).copy())
+        velocities.append(to_numpy(envs.worlds.state.ee_velocity).copy())
     received, velocities = np.array(received), np.array(velocities)
     for row in (0, 2):
         np.testing.assert_allclose(received[:5, row], expected_rewards(velocities[:6, row]), rtol=1e-4, atol=0.02)
