@@ -41,9 +41,6 @@ BODY_RADIUS = 0.08
 FORK = 0.04
 """m between the prongs of a fork from which on an object passes between them."""
 
-LONGEST_HAND = 0.5
-"""m from the wrist: what is farther is a mistake of the file, such as an angle that is written as a place."""
-
 MIN_TOOL_LENGTH = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
 
@@ -59,9 +56,10 @@ def infer_tool(
     root: ET.Element,
     joints: Mapping[str, Joint],
     arm: Sequence[Joint],
+    hand: Sequence[Joint],
     read_mesh: MeshReader,
 ) -> tuple[EndEffectorSpec, Certainty, str]:
-    """Return the tool point at the end of a hand or jaw that stays still, or of the last link, how sure it is, and why.
+    """Return the tool point at the end of a hand without a gripper or of the last link, how sure it is, and why.
 
     Its z axis points from the wrist to it.
 
@@ -69,16 +67,18 @@ def infer_tool(
         root: The robot.
         joints: All joints by name.
         arm: Joints of the arm.
+        hand: Moving joints of the hand; empty without a hand.
         read_mesh: Reader of meshes.
     """
     wrist = arm[-1].child
     parts = Hand(root, joints, wrist, read_mesh)
     poses = parts.poses(parts.positions({}))
-    behind = [joint.child for joint in carried(joints, wrist) if joint.kind in MOVING_JOINT_TYPES]
-    moving = [link for link in behind if not _has_word(link, SENSOR_WORDS)]
-    clouds = [parts.points(link) @ poses[link][:3, :3].T + poses[link][:3, 3] for link in moving]
-    clouds = [cloud[np.linalg.norm(cloud, axis=1) < LONGEST_HAND] for cloud in clouds]
-    if clouds := [cloud for cloud in clouds if len(cloud)]:
+    clouds = [
+        parts.points(joint.child) @ poses[joint.child][:3, :3].T + poses[joint.child][:3, 3]
+        for joint in hand
+        if len(parts.points(joint.child))
+    ]
+    if clouds:
         points = np.concatenate(clouds)
         centre = np.mean([(cloud.min(axis=0) + cloud.max(axis=0)) / 2 for cloud in clouds], axis=0)
         direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
@@ -99,6 +99,9 @@ def infer_tool(
     # A bare flange: z points away from the wrist's origin, or stays the link's z axis.
     flange = poses[link]
     if np.linalg.norm(flange[:3, 3]) < MIN_TOOL_LENGTH:
+        behind = [joint for joint in carried(joints, wrist) if joint.kind in MOVING_JOINT_TYPES]
+        if not hand and any(len(parts.points(joint.child)) for joint in behind):  # a jaw that stays still
+            return infer_tool(root, joints, arm, behind, read_mesh)
         why = f"{link}, the last link, ends as a flange does; that its z axis points out is a convention"
         return EndEffectorSpec(link), "guess", why
     outwards = flange[:3, :3].T @ flange[:3, 3]

@@ -89,7 +89,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
         (sure,) = (finding.certainty for finding in findings if finding.key == "gripper")
         tool, reason = grasp.tool, "between the pads, where the fingers hold an object of 4 cm"
     else:
-        tool, sure, reason = infer_tool(root, joints, chain, read_mesh)
+        tool, sure, reason = infer_tool(root, joints, chain, arm.hand, read_mesh)
     text = f"the tool point at {[value + 0.0 for value in tool.position]} m in {tool.link}"
     findings.append(Finding(text, "end_effector", sure, reason))
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
