@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ import pytest
 
 from mygym.engines.bullet.client import bullet
 from mygym.registry import REGISTRIES, isolated
+from mygym.robotics import robot
+from mygym.robotics.inference import robots
+from mygym.robotics.inference.base_placement import place_base
+from mygym.robotics.kinematics import make_chain
+from mygym.robotics.robots import RobotSpec
+from mygym.robotics.workspace import WorkspaceSpec
 from mygym.training.stop_request import SIGNALS
 
 ROOT = Path(__file__).parent.parent
@@ -134,6 +141,28 @@ def reused_clients() -> Iterator[None]:
         patch.setattr(bullet, "connect", connect)
         patch.setattr(bullet, "disconnect", disconnect)
         patch.setattr(bullet, "isConnected", is_connected)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def placed_bases() -> Iterator[None]:
+    """Search the base of arms with the same kinematics once: it takes seconds, and many tests write such an arm."""
+    found: dict[tuple[str | bytes, ...], tuple[RobotSpec, float]] = {}
+
+    def place(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+        chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+        pose = spec.base_position, spec.base_orientation, spec.area_scale
+        key = repr((workspace, pose)), *(getattr(chain, field.name).tobytes() for field in fields(chain))
+        if key not in found:
+            found[key] = place_base(spec, workspace)
+        placed, share = found[key]
+        joints = (replace(joint, home=other.home) for joint, other in zip(spec.joints, placed.joints, strict=True))
+        names = ("base_position", "base_orientation", "area_scale")
+        return replace(spec, joints=tuple(joints), **{name: getattr(placed, name) for name in names}), share
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (robots, robot):
+            patch.setattr(module, "place_base", place)
         yield
 
 

@@ -37,7 +37,7 @@ def test_a_training_survives_the_server_and_resumes(service: Service, program: t
     again.tick()
     assert again.queue.get(job.id).state == STARTED
     assert process.is_running()
-    with pytest.raises(ConfigError, match="running or waits"):
+    with pytest.raises(ConfigError, match=r"^resume: 'seed_0'"):
         again.resume(run)
     again.stop_run(run)
     wait(again, lambda: again.queue.get(job.id).state == ENDED)

@@ -74,5 +74,5 @@ def test_a_multi_task_run_accepts_demonstrations_of_some_tasks(tmp_path: Path) -
     single = mygym.demonstrate({**PUSH, "spaces": "shared"}, out=tmp_path / "push", episodes=1)
     check_compatible(single, from_python({**PUSH, **several}).config)
     both = mygym.demonstrate(several, out=tmp_path / "both", episodes=2)
-    with pytest.raises(ConfigError, match=r"task: 'push' is not the value of the recording .*both; allowed: reach"):
+    with pytest.raises(ConfigError, match=r"task: 'push' .*both; allowed: reach"):
         check_compatible(both, config(spaces="shared"))

@@ -110,7 +110,7 @@ def test_a_policy_with_actions_that_are_not_finite_is_refused(number: float, tmp
             return np.full_like(self.actions, number), None
 
     registry("policy").register("broken", Broken)
-    with pytest.raises(RunError, match=r"broken: cannot be recorded: action .* is not finite"):
+    with pytest.raises(RunError, match="broken: cannot be recorded: action"):
         mygym.demonstrate(out=tmp_path / "new", policy="broken", episodes=1)
     assert list(tmp_path.iterdir()) == []
 

@@ -129,14 +129,14 @@ def test_ending_the_recording_immediately_leaves_nothing(
     start_operator: Callable[[Operator], None], tmp_path: Path
 ) -> None:
     start_operator(lambda env: ["q"])
-    with pytest.raises(RunError, match="keyboard: 0 of 0 episodes ended in success"):
+    with pytest.raises(RunError, match="keyboard: 0 of 0"):
         demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=5)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_keyboard_needs_a_display(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
-    with pytest.raises(ConfigError, match="a machine with a display"):
+    with pytest.raises(ConfigError, match=r"^render_mode: 'human'"):
         demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=1)
     assert list(tmp_path.iterdir()) == []
 

@@ -164,7 +164,7 @@ def test_the_wrapper_is_an_environment_with_goals_as_state_of_the_environment(go
 
 
 def test_the_wrapper_refuses_other_environments() -> None:
-    with gymnasium.make("CartPole-v1") as env, pytest.raises(ConfigError, match=r"env: 'CartPoleEnv' .* a single task"):
+    with gymnasium.make("CartPole-v1") as env, pytest.raises(ConfigError, match="env: 'CartPoleEnv'"):
         LeRobot(env)
 
 
@@ -201,7 +201,7 @@ def test_a_reader_of_demonstrations_names_the_format_to_write(folder: Path, caps
     with pytest.raises(ConfigError, match=rf"dataset: '{folder}' is a LeRobotDataset.*allowed: .*--format minari"):
         mygym.load_demonstrations(folder)
     strategy = {"strategy": "demos", "strategy_params": {"dataset": str(folder)}}
-    with pytest.raises(ConfigError, match=r"strategy_params.dataset: .* LeRobotDataset.*--format minari"):
+    with pytest.raises(ConfigError, match=r"strategy_params.dataset: .*LeRobotDataset.*--format minari"):
         mygym.train({"algo": "sac", "task": "push", **strategy})
     with pytest.raises(SystemExit) as end:
         main(["replay", str(folder)])
@@ -210,7 +210,7 @@ def test_a_reader_of_demonstrations_names_the_format_to_write(folder: Path, caps
 
 
 def test_unknown_formats_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"format: 'lerobt' .* did you mean 'lerobot'"):
+    with pytest.raises(ConfigError, match=r"format: 'lerobt' .*did you mean 'lerobot'"):
         mygym.demonstrate({"task": "reach"}, out=tmp_path / "new", format="lerobt")
 
 

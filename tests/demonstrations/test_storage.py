@@ -147,9 +147,7 @@ def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_existing_paths_are_kept(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "existing")
     before = os.lstat(tmp_path / "existing")
-    with pytest.raises(
-        ConfigError, match=r"out: .*existing' exists already; allowed: a folder that does not exist yet"
-    ):
+    with pytest.raises(ConfigError, match=r"out: .*existing' exists already"):
         record(tmp_path / "existing")
     assert os.lstat(tmp_path / "existing") == before
 
@@ -157,13 +155,13 @@ def test_existing_paths_are_kept(make: Callable[[Path], None], tmp_path: Path) -
 def test_foreign_partial_folder_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".new.part").mkdir()
     (tmp_path / ".new.part" / "foreign").touch()
-    with pytest.raises(ConfigError, match=r"\.new\.part' exists and was not written by"):
+    with pytest.raises(ConfigError, match=r"\.new\.part'"):
         record(tmp_path / "new")
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == [".new.part", ".new.part/foreign"]
 
 
 def test_failed_recording_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"zero: 0 of 10 episodes ended in success, .* too few to keep 1"):
+    with pytest.raises(RunError, match=r"zero: 0 of 10 .*1"):
         mygym.demonstrate(
             {"task": "push", "task_params": {"horizon": 4}}, policy="zero", out=tmp_path / "new", episodes=1
         )
@@ -277,7 +275,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_missing_dataset_is_refused(dataset: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"dataset: .*nowhere' is not a dataset of demonstrations"):
+    with pytest.raises(ConfigError, match=r"dataset: .*nowhere'"):
         load_demonstrations(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=rf"dataset: .* is not a dataset .*; allowed: {dataset}"):
         load_demonstrations(dataset.parent)
@@ -292,7 +290,7 @@ def change(path: Path, **changes: Any) -> None:
 
 def test_foreign_minari_dataset_is_refused(copied: Path) -> None:
     change(copied, mygym=None)
-    with pytest.raises(ConfigError, match="is not a dataset of demonstrations"):
+    with pytest.raises(ConfigError, match=r"^dataset: .*copied"):
         load_demonstrations(copied)
 
 
@@ -317,7 +315,7 @@ def test_third_party_environment_is_not_built(copied: Path) -> None:
     """Minari would build it to get the spaces, and so execute the entry point of `env_spec`."""
     spec = {"id": "Evil-v0", "entry_point": "os:abort", "kwargs": {}, "additional_wrappers": []}
     change(copied, observation_space=None, env_spec=json.dumps(spec))
-    with pytest.raises(ConfigError, match="has no spaces in its metadata"):
+    with pytest.raises(ConfigError, match=r"^dataset: .*copied"):
         load_demonstrations(copied)
 
 

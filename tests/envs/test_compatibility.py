@@ -124,7 +124,7 @@ def test_recommended_robots_can_do_all_stages(task: str) -> None:
 
 
 def test_the_error_for_a_robot_without_gripper_lists_robots_that_can_grasp() -> None:
-    with pytest.raises(ConfigError, match=r"robot: 'kuka' has no gripper.* panda") as error:
+    with pytest.raises(ConfigError, match=r"robot: 'kuka' has no gripper.*panda") as error:
         RobotEnv("pick_and_place", robot="kuka")
     for one_jaw in ("so100", "so101", "z1"):
         assert one_jaw not in str(error.value).replace(",", "").split()
@@ -135,6 +135,6 @@ def test_a_user_defined_stage_that_lets_an_object_go_needs_a_flat_base() -> None
     register_stage("release", release, override=True)
     register_predicate("let_go", excludes=("held",), override=True)(free)
     stages = ["approach", "grasp", "move", "release"]
-    with pytest.raises(ConfigError, match=r"task\.0\.onto: 'apple' .*round on top"):
+    with pytest.raises(ConfigError, match=r"task\.0\.onto: 'apple'"):
         RobotEnv([{"stages": stages, "object": "cube", "onto": "apple"}]).close()
     RobotEnv([{"stages": stages[:3], "object": "cube", "onto": "apple"}]).close()

@@ -149,7 +149,8 @@ def test_environments_run_in_gymnasium_vectors() -> None:
     envs.close()
 
 
-@pytest.mark.parametrize("start_method", ["spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
 def test_another_process_makes_an_id_with_the_module_before_it(start_method: str) -> None:
     envs = make_vec_env(
         "mygym:mygym/Reach-v0", vec_env_cls=SubprocVecEnv, vec_env_kwargs={"start_method": start_method}, seed=3

@@ -70,6 +70,6 @@ def test_observe_as_is_without_noise() -> None:
 
 def test_observe_as_refuses_components_that_the_task_lacks() -> None:
     env = RobotEnv("reach")
-    with pytest.raises(ConfigError, match="describes objects, and reach has none"):
+    with pytest.raises(ConfigError, match=r"^observations: 'object_position'"):
         env.observe_as(FEW)
     env.close()

@@ -173,7 +173,7 @@ def test_a_policy_continues_training_on_another_task() -> None:
 
 def test_a_task_that_exceeds_the_slots_is_refused() -> None:
     onto = ["cube", "die", "ball", "can", "block", "bowl"]
-    with pytest.raises(ConfigError, match="spaces: 'shared' has no room for 6 sub-tasks") as caught:
+    with pytest.raises(ConfigError, match=r"spaces: 'shared' .*6 sub-tasks") as caught:
         shared("panda", several(*onto, stages=["approach", "push", "withdraw"]))
     assert "a task with at most 3 sub-tasks" in str(caught.value)
     more = [{"stages": "AGMDW", "object": top, "onto": base} for top, base in (onto[:2], onto[2:4], onto[4:])]

@@ -118,7 +118,7 @@ def test_a_file_that_differs_from_its_policy_is_not_kept(tmp_path: Path) -> None
 
     run = save_run(tmp_path, {"algo": "halved", "algo_params": {"policy_kwargs": {"net_arch": [16]}}})
     files = set(run.iterdir())
-    with pytest.raises(RunError, match=r"policy.onnx: is not kept: its actions differ .* by up to 0\..*at most 1e-05"):
+    with pytest.raises(RunError, match=r"policy.onnx: is not kept: .*0\..*at most 1e-05"):
         mygym.export(run)
     assert set(run.iterdir()) == files
 

@@ -104,7 +104,7 @@ def test_a_missing_onnxruntime_is_named_with_the_command_that_installs_it(
 
 def test_a_window_needs_a_display(exported: Export, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
-    with pytest.raises(ConfigError, match="gui: True needs a display"):
+    with pytest.raises(ConfigError, match="gui: True"):
         play(exported.path, gui=True)
 
 
@@ -182,7 +182,7 @@ def edited(exported: Export, change: Callable[[Any], object], file: Path) -> Pat
 
 def test_an_environment_that_has_changed_is_refused(exported: Export, tmp_path: Path) -> None:
     file = edited(exported, lambda described: described["env"]["arguments"][0].update(task="push"), tmp_path / "a.onnx")
-    with pytest.raises(ConfigError, match="does not fit its environment, which has changed"):
+    with pytest.raises(ConfigError, match=r"^file: .*a\.onnx"):
         play(file)
 
 

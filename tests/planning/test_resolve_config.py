@@ -192,7 +192,7 @@ def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
         with contextlib.closing(env_factory.make_vec_env(resolved.config)) as env:
             assert type(model_factory.build_model(resolved.config, env).replay_buffer) is buffer
         assert model_factory.explained(resolved).config.algo_params["replay_buffer_class"] == buffer.__qualname__
-    with pytest.raises(ConfigError, match=r"her: True .*CustomBuffer.* own_buffer"):
+    with pytest.raises(ConfigError, match=r"her: True .*CustomBuffer.*own_buffer"):
         resolve_config(overrides={"algo": "own_buffer", "her": True})
 
 
@@ -218,7 +218,7 @@ def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(tas
         assert resolved.config.task_params.starts["along_expert"] == 0.5
         assert resolved.origins["algo_params.gradient_steps"] == f"algorithm sac, for task {task}"
         if any(stage.waypoint is not None for stage in find_task(task).sequence.stages):  # it is observed
-            with pytest.raises(ConfigError, match="cannot relabel waypoint"):
+            with pytest.raises(ConfigError, match=r"^her: True"):
                 resolve_config(overrides={**chosen, "her": True})
             continue
         hindsight = resolve_config(overrides={**chosen, "her": True}).config
@@ -474,7 +474,7 @@ def test_a_class_without_a_name_is_refused_with_the_list_of_names() -> None:
 
 @pytest.mark.parametrize("config", ["push", 5, [("task", "push")], RunConfig], ids=str)
 def test_a_config_is_a_mapping(config: Any) -> None:
-    with pytest.raises(ConfigError, match=r"config: .* a mapping such as \{'task': 'push'\}"):
+    with pytest.raises(ConfigError, match=r"config: .*\{'task': 'push'\}"):
         from_python(config)
 
 

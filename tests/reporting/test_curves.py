@@ -220,7 +220,7 @@ def test_names_are_the_differences_of_the_configs() -> None:
 def test_runs_of_different_tasks_in_a_folder_are_not_averaged(tmp_path: Path) -> None:
     reach, push = make_run(tmp_path, 1.0, seed=0), make_run(tmp_path, 0.0, seed=1, task="push")
     push.rename(reach.parent / push.name)
-    with pytest.raises(ConfigError, match=r"task differs: reach .* and push"):
+    with pytest.raises(ConfigError, match=r"task differs: reach .*and push"):
         settings_of(read_run(run, 0.0) for run in sorted(reach.parent.glob("seed_*")))
     (note,) = select_runs([tmp_path]).notes
     assert "task differs" in note
@@ -274,7 +274,7 @@ def test_sensitivity_groups_settings_that_differ_in_the_key_alone(tmp_path: Path
     assert [len(scores) for scores in returns.scores] == [2, 3, 2]
     with pytest.raises(ConfigError, match=r"did you mean 'algo_params.gamma'"):
         sensitivities(settings, "algo_params.gama")
-    with pytest.raises(ConfigError, match="has the value panda"):
+    with pytest.raises(ConfigError, match=r"^--sensitivity: 'robot'"):
         sensitivities(settings, "robot")
 
 

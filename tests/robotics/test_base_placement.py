@@ -38,6 +38,7 @@ def four_axes(path: Path, length: float = 0.14) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_arm_of_four_joints_and_28_cm_reaches_pushes_and_picks(tmp_path: Path) -> None:
     """Its tool turns with its first joint: no yaw is held, and the tool tilts where it would not reach."""
     path = four_axes(tmp_path / "short.urdf")
@@ -80,6 +81,7 @@ def test_an_arm_of_three_joints_reaches_and_pushes_with_its_tool_tilted(tmp_path
         assert mygym.evaluate(policy="oracle", config=config, episodes=8).success_rate >= 0.8, task
 
 
+@pytest.mark.slow
 def test_a_joint_that_rolls_the_tool_does_not_hold_it_upright(tmp_path: Path) -> None:
     """As the low-cost arm, of 16 cm: it was refused, because it cannot point its tool down."""
     path = few_axes(tmp_path / "roll.urdf", PAN, ("0 1 0", 0.108), ("0 1 0", 0.027), ("0 0 1", 0.02))
@@ -99,8 +101,8 @@ def test_tasks_that_grasp_do_not_suit_an_arm_that_cannot_hold_its_tool_upright(t
 @pytest.mark.parametrize(
     ("joints", "directions"),
     [
-        pytest.param([PAN, ("0 1 0", 0.3)], 2, id="two joints"),
-        pytest.param([LIFT, LIFT, ELBOW], 2, id="three parallel joints"),
+        pytest.param([PAN, ("0 1 0", 0.3)], 2, id="two joints", marks=pytest.mark.slow),
+        pytest.param([LIFT, LIFT, ELBOW], 2, id="three parallel joints", marks=pytest.mark.slow),
         pytest.param([("0 1 0", 0.3)], 1, id="one joint"),
     ],
 )
@@ -151,9 +153,9 @@ WHEELS = "".join(
     ("size", "more", "joints"),
     [
         pytest.param(1.0, RAIL.format("fixed", np.pi), 6, id="from the ceiling"),
-        pytest.param(1.0, RAIL.format("prismatic", 0), 6, id="on a rail that stays still"),
-        pytest.param(1.0, WHEELS, 6, id="on wheels"),
-        pytest.param(0.25, "", 6, id="29 cm"),
+        pytest.param(1.0, RAIL.format("prismatic", 0), 6, id="on a rail that stays still", marks=pytest.mark.slow),
+        pytest.param(1.0, WHEELS, 6, id="on wheels", marks=pytest.mark.slow),
+        pytest.param(0.25, "", 6, id="29 cm", marks=pytest.mark.slow),
         pytest.param(1.5, "", 6, id="1.7 m"),
     ],
 )

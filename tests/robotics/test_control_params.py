@@ -185,9 +185,9 @@ def test_a_custom_controller_has_its_parameters() -> None:
     assert find_controller({"name": "gentle", "share": 0.5}).params == {"share": 0.5, "step": 0.05, "lag": 0.1}
     with RobotEnv(control={"name": "gentle", "share": 0.5}) as env:
         assert env.world.controller.share == 0.5  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"control\.share: 2 is out of range; allowed: less than or equal to 1"):
+    with pytest.raises(ConfigError, match=r"control\.share: 2 .*allowed: .*1"):
         resolve_config({"control": {"name": "gentle", "share": 2}})
-    with pytest.raises(ConfigError, match="control: gentle refuses its parameters: not a quarter"):
+    with pytest.raises(ConfigError, match="control: gentle refuses its parameters:"):
         RobotEnv(control={"name": "gentle", "share": 0.25})
     assert resolve([Layer("file", {"control": {"name": "gentle", "share": 0.5}})]).config.control.params == {
         "share": 0.5

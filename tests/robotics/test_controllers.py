@@ -164,7 +164,7 @@ def test_a_registered_controller_has_its_name_and_aliases() -> None:
 
     assert registry("controller").get("slow").load() is Calm
     assert registry("controller").get("calm").help == "Like `ee_delta`."
-    with pytest.raises(RegistryError, match="'slow' is registered twice"):
+    with pytest.raises(RegistryError, match="'slow'"):
         register_controller("slower", aliases=("slow",))(EndEffectorDelta)
 
 

@@ -246,6 +246,7 @@ def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path:
     assert tool.position[2] == pytest.approx(0.08, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_quill_of_a_scara_is_a_joint_of_its_arm_and_the_expert_reaches(tmp_path: Path) -> None:
     """The arm had one joint; its tool hangs from the last link, which no joint tilts."""
     quill = link_of("quill", "elbow_link", (0.25, 0, -0.125), "0 0 1", (-0.2, 0)).replace("revolute", "prismatic")

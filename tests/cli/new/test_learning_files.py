@@ -111,11 +111,11 @@ def test_a_policy_on_other_bases(base: str) -> None:
 def test_unsuitable_bases_are_errors(folder: Path) -> None:
     with pytest.raises(Exception, match="did you mean 'ppo'"):
         new_files("algo", Request("custom", folder, base="pppo"))
-    with pytest.raises(ConfigError, match="has no update method that a subclass can extend"):
+    with pytest.raises(ConfigError, match=r"^--base: 'cem'"):
         new_files("algo", Request("custom", folder, base="cem"))
     with pytest.raises(ConfigError, match=r"--framework: 'tensorflow'.*allowed: pytorch, jax"):
         new_files("algo", Request("custom", folder, base="runner", framework="tensorflow"))
-    with pytest.raises(ConfigError, match="has no networks"):
+    with pytest.raises(ConfigError, match=r"^--base: 'ars'"):
         new_files("policy", Request("custom", folder, base="ars"))
-    with pytest.raises(ConfigError, match="does not support custom policies yet"):
+    with pytest.raises(ConfigError, match=r"^--framework: 'jax'"):
         new_files("policy", Request("custom", folder, framework="jax"))

@@ -89,7 +89,7 @@ def test_a_second_window_is_a_config_error(
         raise bullet.error("Only one local in-process GUI/GUI_SERVER connection allowed.")
 
     monkeypatch.setattr(bullet, "connect", connect)
-    with pytest.raises(ConfigError, match=r"^render_mode: 'human' .* a single window in a process"):
+    with pytest.raises(ConfigError, match=r"^render_mode: 'human'"):
         Viewer(world)
 
 

@@ -99,9 +99,7 @@ def attribute(owner: Any, path: str) -> Any:
 
 @pytest.mark.parametrize(("algo", "framework"), [(a, f) for a, f in COMBOS if a in REFUSED or (a, f) == ("sac", "jax")])
 def test_unsupported_policies_are_refused(algo: str, framework: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"strategy: 'mixture' cannot replace the networks of .*allowed: an algorithm of framework"
-    ):
+    with pytest.raises(ConfigError, match="strategy: 'mixture'"):
         mygym.train(config(algo, tmp_path, framework, strategy="mixture"))
     assert not list(tmp_path.iterdir())
 
@@ -303,9 +301,9 @@ def test_experts_is_an_alias_of_mixture() -> None:
     multippo = resolve_config(overrides={"algo": "multippo", "strategy": "curriculum+experts", "task": "AG"}).config
     assert multippo.strategy_params["mixture"]["by"] == "stage"
     twice = {"strategy": "curriculum+experts", "strategy_params": {"experts": {}, "mixture": {}}}
-    with pytest.raises(ConfigError, match=r"strategy_params\.experts: .* another name of strategy_params\.mixture"):
+    with pytest.raises(ConfigError, match=r"strategy_params\.experts: .*strategy_params\.mixture"):
         resolve_config(overrides=twice)
-    with pytest.raises(ConfigError, match="names mixture twice"):
+    with pytest.raises(ConfigError, match=r"^strategy: 'mixture\+mixture'"):
         resolve_config(overrides={"strategy": "experts+mixture"})
 
 

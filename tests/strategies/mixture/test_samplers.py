@@ -284,7 +284,7 @@ def test_step_is_refused_with_the_methods_to_write() -> None:
     class BarSampler(Sampler):
         def step(self) -> None: ...
 
-    with pytest.raises(RegistryError, match=r"'step' is a method of BarSampler that is never called .*begin_iteration"):
+    with pytest.raises(RegistryError, match=r"'step' .*BarSampler .*begin_iteration"):
         register_sampler("bar")(BarSampler)
     BarSampler.propose = lambda self, count: self.step()  # type: ignore[method-assign]
     register_sampler("bar")(BarSampler)
@@ -302,5 +302,5 @@ def test_a_sampler_that_decides_nothing_is_refused() -> None:
 
 
 def test_only_samplers_are_registered() -> None:
-    with pytest.raises(RegistryError, match="allowed: a subclass of Sampler"):
+    with pytest.raises(RegistryError, match=r"allowed: .*Sampler"):
         register_sampler("even")(dict)

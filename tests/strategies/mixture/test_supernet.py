@@ -148,7 +148,7 @@ def test_invalid_candidates_are_refused() -> None:
         SuperNet([])
     larger = nn.Sequential(nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2))
     assert SuperNet([*networks(1), larger], "whole").depth == 1
-    with pytest.raises(ConfigError, match="units: 'blocks' needs candidates with the same layers"):
+    with pytest.raises(ConfigError, match="units: 'blocks'"):
         SuperNet([*networks(1), larger], "blocks")
 
 
