@@ -228,7 +228,7 @@ def follow(command: str, folder: Path, build_only: bool = False) -> str:
     Args:
         command: The command line.
         folder: The current folder of the command.
-        build_only: Whether a command that trains only resolves and checks its config, and trains nothing.
+        build_only: Whether a command that trains builds its environments, model and strategies only.
 
     Raises:
         AssertionError: The command fails, names a missing file, or is of an unknown kind.
@@ -288,10 +288,9 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
     if program in {("python", "train.py"), ("mygym", "train")}:
         if {"--explain", "--dry-run"} & set(words):
             return bare
-        if build_only:
-            return f"{bare} --explain"
         if "--framework jax" in bare:
             return f"{bare} --dry-run"  # compiles for long; tests/algos trains it
+        bare += " --dry-run" if build_only else ""
         envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
         steps = STRATEGY_STEPS if "--strategy" in words else STEPS

@@ -47,7 +47,7 @@ def test_every_block_has_a_language_that_is_run() -> None:
 
 
 def builds_only(command: str) -> bool:
-    """Return whether the normal suite only checks the config of a command.
+    """Return whether the normal suite only builds the run of a command.
 
     It trains the first run, and those that further commands use; tests/strategies trains each strategy.
     """

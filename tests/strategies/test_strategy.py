@@ -212,7 +212,7 @@ def test_requirements_are_checked_before_anything_is_written(tmp_path: Path) -> 
     with pytest.raises(ConfigError, match="did you mean 'replay_buffer'"):
         mygym.train(config("ppo", tmp_path, strategy="demanding"))
     Demanding.required = Requirement("the algorithm sac", lambda self: self.config.algo == "sac", "--algo sac")
-    with pytest.raises(ConfigError, match=r"strategy: 'demanding' requires the algorithm sac; allowed: --algo sac$"):
+    with pytest.raises(ConfigError, match=r"strategy: 'demanding' .*allowed: --algo sac$"):
         mygym.train(config("ppo", tmp_path, strategy="demanding"))
     assert not list(tmp_path.iterdir())
 

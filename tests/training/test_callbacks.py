@@ -137,7 +137,7 @@ def test_callbacks_have_the_forms_of_sb3(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("callback", [Counter, "counter", 3])
 def test_other_objects_are_refused_before_the_run_directory_exists(callback: Any, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^callbacks: .* is not a callback; allowed: instances of"):
+    with pytest.raises(ConfigError, match=r"^callbacks: .*allowed: instances of"):
         mygym.train(config("ppo", tmp_path), callbacks=[callback])
     assert not any(tmp_path.iterdir())
 
@@ -185,7 +185,7 @@ def test_a_class_of_an_imported_module(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_only_callbacks_are_registered() -> None:
-    with pytest.raises(RegistryError, match="allowed: a subclass of stable_baselines3's BaseCallback"):
+    with pytest.raises(RegistryError, match=r"allowed: .*stable_baselines3's BaseCallback"):
         register_callback("counter")(dict)
 
 

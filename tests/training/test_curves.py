@@ -120,7 +120,7 @@ def test_a_figure_that_is_no_number_ends_the_run(value: Any, tmp_path: Path) -> 
             loop.record("loss", value)
             return loop.curves()
 
-    with pytest.raises(RunError, match=r"loop\.record\('loss', .*\) is no finite number"):
+    with pytest.raises(RunError, match=r"loop\.record\('loss', .*\)"):
         train(Mistaken, tmp_path)
 
 

@@ -86,7 +86,11 @@ def test_episodes_do_not_depend_on_the_number_of_environments(name: str, keyword
 
 @pytest.mark.parametrize(
     ("algo", "framework", "layer"),
-    [("sac", "pytorch", "actor.mu"), ("recurrent_ppo", "pytorch", "action_net"), ("sac", "jax", None)],
+    [
+        ("sac", "pytorch", "actor.mu"),
+        ("recurrent_ppo", "pytorch", "action_net"),
+        pytest.param("sac", "jax", None, marks=pytest.mark.slow),
+    ],
 )
 def test_episodes_of_a_network_do_not_depend_on_the_number_of_environments(
     algo: str, framework: str, layer: str | None

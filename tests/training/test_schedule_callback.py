@@ -300,9 +300,7 @@ def test_schedules_of_an_extended_run_end_at_its_new_end(algo: str, tmp_path: Pa
 
 def test_resume_refuses_a_changed_schedule(tmp_path: Path) -> None:
     run = stopped(scheduled("sac", tmp_path), step=150)
-    with pytest.raises(
-        ConfigError, match=r"algo_params\.tau\.to: 0\.02 is not the value with which the run was trained"
-    ):
+    with pytest.raises(ConfigError, match=r"algo_params\.tau\.to: 0\.02"):
         mygym.train({"algo_params": {"tau": {"to": 0.02}}}, resume=run)
 
 

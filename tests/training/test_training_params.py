@@ -79,7 +79,7 @@ def test_training_parameters_are_validated_first(
 
 
 def test_training_parameters_have_ranges(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training_params\.episodes: 0 is out of range; allowed: at least 1"):
+    with pytest.raises(ConfigError, match=r"training_params\.episodes: 0 .*allowed: at least 1"):
         mygym.train({"algo": "cem", "logdir": str(tmp_path), "training_params": {"episodes": 0}})
 
 

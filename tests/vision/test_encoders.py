@@ -130,7 +130,7 @@ def test_images_with_the_marker_are_those_of_observations(dataset: Path) -> None
 
 
 def test_a_detector_refuses_the_marker(dataset: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data: .*marker of the goal.*without --marker"):
+    with pytest.raises(ConfigError, match=r"data: .*goal.*without --marker"):
         mygym.train_detector(dataset, out=tmp_path / "new.safetensors", steps=1)
 
 

@@ -79,6 +79,7 @@ def test_an_object_of_too_few_pixels_is_not_visible() -> None:
     assert latents[1, 2] == 1.0
 
 
+@pytest.mark.slow
 def test_a_short_training_finds_the_object_in_views_that_it_has_not_seen(
     dataset: Path, trained: tuple[Path, list[dict[str, Any]]]
 ) -> None:

@@ -115,7 +115,7 @@ def test_learning_continues_from_a_state_as_without_a_stop(
 
 @pytest.mark.parametrize(
     ("algo", "framework"),
-    [("sac", "pytorch"), ("sac", "jax"), pytest.param("td3", "jax", marks=pytest.mark.slow)],
+    [("sac", "pytorch"), *(pytest.param(algo, "jax", marks=pytest.mark.slow) for algo in ("sac", "td3"))],
 )
 def test_config_repeats_the_decisions_of_the_class(algo: str, framework: str) -> None:
     """Otherwise a run from config.yaml would differ, e.g. in learning rates that follow a schedule."""

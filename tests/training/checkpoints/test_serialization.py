@@ -146,7 +146,7 @@ def test_integers_that_python_does_not_print_are_refused() -> None:
     with pytest.raises(TypeError, match=r"a\.b is a number of more than 10000 bits"):
         to_files({"a": {"b": 10**5000}})
     files = to_files({"a": 2**64}) | {"state.json": b'{"a": {"$int": "0x%s"}}' % (100_000 * b"f")}
-    with pytest.raises(ValueError, match="not a saved state: ValueError: a number of more than 10000 bits"):
+    with pytest.raises(ValueError, match=r"not a saved state: ValueError: .*10000 bits"):
         from_files(files)
 
 

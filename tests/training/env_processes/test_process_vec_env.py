@@ -202,7 +202,7 @@ def test_error_in_a_process_is_raised_and_the_processes_continue(shared: Any, ca
     with pytest.raises(DivergedError, match=r"^action \[nan, nan, nan\] is not finite") as error:
         shared.step(np.full((2, 3), np.nan, dtype=np.float32))
     assert "robot_env.py" in "".join(error.value.__notes__)  # the process's traceback
-    with pytest.raises(RunError, match=r"^environment 1 of 2: ValueError: action has shape \(4,\), needs \(3,\)"):
+    with pytest.raises(RunError, match=r"^environment 1 of 2: ValueError: .*\(4,\), needs \(3,\)"):
         shared.step(np.zeros((2, 4), dtype=np.float32))
     with pytest.raises(RunError, match=r"^environment 2 of 2: AttributeError: .*nothing"):
         shared.env_method("nothing", indices=[1])
