@@ -34,9 +34,16 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
         max(len(line) for cell in column for line in cell.split("\n")) for column in zip(titles, *texts, strict=True)
     ]
     space = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns - 3 * len(widths) + 1
-    wrapped = [column for column, key in enumerate(titles) if key != "name"]
-    while wrapped and sum(widths) > space and max(widths[column] for column in wrapped) > 1:
-        widths[max(wrapped, key=lambda column: widths[column])] -= 1
+    cells = list(zip(*texts, strict=True)) or [() for _ in titles]
+    of_titles = [max(map(len, title.split()), default=1) for title in titles]
+    of_cells = [max((len(word) for cell in column for word in cell.split()), default=1) for column in cells]
+    # Lines break between words as long as possible, then within the words of titles, and last within those of cells.
+    for least in (list(map(max, of_titles, of_cells)), of_cells, [1] * len(titles)):
+        while sum(widths) > space:
+            wrapped = [column for column, key in enumerate(titles) if key != "name" and widths[column] > least[column]]
+            if not wrapped:
+                break
+            widths[max(wrapped, key=lambda column: widths[column])] -= 1
     print(f"{title}\n" if title else "")
     print_row(titles, widths)
     print(" " + "─" * (sum(widths) + 3 * len(widths) - 3))

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from mygym.cli.output import print_table
 from mygym.registry import REGISTRIES, registry
 from tests.cli.conftest import Command
 
@@ -46,3 +47,16 @@ def test_list_has_frameworks_and_requirements(mygym_command: Command, monkeypatc
     assert rows["crossq"]["requires"] == ["continuous actions", "flat observations (pytorch)"]
     table = mygym_command("list", "algo").out
     assert re.search(r"\n ars +pytorch +continuous or combined actions, flat observations +augmented", table)
+
+
+@pytest.mark.parametrize(("columns", "titles_whole"), [(80, True), (30, True), (24, False)])
+def test_a_narrow_table_breaks_titles_before_words(
+    columns: int, titles_whole: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_table([{"name": "a", "considerable": 1, "second": "every word"}])
+    text = capsys.readouterr().out
+    assert max(map(len, text.split("\n"))) <= columns
+    words = text.split()
+    assert {"every", "word"} <= set(words)
+    assert ({"considerable", "second"} <= set(words)) == titles_whole
