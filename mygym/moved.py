@@ -36,6 +36,9 @@ MODULES: Mapping[str, str] = {
     "mygym.runs.loop": "mygym.training.runner",
     "mygym.runs.planning.resolve_config": "mygym.planning.resolve",
     "mygym.runs.weights": "mygym.training.policy",
+    "mygym.envs.fused_envs": "mygym.envs.batch_env",
+    "mygym.envs.fused_vec_env": "mygym.envs.batch_vec_env",
+    "mygym.envs.fused_vector_env": "mygym.envs.batch_vector_env",
     "mygym.fused.arrays": "mygym.engines.arrays",
     "mygym.sim.bullet": "mygym.engines.bullet.client",
     "mygym.sim.robot_lookup": "mygym.engines.robots",
@@ -47,6 +50,14 @@ MODULES: Mapping[str, str] = {
     "mygym.tasks.subtask": "mygym.tasks.stage",
 }
 """Former module → module, where documents or saved models named it."""
+
+
+NAMES: Mapping[str, str] = {
+    "FusedEnvs": "BatchEnv",
+    "FusedVecEnv": "BatchVecEnv",
+    "FusedVectorEnv": "BatchVectorEnv",
+}
+"""Former name in one of these modules → name."""
 
 
 def new_name(name: str) -> str | None:
@@ -72,7 +83,7 @@ class _Finder(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
         new = import_module(str(module.__spec__.origin))
-        vars(module).update({"__getattr__": lambda name: getattr(new, name), "__doc__": new.__doc__})
+        vars(module).update({"__getattr__": lambda name: getattr(new, NAMES.get(name, name)), "__doc__": new.__doc__})
 
 
 def install() -> None:

@@ -14,6 +14,7 @@ from mygym.cli import main
 from mygym.config import RunConfig, load_file
 from mygym.config.schema import note_former
 from mygym.errors import ConfigError
+from mygym.moved import NAMES
 from mygym.planning.plan import make_plan, plan_from_python, plan_or_mistakes
 from mygym.sweeps.settings import make_sweep
 from tests.conftest import ROOT
@@ -39,9 +40,12 @@ def test_former_names_of_modules_import_the_same_objects() -> None:
         ("mygym.sim.world", "World", "mygym.engines.world"),
         ("mygym.fused.world", "BatchWorld", "mygym.engines.fused.world"),
         ("mygym.perception.encoder", "load_encoder", "mygym.vision.encoder"),
+        ("mygym.envs.fused_envs", "FusedEnvs", "mygym.envs.batch_env"),
+        ("mygym.envs.fused_vec_env", "FusedVecEnv", "mygym.envs.batch_vec_env"),
+        ("mygym.fused.arrays", "find_arrays", "mygym.engines.arrays"),
     ]:
         former = getattr(import_module(module), name)
-        assert former is getattr(import_module(now), name)
+        assert former is getattr(import_module(now), NAMES.get(name, name))
         assert former.__module__ == now
 
 

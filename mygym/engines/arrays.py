@@ -72,7 +72,7 @@ class Rows:
     @classmethod
     def all(cls, count: int, arrays: Arrays) -> Rows:
         """Return all environments of a batch."""
-        return cls.of_mask(arrays.zeros(count, dtype=arrays.xp.bool) == False)  # noqa: E712
+        return cls.of_mask(~arrays.zeros(count, dtype=arrays.xp.bool))
 
     @classmethod
     def of_mask(cls, mask: Array) -> Rows:

@@ -54,15 +54,6 @@ registry("engine").register(
 )
 
 
-def check_engine_name(name: str) -> None:
-    """Check that an engine is registered.
-
-    Raises:
-        ConfigError: It is not; the message has the nearest name.
-    """
-    registry("engine").get(name, "engine")
-
-
 def find_engine(name: str = BULLET) -> type[World]:
     """Return the class of the worlds of a registered engine.
 
@@ -70,11 +61,12 @@ def find_engine(name: str = BULLET) -> type[World]:
         RegistryError: Unknown engine.
         ConfigError: The engine has no single worlds.
     """
-    engine: type[World] = registry("engine").get(name, "engine").load()
+    entry = registry("engine").get(name, "engine")
     if name == FUSED:
-        allowed = [entry.name for entry in registry("engine") if entry.name != FUSED]
+        allowed = [other for other in registry("engine").names() if other != FUSED]
         why = 'simulates many worlds at once: `gymnasium.make_vec("mygym-fused/…", num_envs=…)`'
         raise ConfigError(bad_value("engine", name, allowed, why))
+    engine: type[World] = entry.load()
     return engine
 
 

@@ -281,8 +281,11 @@ class World(ABC):
 
         Args:
             share: `(P,)` fraction of the force in each part's description; the sign is the direction.
+
+        Raises:
+            RunError: The engine cannot.
         """
-        raise NotImplementedError
+        raise RunError(f"push_parts: {type(self).__name__} has no forces on parts")
 
     def _save(self) -> Callable[[], None]:
         """Return a function that restores the bodies as they are now, until the next reset.

@@ -242,11 +242,15 @@ class BatchEnv:
         return {"episodes": self.episodes.state_dict(), "memory": memory, "observations": observations}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observations:
-        """Restore a `state_dict`, to the bit; return the observations."""
-        self.episodes.load_state_dict(state["episodes"])
-        xp, device = self.arrays.xp, self.arrays.device
+        """Restore a `state_dict`, to the bit; return the observations.
+
+        States of version 0.2 have the figures of the episodes beside them, and no memory of the reward.
+        """
+        beside = {name: state[name] for name in ("saturated", "touched", "stages_done") if name in state}
+        self.episodes.load_state_dict({"failed": np.zeros(self.count, dtype=bool), **beside, **state["episodes"]})
+        xp, device, memory = self.arrays.xp, self.arrays.device, state.get("memory", {})
         begun = self._reward.begin(self.episodes.context)
         self.episodes.memory = {
-            name: xp.asarray(state["memory"][name], dtype=value.dtype, device=device) for name, value in begun.items()
+            name: xp.asarray(memory.get(name, value), dtype=value.dtype, device=device) for name, value in begun.items()
         }
         return self._observe()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from mygym.config import RunConfig
 from mygym.config.layers import validated
@@ -23,8 +22,6 @@ ORIGIN = "argument"
 
 class EnvSpec(EnvConfig):
     """Description of an environment, immutable and complete; `RobotEnv` explains the values."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     robot: str | None = None  # type: ignore[assignment]  # None: the task's
     engine: str = BULLET
@@ -49,9 +46,8 @@ class EnvSpec(EnvConfig):
         """
         if isinstance(arguments, EnvSpec):
             return arguments
-        given = {name: as_plain(value) for name, value in arguments.items() if value is not None}
-        check_plain(given, ORIGIN)
-        values = copy.deepcopy(given)
+        values = {name: as_plain(value) for name, value in arguments.items() if value is not None}
+        check_plain(values, ORIGIN)
         return validated(cls, values, dict.fromkeys(values, ORIGIN))
 
     @classmethod

@@ -283,11 +283,11 @@ def make_episodes(env: RobotEnv, count: int, arrays: Arrays, robot: str) -> Batc
     model = world_model(env, np.array(fitted_accelerations()[robot]), robot)
     table = StartTable.draw(TaskWorld(task, env.world, env.areas))
     randomized = randomization_table(env.env_spec.randomize, task, robot)
-    pools = make_pools(
-        lambda changed, number: BatchEpisodes(changed, BatchWorld(model, number, arrays), TableStarts(table), bounds),
-        task,
-        find_task(env.env_spec.task).horizon,
-    )
+
+    def batch(changed: Task, number: int) -> BatchEpisodes:
+        return BatchEpisodes(changed, BatchWorld(model, number, arrays), TableStarts(table, arrays), bounds)
+
+    pools = make_pools(batch, task, find_task(env.env_spec.task).horizon)
     worlds = BatchWorld(model, count, arrays)
     disturbances = BatchRandomization(randomized, worlds) if randomized else None
-    return BatchEpisodes(task, worlds, TableStarts(table, disturbances, pools), bounds, disturbances)
+    return BatchEpisodes(task, worlds, TableStarts(table, arrays, disturbances, pools), bounds, disturbances)

@@ -198,4 +198,7 @@ class BatchRandomization:
     def load_state_dict(self, state: Mapping[str, Array], episodes: Episodes) -> None:
         """Restore a `state_dict` of episodes that are restored already."""
         self.begin(Rows.all(episodes.count, self._arrays), episodes)
-        self.delayed = self._arrays.floats(state["delayed"])
+        delayed = state["delayed"]
+        if delayed.shape != tuple(self.delayed.shape):  # of version 0.2, `(D, A, N)`
+            delayed = delayed.swapaxes(1, 2)
+        self.delayed = self._arrays.floats(delayed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mygym.engines.arrays import Rows, uniform
+from mygym.engines.arrays import Arrays, Rows, uniform
 from mygym.envs.episode_seeds import make_generator
 from mygym.envs.episodes import BatchEpisodes, Episodes, lead
 from mygym.envs.placement import draw_choice, draw_goals, draw_poses
@@ -72,7 +72,7 @@ ROWS = 4096
 """Starts in a table; their seeds are constant, so that runs can be repeated."""
 
 FIRST_SEED = 1 << 40
-"""Seed of the first start of a table: no environment of a run has it."""
+"""Seed of the first start of a table, and of the first episode of a pool: no environment of a run has it."""
 
 
 @dataclass(frozen=True)
@@ -112,36 +112,39 @@ class TableStarts:
 
     Args:
         table: The starts.
+        arrays: Array library.
         randomization: Randomized parameters; None: nothing is randomized.
         pools: Snapshots in which a share of the episodes begins, see `make_pools`.
     """
 
     def __init__(
-        self, table: StartTable, randomization: BatchRandomization | None = None, pools: Sequence[Pool] = ()
+        self,
+        table: StartTable,
+        arrays: Arrays,
+        randomization: BatchRandomization | None = None,
+        pools: Sequence[Pool] = (),
     ) -> None:
-        self._table, self._randomization, self._pools = table, randomization, pools
-        self._arrays: tuple[Array, Array] | None = None
-        self._choice: Array | None = None
+        self._poses, self._goals = arrays.floats(table.poses), arrays.floats(table.goals)
+        self._randomization, self._pools = randomization, pools
+        self._choice = arrays.zeros(2, 0)
+        """`(2, n)`: random numbers of the episodes that begin, for `go_on`."""
 
     def begin(self, rows: Rows, episodes: BatchEpisodes) -> Array:
         """Put the worlds of `rows` at the start of their episodes; return the goals `(n, G, 3)` m."""
-        arrays = episodes.worlds.arrays
-        if self._arrays is None:
-            self._arrays = arrays.floats(self._table.poses), arrays.floats(self._table.goals)
-        poses, goals = self._arrays
+        xp = episodes.worlds.arrays.xp
         drawn = uniform(rows.of(episodes.seeds), rows.of(episodes.numbers), 3)
-        row = arrays.xp.astype(drawn[0] * poses.shape[0], arrays.xp.int64)
+        row = xp.astype(drawn[0] * self._poses.shape[0], xp.int64)
         self._choice = drawn[1:]
         if self._randomization is not None:
             self._randomization.begin(rows, episodes)
-        episodes.worlds.reset(rows, poses[row])
-        return goals[row]
+        episodes.worlds.reset(rows, self._poses[row])
+        goals: Array = self._goals[row]
+        return goals
 
     def go_on(self, rows: Rows, episodes: BatchEpisodes) -> None:
         """Let the share of the episodes of `rows` that begin later continue snapshots, see `Task.starts`."""
         if not self._pools:
             return
-        assert self._choice is not None
         arrays, xp = episodes.worlds.arrays, episodes.worlds.arrays.xp
         number, picked = self._choice
         none, zeros = arrays.zeros(episodes.count, dtype=xp.bool), arrays.zeros(episodes.count)

@@ -9,7 +9,6 @@ from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, 
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
 from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
-from mygym.engines.engine import check_engine_name
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import changed, common
@@ -198,7 +197,7 @@ def check_names(config: RunConfig) -> None:
     """
     find_task(config.task)
     find_reward(config.reward)
-    check_engine_name(config.engine)
+    registry("engine").get(config.engine, "engine")
     registry("algorithm").get(config.algo, "algo")
     if config.framework not in FRAMEWORKS:
         raise ConfigError(bad_value("framework", config.framework, FRAMEWORKS))
@@ -403,7 +402,7 @@ def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
         find_controller(asked.control)
         registry("robot").get(asked.robot)
         find_reward(asked.reward)
-        check_engine_name(asked.engine)
+        registry("engine").get(asked.engine, "engine")
         for name in asked.observations or ():
             find_component(name)
         params = asked.task_params.model_dump(exclude_none=True, exclude={"areas"})

@@ -239,3 +239,22 @@ def test_an_unsupported_randomizer_is_refused(randomize: dict[str, Any], words: 
 def test_a_field_that_nothing_changes_is_not_stored() -> None:
     assert draw_table({"object_friction": [0.5, 2.0]}, objects=0, joints=7) == {}
     assert draw_table({"action_noise": 0.0, "joint_gain": 1.0}, objects=1, joints=2).keys() == {"joint_gain"}
+
+
+def test_a_state_of_version_0_2_continues() -> None:
+    """It has the figures of the episodes beside them, and delayed actions as `(D, A, N)`."""
+    arguments = {"task": "pick_and_place", "reward": "shaped", "randomize": {"action_delay": [2, 2]}}
+    first, second = (start(arguments, 5) for _ in range(2))
+    for _ in range(6):
+        first.step(first.expert_action())
+    state = first.state_dict()
+    episodes = {name: values for name, values in state["episodes"].items() if name != "failed"}
+    beside = {name: episodes.pop(name) for name in ("saturated", "touched", "stages_done")}
+    episodes["randomization"] = {"delayed": state["episodes"]["randomization"]["delayed"].swapaxes(1, 2)}
+    second.load_state_dict({"episodes": episodes, **beside, "observations": state["observations"]})
+    for _ in range(4):
+        action = first.expert_action()
+        steps = [envs.step(action) for envs in (first, second)]
+        for field in ("reward", "saturation", "touched", "stages_done"):
+            np.testing.assert_array_equal(*(getattr(step, field) for step in steps))
+        np.testing.assert_array_equal(*(step.observations["observation"] for step in steps))
