@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 BULLET = "pybullet"
 """The engine of evaluations, and of every environment that names no other."""
 
+MUJOCO = "mujoco"
+"""The second engine of all tasks."""
+
 FUSED = "fused"
 """The engine whose worlds are rows of arrays; it trains, and has no single environments."""
 
@@ -45,6 +48,9 @@ def _is_world(component: object) -> bool:
 _ORIGIN = "mygym.engines"
 registry("engine").register(
     BULLET, "mygym.engines.bullet.world:BulletWorld", "Bullet: all tasks; evaluations use it.", _ORIGIN
+)
+registry("engine").register(
+    MUJOCO, "mygym.engines.mujoco.world:MujocoWorld", "MuJoCo: all tasks, many worlds at once.", _ORIGIN
 )
 registry("engine").register(
     FUSED,

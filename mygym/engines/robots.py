@@ -1,16 +1,26 @@
-"""Robots by name or file; Bullet reads the meshes of those that are inferred."""
+"""Robots by name or file, and what engines simulate of them; Bullet reads meshes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from mygym.engines.bullet.primitives import mesh_points
+from mygym.engines.bullet.primitives import mesh_points, replace_meshes
 from mygym.registry import registry
+from mygym.robotics.controllers import Mode
 from mygym.robotics.inference.robots import Inferred, infer_robot
 from mygym.robotics.robot import complete_robot, load_robot
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robots import GripperSpec, RobotSpec, cached_by_model, robot_model
+from mygym.robotics.urdf import light_urdf, merge_fixed_joints, remove_joint_dynamics
+from mygym.types import FloatArray
 
-__all__ = ["find_robot", "inferred_robot", "mesh_points"]
+__all__ = [
+    "find_robot",
+    "finger_speeds",
+    "inferred_robot",
+    "mesh_points",
+    "simulated_model",
+    "width_coefficients",
+]
 
 
 def find_robot(name: str) -> RobotSpec:
@@ -34,3 +44,37 @@ def inferred_robot(name: str) -> Inferred | None:
     path = Path(registry("robot").get(name).load())
     is_yaml = path.suffix.lower() in (".yaml", ".yml")
     return complete_robot(path, mesh_points) if is_yaml else infer_robot(path, mesh_points)
+
+
+@cached_by_model
+def simulated_model(robot: RobotSpec, gripper: bool, mode: Mode) -> tuple[str, dict[str, tuple[str, FloatArray]]]:
+    """Return the URDF text of a robot with primitives in place of meshes and without fixed joints.
+
+    Args:
+        robot: The robot.
+        gripper: Whether fingers move; if not, they are welded shut.
+        mode: Meaning of the commands of joints.
+
+    Returns:
+        The text; and link of the robot's URDF → link that contains it, and its pose `(4, 4)` there.
+    """
+    root = robot_model(robot, gripper)
+    replace_meshes(root)
+    if mode == "torque":  # real arms compensate friction, and Bullet's damping of light wrists is unstable
+        remove_joint_dynamics(root)
+    text = light_urdf(root, "collision")
+    return text, merge_fixed_joints(root)
+
+
+def finger_speeds(gripper: GripperSpec) -> list[float]:
+    """Return the largest speed of each finger, rad/s or m/s: in proportion to its way, so that all arrive together."""
+    ways = [abs(opened - closed) for closed, opened in zip(gripper.closed, gripper.open, strict=True)]
+    return [gripper.velocity * way / max(ways) for way in ways]
+
+
+def width_coefficients(gripper: GripperSpec | None) -> list[tuple[float, float]]:
+    """Return for each finger: m of gripper width per m or rad of the finger, and its closed position."""
+    if gripper is None:
+        return []
+    ranges = list(zip(gripper.closed, gripper.open, strict=True))
+    return [(gripper.width / (len(ranges) * (opened - closed)), closed) for closed, opened in ranges]

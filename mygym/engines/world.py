@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,15 @@ from mygym.types import Array, FloatArray, Vector
 
 GRAVITY = 9.81
 """m/s². Acts on objects only: real arms compensate their weight, and a solver has less to do."""
+
+HIT = 0.2
+"""m/s: change of velocity, besides that by gravity, from which an object has met another body."""
+
+PRESSED = 0.001
+"""m: depth above which an object that the robot has let go is still being pushed out of another body."""
+
+CATCH_UP_FACTOR = 2.0
+"""Maximum speed of a distractor that was held up, in multiples of its nominal speed."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +160,9 @@ class World(ABC):
 
     count = 1
     arrays = Arrays(np, None, double=True)
+
+    rolls_by_axis: ClassVar[bool] = False
+    """Whether rolling friction slows each horizontal axis by itself, so that balls turn as they roll."""
 
     def __init__(self, spec: WorldSpec) -> None:
         self.spec, self._closed = spec, False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def make_task_world(spec: EnvSpec, task: Task, largest_size: float) -> TaskWorld
     world = make_world(description, spec.engine)
     try:
         parts = dict(zip(world.part_names, world.parts, strict=True))
-        bound = bind_to_workspace(changed, world.workspace, parts)
+        bound = replace(bind_to_workspace(changed, world.workspace, parts), rolls_by_axis=world.rolls_by_axis)
         boxes = resolve_areas(bound, world.workspace, areas)
         check_areas(bound, world, boxes, areas)
         if home is not None:

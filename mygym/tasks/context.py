@@ -56,6 +56,8 @@ class StageBinding:
     """Index in the task of the stage that puts the object down at the goal; None: no stage does."""
     deceleration: float = 3.9
     """m/s² at which the object slows down when it glides or rolls."""
+    rolls_by_axis: bool = True
+    """Whether rolling friction slows each horizontal axis by itself, see `World.rolls_by_axis`."""
 
 
 @dataclass(slots=True)

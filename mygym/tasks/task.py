@@ -166,6 +166,8 @@ class Task:
     """Articulated parts of the workspace, as `fixture.joint`, in the order of `State`; set by the environment."""
     path_points: Mapping[str, int] = field(default_factory=dict)
     """Path of the workspace → number of its points; set by the environment."""
+    rolls_by_axis: bool = True
+    """Whether rolling friction slows each horizontal axis by itself; set by the environment from the engine."""
 
     @cached_property
     def sequence(self) -> StageSequence:
@@ -231,6 +233,7 @@ class Task:
                     grip=subtask.grip,
                     put_down_by=put_down_by,
                     deceleration=subtask.deceleration,
+                    rolls_by_axis=self.rolls_by_axis,
                 )
                 for stage in self.composed[number]
             ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
 from mygym.engines.bullet.robot_body import RobotBody
-from mygym.engines.world import MovingDistractor
+from mygym.engines.world import CATCH_UP_FACTOR, HIT, PRESSED, MovingDistractor
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.inertia import Inertial, RigidBody
 from mygym.robotics.links import add_collisions, hull_file, link_element
@@ -91,10 +91,6 @@ def _dimensions(piece: Piece) -> dict[str, Any]:
     return {"radius": piece.size[0], "height": piece.size[1]}
 
 
-CATCH_UP_FACTOR = 2.0
-"""Maximum speed of a distractor that was held up, in multiples of its nominal speed."""
-
-
 def drive(
     client: int, body: int, distractor: MovingDistractor, middle: Sequence[float], time: float, dt: float
 ) -> None:
@@ -112,13 +108,6 @@ def drive(
 
 ABSENT = -1
 """Bullet id of an object that is not in this episode."""
-
-
-HIT = 0.2
-"""m/s: change of velocity, besides that by gravity, from which an object has met another body."""
-
-PRESSED = 0.001
-"""m: depth above which an object that the robot has let go is still being pushed out of another body."""
 
 
 class ObjectBodies:

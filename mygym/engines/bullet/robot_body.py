@@ -10,11 +10,10 @@ from functools import lru_cache
 import numpy as np
 
 from mygym.engines.bullet.client import bullet, connect, disconnect, urdf_file
-from mygym.engines.bullet.primitives import replace_meshes
+from mygym.engines.robots import finger_speeds, simulated_model, width_coefficients
 from mygym.robotics.controllers import Mode
-from mygym.robotics.robots import ArmSpec, GripperSpec, RobotSpec, cached_by_model, robot_model
+from mygym.robotics.robots import ArmSpec, RobotSpec
 from mygym.robotics.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
-from mygym.robotics.urdf import light_urdf, merge_fixed_joints, remove_joint_dynamics
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
@@ -41,17 +40,6 @@ class _Arm:
     """m, tool point in the link's frame."""
     ee_rotation: FloatArray | None
     """`(4,)` quaternion in the link's frame; None if the frames are parallel."""
-
-
-@cached_by_model
-def _simulated_model(robot: RobotSpec, gripper: bool, mode: Mode) -> tuple[str, dict[str, tuple[str, FloatArray]]]:
-    """Return the URDF text for Bullet; and link of the robot's URDF → link that contains it, and the pose in it."""
-    root = robot_model(robot, gripper)
-    replace_meshes(root)
-    if mode == "torque":  # real arms compensate friction, and Bullet's damping of light wrists is unstable
-        remove_joint_dynamics(root)
-    text = light_urdf(root, "collision")
-    return text, merge_fixed_joints(root)
 
 
 def _load_urdf(name: str, urdf: str, client: int, *base: Sequence[float]) -> int:
@@ -87,13 +75,15 @@ class RobotBody:
 
     def __init__(self, robot: RobotSpec, client: int, gripper: bool, mode: Mode, dt: float, substeps: int) -> None:
         self.robot, self._client, self._mode, self._dt, self._substep = robot, client, mode, dt, dt / substeps
-        self._urdf, merged = _simulated_model(robot, gripper, mode)
+        self._urdf, merged = simulated_model(robot, gripper, mode)
         grips = [arm.gripper if gripper else None for arm in robot.arms]
         present = [grip for grip in grips if grip]
         joints = [joint for arm in robot.arms for joint in arm.joints]
         self._closed = np.array([position for grip in present for position in grip.closed])
         self._open = np.array([position for grip in present for position in grip.open])
-        self._speeds = [joint.velocity for joint in joints] + [speed for grip in present for speed in _speeds(grip)]
+        self._speeds = [joint.velocity for joint in joints] + [
+            speed for grip in present for speed in finger_speeds(grip)
+        ]
         forces = [joint.effort for joint in joints] + [grip.force for grip in present for _ in grip.joints]
         # Bullet converts a force to an impulse of the whole control step, and allows it in each substep.
         self._forces = [force / substeps for force in forces]
@@ -146,7 +136,7 @@ class RobotBody:
             {links[merged[name][0]]: f for f, name in enumerate(arm.gripper.links)} if arm.gripper and gripper else {}
             for arm in self.robot.arms
         ]
-        self._widths = [_width_coefficients(arm.gripper if gripper else None) for arm in self.robot.arms]
+        self._widths = [width_coefficients(arm.gripper if gripper else None) for arm in self.robot.arms]
 
     def randomize(self, friction: Sequence[float], gain: Sequence[float]) -> None:
         """Set joint friction and gain from the next `load` on; `()` restores the described robot.
@@ -330,17 +320,3 @@ class RobotBody:
         velocity = vx + wy * rz - wz * ry, vy + wz * rx - wx * rz, vz + wx * ry - wy * rx
         orientation = (x, y, z, w) if arm.ee_rotation is None else multiply_quaternions((x, y, z, w), arm.ee_rotation)
         return (ex, ey, ez), orientation, velocity
-
-
-def _speeds(gripper: GripperSpec) -> list[float]:
-    """Return the largest speed of each finger, rad/s or m/s: in proportion to its way, so that all arrive together."""
-    ways = [abs(opened - closed) for closed, opened in zip(gripper.closed, gripper.open, strict=True)]
-    return [gripper.velocity * way / max(ways) for way in ways]
-
-
-def _width_coefficients(gripper: GripperSpec | None) -> list[tuple[float, float]]:
-    """Return for each finger: m of gripper width per m or rad of the finger, and its closed position."""
-    if gripper is None:
-        return []
-    ranges = list(zip(gripper.closed, gripper.open, strict=True))
-    return [(gripper.width / (len(ranges) * (opened - closed)), closed) for closed, opened in ranges]

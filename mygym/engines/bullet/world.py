@@ -45,6 +45,8 @@ class BulletWorld(World):
         AssetError: The robot's URDF cannot be used.
     """
 
+    rolls_by_axis = True
+
     def __init__(self, spec: WorldSpec, solver: SolverSettings = SOLVER) -> None:
         self.solver = solver
         self.saved_states: set[int] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from mygym.tasks.context import ArmCommand, StageContext, StartPose, wrapped
-from mygym.tasks.predicates import PUT_DOWN_HEIGHT, at_goal, at_rest, distance, near_radius
+from mygym.tasks.predicates import PUT_DOWN_HEIGHT, at_goal, at_rest, distance, near_radius, touched
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import (
     closeness,
@@ -102,10 +102,18 @@ def _touch(context: StageContext) -> Array:
     return namespace(context.ee_position).astype(context.finger_contact, context.ee_position.dtype).mean(-1)
 
 
+def _palm_rests(context: StageContext) -> Array:
+    """Return whether the palm rests on the object, so that the hand comes no lower; `(N,)` bool."""
+    xp = namespace(context.ee_position)
+    on_fingers, closing = xp.any(context.finger_contact, axis=-1), context.state.gripper_command < 0.5
+    above = planar_distance(context.ee_position, context.target) < 0.012
+    return above & touched(context) & (closing | ~on_fingers)
+
+
 def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     grip = context.target
     xp = namespace(grip)
-    is_at_grip = distance(context.ee_position, grip) < 0.012
+    is_at_grip = (distance(context.ee_position, grip) < 0.012) | _palm_rests(context)
     target = xp.where(is_at_grip[:, None], grip, over_then_down(context, grip))
     return ArmCommand(target, xp.where(is_at_grip, CLOSED, OPEN), aligned(context))
 

@@ -120,15 +120,14 @@ def _launch_start(context: StageContext) -> Array:
 
 
 def _departure(context: StageContext) -> Array:
-    """`(N, 3)` m/s: velocity at the release with which the object comes to rest at the goal.
-
-    In Bullet, rolling friction slows down each horizontal axis separately.
-    """
+    """`(N, 3)` m/s: velocity at the release with which the object comes to rest at the goal."""
     xp = namespace(context.goal)
     offset = with_height(context.goal - context.object_position, xp.zeros_like(context.goal[:, 2]))
     twice = 2.0 * context.bound.deceleration
-    rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
     slides = offset * (twice / xp.maximum(length(offset)[:, None], 1e-6)) ** 0.5
+    if not context.bound.rolls_by_axis:
+        return slides
+    rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
     return xp.where(rolls[:, None], xp.sign(offset) * (twice * abs(offset)) ** 0.5, slides)
 
 

@@ -1,0 +1,1 @@
+"""MuJoCo: all tasks, and many worlds of a model in one process."""

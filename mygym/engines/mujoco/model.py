@@ -1,0 +1,536 @@
+"""MuJoCo models of a robot, the fixtures of its workspace, and objects, from the same descriptions as Bullet's."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.engines.robots import finger_speeds, simulated_model
+from mygym.errors import AssetError
+from mygym.robotics.controllers import Mode
+from mygym.robotics.fixtures import (
+    ArticulatedPart,
+    FixtureSpec,
+    articulated_parts,
+    base_geoms,
+    fixture_pose,
+    fixture_urdf,
+)
+from mygym.robotics.mesh_files import read_hulls
+from mygym.robotics.objects import DEFAULT_FRICTION, ObjectSpec
+from mygym.robotics.robots import GripperSpec, RobotSpec
+from mygym.robotics.shapes import Piece, pieces
+from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix
+from mygym.robotics.urdf import Joint, inertial, origin_of, read_joints, root_link
+from mygym.robotics.workspace import WorkspaceSpec
+from mygym.types import FloatArray
+
+SUBSTEPS = 8
+"""Physics steps in a control step, of 5 ms."""
+
+ARMATURE = 0.1
+"""kg m², added to the inertia of each joint of an arm. Without it a joint's servo, whose gain is that of the joint
+alone, swings against the others: the tool is 37 to 58 mm away from Bullet's in place of 2."""
+
+GAIN = 0.7
+"""Share of the missing momentum of a joint that its motor gives in a physics step. With the full share two joints that
+share a load overshoot at their largest forces in every step, and the tool shakes by 0.3 m/s."""
+
+CONTACT_TIME = 0.01
+"""s: time constant in which a contact pushes bodies apart, critically damped."""
+
+IMPEDANCE = (0.99, 0.999, 0.001, 0.5, 2.0)
+"""Hardness of contacts and limits. With MuJoCo's default (0.9, 0.95) an object slips through fingers by 1 cm/s."""
+
+FRICTION_HARDNESS = 10.0
+"""Hardness of friction as a multiple of the normal direction's, MuJoCo's `impratio`."""
+
+PATCH = 0.01
+"""m: radius of the patch in which a finger's pad meets an object. In a point a bar would turn."""
+
+DAMPING = 0.04
+"""Share of its velocity that an object loses in a second, Bullet's default."""
+
+_GEOMS = {
+    "box": mujoco.mjtGeom.mjGEOM_BOX,
+    "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+    "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+    "capsule": mujoco.mjtGeom.mjGEOM_CAPSULE,
+    "hull": mujoco.mjtGeom.mjGEOM_MESH,
+}
+
+_FORCE = 1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE)
+_DISTANCE = 1 << int(mujoco.mjtConDataField.mjCONDATA_DIST)
+_NEAREST, _STRONGEST = 1, 2  # which of several contacts a sensor reports
+
+ROBOT, FINGER, BASE, FIXTURE = "robot", "finger", "base", "fixture"
+
+
+@dataclass(frozen=True)
+class _Surface:
+    """A geom, what it belongs to, and its friction."""
+
+    geom: str
+    owner: str
+    """`ROBOT`, `BASE`, `FIXTURE`, or the name of an object's body."""
+    friction: float
+    spinning: float = 0.0
+    rolling: float = 0.0
+
+
+class Model:
+    """A compiled model, and where its parts are in MuJoCo's arrays.
+
+    Args:
+        compiled: The compiled model.
+        robot: The robot.
+        parts: Articulated parts of the fixtures.
+        objects: Index in `State.object_position` → the object, of those that are present.
+        gripper: Whether fingers move.
+    """
+
+    def __init__(
+        self,
+        compiled: mujoco.MjModel,
+        robot: RobotSpec,
+        parts: Sequence[ArticulatedPart],
+        objects: Mapping[int, ObjectSpec],
+        gripper: bool,
+    ) -> None:
+        self.compiled, self.robot, self.parts, self.objects = compiled, robot, tuple(parts), dict(objects)
+        self.grippers = [arm.gripper for arm in robot.arms if arm.gripper and gripper]
+        self.gripper_of_arm = [arm.gripper if gripper else None for arm in robot.arms]
+        arm_joints = [f"robot/{joint.name}" for arm in robot.arms for joint in arm.joints]
+        finger_joints = [f"robot/{name}" for grip in self.grippers for name in grip.joints]
+        part_joints = [f"part/{p}" for p in range(len(self.parts))]
+        object_joints = [f"object/{k}" for k in self.objects]
+        self.arm_q, self.arm_v = self._addresses(arm_joints)
+        self.finger_q, _ = self._addresses(finger_joints)
+        self.part_q, self.part_v = self._addresses(part_joints)
+        self.object_q, self.object_v = self._addresses(object_joints)
+        self.arm_motors = self._ids("actuator", arm_joints)
+        self.finger_motors = self._ids("actuator", finger_joints)
+        self.object_bodies = self._ids("body", object_joints)
+        self.part_bodies = self._ids("body", part_joints)
+        self.present = np.array(list(self.objects), dtype=int)
+        """`(m,)` indices in `State.object_position` of the objects that are present."""
+        self.object_dofs = self.object_v[:, None] + np.arange(6)
+        """`(m, 6)` addresses of their velocities."""
+        self.object_inertia = np.array([_inertia(spec) for spec in self.objects.values()]).reshape(-1, 6)
+        """`(m, 6)` mass in kg three times, and moments of inertia about the model's axes in kg m²."""
+        compiled.dof_damping[self.object_dofs] = decay(DAMPING) * self.object_inertia
+
+    def _addresses(self, joints: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the first address of each joint in the positions, and in the velocities."""
+        found = [self.compiled.joint(name) for name in joints]
+        return (
+            np.array([joint.qposadr[0] for joint in found], dtype=int),
+            np.array([joint.dofadr[0] for joint in found], dtype=int),
+        )
+
+    def _ids(self, kind: str, names: Sequence[str]) -> NDArray[np.intp]:
+        return np.array([getattr(self.compiled, kind)(name).id for name in names], dtype=int)
+
+    def sensor(self, name: str, size: int) -> slice:
+        """Return where the values of a sensor are."""
+        first = int(self.compiled.sensor(name).adr[0])
+        return slice(first, first + size)
+
+    @cached_property
+    def pair_owners(self) -> NDArray[np.bool_]:
+        """`(pairs, m)`: whether a pair of geoms is of each present object."""
+        model = self.compiled
+        bodies = np.stack([model.geom_bodyid[model.pair_geom1], model.geom_bodyid[model.pair_geom2]], axis=1)
+        return (bodies[:, :, None] == self.object_bodies).any(axis=1)
+
+
+def build_model(
+    robot: RobotSpec,
+    workspace: WorkspaceSpec,
+    objects: Mapping[int, ObjectSpec],
+    gripper: bool,
+    mode: Mode,
+    dt: float,
+) -> Model:
+    """Compile the model of a world.
+
+    Args:
+        robot: The robot, at its base in the workspace.
+        workspace: The workspace.
+        objects: Index in `State.object_position` → the object, of those that are present.
+        gripper: Whether fingers move.
+        mode: Meaning of the commands of joints.
+        dt: s, duration of a control step.
+
+    Raises:
+        AssetError: MuJoCo cannot represent a shape.
+    """
+    builder = _Builder(dt / SUBSTEPS)
+    parts = [part for spec in workspace.fixtures.values() if spec.collides for part in builder.add_fixture(spec)]
+    builder.add_robot(robot, gripper, mode)
+    for k, spec in objects.items():
+        builder.add_object(k, spec)
+    builder.add_pairs()
+    builder.add_motors(robot, gripper, mode)
+    builder.add_sensors(robot, gripper, objects)
+    return Model(builder.compiled(), robot, parts, objects, gripper)
+
+
+class _Builder:
+    """A model in the making."""
+
+    def __init__(self, timestep: float) -> None:
+        self._spec = spec = mujoco.MjSpec()
+        self._timestep = timestep
+        spec.compiler.degree = False
+        option = spec.option
+        option.timestep = timestep
+        # A grasped cube stays in the hand with this integrator alone: the others lose it in half of the episodes.
+        option.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
+        option.cone, option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, FRICTION_HARDNESS
+        option.gravity = [0.0, 0.0, 0.0]  # weights of objects are forces: real arms compensate their own
+        self._surfaces: list[_Surface] = []
+        self._parts = 0
+        self._links: dict[str, tuple[str, FloatArray]] = {}
+
+    def compiled(self) -> mujoco.MjModel:
+        """Compile the model.
+
+        Raises:
+            AssetError: MuJoCo refuses it.
+        """
+        try:
+            return self._spec.compile()
+        except ValueError as error:
+            raise AssetError(f"MuJoCo cannot compile this world: {error}") from error
+
+    # Bodies ---------------------------------------------------------------------------------------------------------
+
+    def add_fixture(self, spec: FixtureSpec) -> tuple[ArticulatedPart, ...]:
+        """Add a fixture, and return its articulated parts."""
+        position, orientation = fixture_pose(spec)
+        frame, world = pose_matrix(position, quaternion_to_matrix(orientation)), self._spec.worldbody
+        parts = articulated_parts(spec)
+        if not parts and not spec.urdf:
+            self._add_pieces(world, pieces(base_geoms(spec)), frame, _Surface("", FIXTURE, spec.friction))
+            return ()
+        root = ET.fromstring(fixture_urdf(spec, "collision"))  # noqa: S314  written by us
+        by_name = {part.name: part for part in parts}
+        self._add_link_geoms(world, _link(root, root_link(root)), frame, FIXTURE)
+        self._add_part_links(world, root, root_link(root), frame, by_name)
+        return parts
+
+    def _add_part_links(
+        self, parent: Any, root: ET.Element, name: str, frame: FloatArray, parts: Mapping[str, ArticulatedPart]
+    ) -> None:
+        """Add the links below a link of a fixture, whose frame is at `frame` in the parent's body."""
+        for joint in _children(root, name):
+            pose, link = frame @ joint.origin, _link(root, joint.child)
+            part = parts.get(joint.name)
+            if part is None:  # fixed
+                self._add_link_geoms(parent, link, pose, FIXTURE)
+                self._add_part_links(parent, root, joint.child, pose, parts)
+                continue
+            body = self._add_body(parent, f"part/{self._parts}", pose)
+            _set_inertia(body, *inertial(link))
+            added = self._add_joint(body, f"part/{self._parts}", joint, _dynamics(root, joint.name).get("damping", 0.0))
+            added.frictionloss = part.friction
+            if part.spring:
+                added.stiffness, added.springref = [part.spring.stiffness, 0.0, 0.0], part.spring.rest
+            body.add_site(name=f"handle/{self._parts}", pos=list(part.handle))
+            self._add_link_geoms(body, link, np.eye(4), FIXTURE)
+            self._parts += 1
+            self._add_part_links(body, root, joint.child, np.eye(4), parts)
+
+    def add_robot(self, robot: RobotSpec, gripper: bool, mode: Mode) -> None:
+        """Add the robot, with a site at each tool point."""
+        text, self._links = simulated_model(robot, gripper, mode)
+        root = ET.fromstring(text)  # noqa: S314  written by us
+        armature = 0.0 if mode == "torque" else ARMATURE
+        arm_joints = {joint.name: armature for arm in robot.arms for joint in arm.joints}
+        pose = pose_matrix(robot.base_position, quaternion_to_matrix(robot.base_orientation))
+        self._base = f"robot/{root_link(root)}"
+        base = self._add_body(self._spec.worldbody, self._base, pose)
+        self._add_link_geoms(base, _link(root, root_link(root)), np.eye(4), BASE)
+        hands = [arm.gripper for arm in robot.arms if arm.gripper and gripper]
+        fingers = {self._links[link][0] for hand in hands for link in hand.links}
+        self._add_robot_links(base, root, root_link(root), arm_joints, fingers)
+        for number, arm in enumerate(robot.arms):
+            link, placed = self._links[arm.end_effector.link]
+            end = pose_matrix(arm.end_effector.position, quaternion_to_matrix(arm.end_effector.orientation))
+            position, orientation = _pose(placed @ end)
+            self._spec.body(f"robot/{link}").add_site(name=f"tool/{number}", pos=position, quat=orientation)
+
+    def _add_robot_links(
+        self, parent: Any, root: ET.Element, name: str, armature: Mapping[str, float], fingers: set[str]
+    ) -> None:
+        for joint in _children(root, name):
+            link = _link(root, joint.child)
+            body = self._add_body(parent, f"robot/{joint.child}", joint.origin)
+            _set_inertia(body, *inertial(link))
+            damping = _dynamics(root, joint.name).get("damping", 0.0)
+            self._add_joint(body, f"robot/{joint.name}", joint, damping).armature = armature.get(joint.name, 0.0)
+            self._add_link_geoms(body, link, np.eye(4), FINGER if joint.child in fingers else ROBOT)
+            self._add_robot_links(body, root, joint.child, armature, fingers)
+
+    def add_object(self, k: int, spec: ObjectSpec) -> None:
+        """Add an object; its body's frame is the model's, at the centre of mass."""
+        rigid, name = spec.body, f"object/{k}"
+        body = self._spec.worldbody.add_body(name=name)
+        body.add_freejoint(name=name)
+        frame = pose_matrix(np.zeros(3), quaternion_to_matrix(rigid.principal))
+        surface = _Surface("", name, spec.friction, spec.spinning_friction, spec.rolling_friction)
+        self._add_pieces(body, rigid.pieces, frame, surface)
+        body.mass, body.ipos, body.inertia = rigid.mass, [0.0, 0.0, 0.0], list(rigid.moments)
+        body.iquat, body.explicitinertial = _wxyz(rigid.principal), True
+
+    def _add_body(self, parent: Any, name: str, pose: FloatArray) -> Any:
+        position, orientation = _pose(pose)
+        return parent.add_body(name=name, pos=position, quat=orientation)
+
+    def _add_joint(self, body: Any, name: str, joint: Joint, damping: float) -> Any:
+        slides = joint.kind == "prismatic"
+        added = body.add_joint(
+            name=name,
+            type=mujoco.mjtJoint.mjJNT_SLIDE if slides else mujoco.mjtJoint.mjJNT_HINGE,
+            axis=list(joint.axis),
+            damping=[damping, 0.0, 0.0],
+        )
+        if joint.kind != "continuous" and math.isfinite(joint.lower) and math.isfinite(joint.upper):
+            added.limited, added.range = mujoco.mjtLimited.mjLIMITED_TRUE, [joint.lower, joint.upper]
+        else:
+            added.limited = mujoco.mjtLimited.mjLIMITED_FALSE
+        added.solref_limit, added.solimp_limit = [CONTACT_TIME, 1.0], list(IMPEDANCE)
+        added.solref_friction = [CONTACT_TIME, 1.0]
+        return added
+
+    def _add_link_geoms(self, body: Any, link: ET.Element, frame: FloatArray, owner: str) -> None:
+        """Add the collision shapes of a URDF link, whose frame is at `frame` in the body."""
+        contact = link.find("contact")
+        values = {} if contact is None else {each.tag: float(each.get("value", "0")) for each in contact}
+        surface = _Surface(
+            "",
+            owner,
+            values.get("lateral_friction", DEFAULT_FRICTION),
+            values.get("spinning_friction", 0.0),
+            values.get("rolling_friction", 0.0),
+        )
+        self._add_pieces(body, tuple(_pieces_of_link(link)), frame, surface)
+
+    def _add_pieces(self, body: Any, shapes: Sequence[Piece], frame: FloatArray, surface: _Surface) -> None:
+        """Add convex shapes to a body; `frame` is the pose of their frame in the body's."""
+        for piece in shapes:
+            name = f"geom/{len(self._surfaces)}"
+            position, orientation = _pose(frame @ pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
+            geom = body.add_geom(name=name, type=_GEOMS[piece.shape], pos=position, quat=orientation, mass=0.0)
+            geom.contype = geom.conaffinity = 0  # only pairs collide
+            if piece.shape == "hull":
+                points = np.asarray(piece.points, dtype=float).ravel().tolist()
+                mesh = self._spec.add_mesh(name=name, uservert=points)
+                mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX
+                geom.meshname = name
+            elif piece.shape == "box":
+                geom.size = [edge / 2 for edge in piece.size]
+            elif piece.shape == "sphere":
+                geom.size = [piece.size[0], 0.0, 0.0]
+            else:
+                geom.size = [piece.size[0], piece.size[1] / 2, 0.0]
+            self._surfaces.append(_Surface(name, surface.owner, surface.friction, surface.spinning, surface.rolling))
+
+    # Contacts, motors, sensors --------------------------------------------------------------------------------------
+
+    def add_pairs(self) -> None:
+        """Add the pairs of geoms that may meet; their friction is the product of both, as in Bullet."""
+        for number, first in enumerate(self._surfaces):
+            for second in self._surfaces[number + 1 :]:
+                if not _may_meet(first.owner, second.owner):
+                    continue
+                friction = first.friction * second.friction
+                spinning = first.spinning * second.friction + second.spinning * first.friction
+                if FINGER in (first.owner, second.owner):
+                    spinning = max(spinning, PATCH * friction)
+                rolling = first.rolling * second.friction + second.rolling * first.friction
+                self._spec.add_pair(
+                    geomname1=first.geom,
+                    geomname2=second.geom,
+                    condim=6 if rolling else 4 if spinning else 3,
+                    friction=[friction, friction, max(spinning, 1e-5), max(rolling, 1e-6), max(rolling, 1e-6)],
+                    solref=[CONTACT_TIME, 1.0],
+                    solimp=list(IMPEDANCE),
+                )
+
+    def add_motors(self, robot: RobotSpec, gripper: bool, mode: Mode) -> None:
+        """Add a motor for each joint of the arms, and for each finger; couple the fingers of a hand.
+
+        A motor of a velocity reaches it within a few physics steps, up to the joint's largest force.
+        """
+        inertia = self._joint_inertias(robot, gripper)
+        for arm in robot.arms:
+            for joint in arm.joints:
+                name = f"robot/{joint.name}"
+                gain = GAIN * inertia[name] / self._timestep
+                self._add_motor(name, None if mode == "torque" else gain, joint.effort)
+            if arm.gripper and gripper:
+                self._add_fingers(arm.gripper, inertia)
+
+    def _add_fingers(self, grip: GripperSpec, inertia: Mapping[str, float]) -> None:
+        for joint, speed in zip(grip.joints, finger_speeds(grip), strict=True):
+            name, gain = f"robot/{joint}", grip.force / speed
+            self._add_motor(name, gain, grip.force)
+            # A lighter finger would swing: in a physics step its motor would give it more than the missing velocity.
+            self._spec.joint(name).armature = max(0.0, gain * self._timestep - inertia[name])
+        for joint, opened, closed in zip(grip.joints[1:], grip.open[1:], grip.closed[1:], strict=True):
+            ratio = (opened - closed) / (grip.open[0] - grip.closed[0])
+            coupling = self._spec.add_equality(
+                name=f"robot/{joint}",
+                type=mujoco.mjtEq.mjEQ_JOINT,
+                objtype=mujoco.mjtObj.mjOBJ_JOINT,
+                name1=f"robot/{joint}",
+                name2=f"robot/{grip.joints[0]}",
+            )
+            coupling.data[:5] = [closed - ratio * grip.closed[0], ratio, 0.0, 0.0, 0.0]
+            coupling.solref = [CONTACT_TIME, 1.0]
+
+    def _add_motor(self, joint: str, gain: float | None, force: float) -> None:
+        """Add the motor of a joint: of velocities with a gain, or, with None, of forces."""
+        motor = self._spec.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        if gain is not None:
+            motor.set_to_velocity(kv=gain)
+        motor.forcelimited, motor.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
+
+    def _joint_inertias(self, robot: RobotSpec, gripper: bool) -> dict[str, float]:
+        """Return the inertia of each joint of the robot at its home with open fingers, kg m² or kg."""
+        model = self.compiled()
+        data = mujoco.MjData(model)
+        for arm in robot.arms:
+            for joint in arm.joints:
+                data.qpos[model.joint(f"robot/{joint.name}").qposadr[0]] = joint.home
+            if arm.gripper and gripper:
+                for name, opened in zip(arm.gripper.joints, arm.gripper.open, strict=True):
+                    data.qpos[model.joint(f"robot/{name}").qposadr[0]] = opened
+        mujoco.mj_forward(model, data)
+        full = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, data, full)
+        names = [model.joint(index).name for index in range(model.njnt)]
+        return {
+            name: float(full[at, at])
+            for name, at in zip(names, model.jnt_dofadr.tolist(), strict=True)
+            if name.startswith("robot/")
+        }
+
+    def add_sensors(self, robot: RobotSpec, gripper: bool, objects: Mapping[int, ObjectSpec]) -> None:
+        """Add sensors of tools, handles, spins and contacts."""
+        site, body, tree = mujoco.mjtObj.mjOBJ_SITE, mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_XBODY
+        kinds = mujoco.mjtSensor
+        for number in range(len(robot.arms)):
+            for name, kind in (
+                ("position", kinds.mjSENS_FRAMEPOS),
+                ("orientation", kinds.mjSENS_FRAMEQUAT),
+                ("velocity", kinds.mjSENS_FRAMELINVEL),
+            ):
+                self._add_sensor(f"tool/{number}/{name}", kind, site, f"tool/{number}")
+        for p in range(self._parts):
+            self._add_sensor(f"handle/{p}", kinds.mjSENS_FRAMEPOS, site, f"handle/{p}")
+        hands = [arm.gripper.links for arm in robot.arms if arm.gripper and gripper]
+        for k in objects:
+            name = f"object/{k}"
+            self._add_sensor(f"spin/{k}", kinds.mjSENS_FRAMEANGVEL, tree, name)
+            self._add_contact(f"touch/{k}", (tree, self._base), name, _FORCE, _STRONGEST)
+            for hand, links in enumerate(hands):
+                for finger, link in enumerate(links):
+                    on_finger = body, f"robot/{self._links[link][0]}"
+                    self._add_contact(f"finger/{k}/{hand}/{finger}", on_finger, name, _FORCE, _STRONGEST)
+            others = ["world", *(f"part/{p}" for p in range(self._parts))]
+            for number, other in enumerate([*others, *(f"object/{i}" for i in objects if i != k)]):
+                self._add_contact(f"depth/{k}/{number}", (body, other), name, _DISTANCE, _NEAREST)
+
+    def _add_contact(self, name: str, of: tuple[Any, str], body: str, field: int, which: int) -> None:
+        """Add a sensor of the contacts between a body and another, or a tree of them."""
+        sensor = self._add_sensor(name, mujoco.mjtSensor.mjSENS_CONTACT, *of)
+        sensor.reftype, sensor.refname = mujoco.mjtObj.mjOBJ_BODY, body
+        sensor.intprm[:3] = [field, which, 1]
+
+    def _add_sensor(self, name: str, kind: Any, object_type: Any, object_name: str) -> Any:
+        return self._spec.add_sensor(name=name, type=kind, objtype=object_type, objname=object_name)
+
+
+def decay(lost: float) -> float:
+    """Return the rate in 1/s at which a velocity decays that loses a share in a second."""
+    return -math.log1p(-lost)
+
+
+def _inertia(spec: ObjectSpec) -> list[float]:
+    axes = quaternion_to_matrix(spec.body.principal)
+    moments = np.diag(axes @ np.diag(spec.body.moments) @ axes.T)
+    return [spec.body.mass] * 3 + moments.tolist()
+
+
+def _may_meet(first: str, second: str) -> bool:
+    """Return whether bodies of these owners collide: objects with all others, an arm with fixtures."""
+    arm = {ROBOT, FINGER, BASE}
+    if first == second or {first, second} <= arm:
+        return False
+    return {first, second} != {BASE, FIXTURE}
+
+
+def _pieces_of_link(link: ET.Element) -> Iterator[Piece]:
+    """Return the collision shapes of a URDF link; a mesh becomes the convex hulls of its groups."""
+    for collision in link.findall("collision"):
+        geometry = collision.find("geometry")
+        assert geometry is not None
+        shape, pose = geometry[0], origin_of(collision)
+        x, y, z = pose[:3, 3].tolist()
+        qx, qy, qz, qw = matrix_to_quaternion(pose[:3, :3]).tolist()
+        placed = (x, y, z), (qx, qy, qz, qw)
+        if shape.tag == "mesh":
+            scale = [float(word) for word in shape.get("scale", "1 1 1").split()]
+            for points in read_hulls(shape.get("filename", "")):
+                corners = tuple((a, b, c) for a, b, c in (points * scale).tolist())
+                yield Piece("hull", (), *placed, corners)
+        elif shape.tag == "box":
+            yield Piece("box", tuple(float(word) for word in shape.get("size", "").split()), *placed)
+        elif shape.tag == "sphere":
+            yield Piece("sphere", (float(shape.get("radius", "0")),), *placed)
+        else:
+            size = float(shape.get("radius", "0")), float(shape.get("length", "0"))
+            yield Piece("capsule" if shape.tag == "capsule" else "cylinder", size, *placed)
+
+
+def _set_inertia(body: Any, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
+    moments, axes = np.linalg.eigh(inertia)
+    if np.linalg.det(axes) < 0:
+        axes[:, 0] *= -1
+    body.mass, body.ipos = max(mass, 1e-6), centre.tolist()
+    body.inertia, body.iquat = np.maximum(moments, 1e-9).tolist(), _wxyz(matrix_to_quaternion(axes).tolist())
+    body.explicitinertial = True
+
+
+def _children(root: ET.Element, link: str) -> list[Joint]:
+    return [joint for joint in read_joints(root).values() if joint.parent == link]
+
+
+def _link(root: ET.Element, name: str) -> ET.Element:
+    return next(link for link in root.findall("link") if link.get("name") == name)
+
+
+def _dynamics(root: ET.Element, joint: str) -> dict[str, float]:
+    """Return damping and friction of a joint that has them."""
+    element = next(each for each in root.findall("joint") if each.get("name") == joint).find("dynamics")
+    return {} if element is None else {key: float(value) for key, value in element.attrib.items()}
+
+
+def _pose(matrix: FloatArray) -> tuple[list[float], list[float]]:
+    return matrix[:3, 3].tolist(), _wxyz(matrix_to_quaternion(matrix[:3, :3]).tolist())
+
+
+def _wxyz(quaternion: Sequence[float]) -> list[float]:
+    x, y, z, w = quaternion
+    return [w, x, y, z]
