@@ -190,28 +190,28 @@ class World(ABC):
         self.randomize(EpisodeRandomization())
         try:
             self._build()
-            self._arms = ArmControllers(
+            self.arm_controllers = ArmControllers(
                 robot, workspace, self.control, self.dt, self.inverse_dynamics, spec.gripper, spec.tool_yaw
             )
-            self.controllers = self._arms.controllers
+            self.controllers = self.arm_controllers.controllers
             self.controller, self.kinematics = self.controllers[0], self.controllers[0].kinematics
-            self.control_names = self._arms.names
+            self.control_names = self.arm_controllers.names
             self.action_size = len(self.control_names)
             self.home = self._home()
-            self.state = self._state()
-            self.reset(self._objects_in_a_row())
+            self.state = self.empty_state(1)
+            self.reset(self.objects_in_a_row())
         except BaseException:
             self.close()
             raise
 
-    def _state(self) -> State:
-        """Return a state of the world's sizes."""
+    def empty_state(self, count: int) -> State:
+        """Return a state of `count` worlds of this description, which is not filled."""
         arms = self.robot.arms
         first_fingers, *other_fingers = [
             len(arm.gripper.links) if self.spec.gripper and arm.gripper else 0 for arm in arms
         ]
         counts = first_fingers, len(self.alternatives), len(self.parts), len(arms), sum(other_fingers)
-        return State.zeros(1, sum(len(arm.joints) for arm in arms), *counts, self._arms.command_offset_size)
+        return State.zeros(count, sum(len(arm.joints) for arm in arms), *counts, self.arm_controllers.command_offset_size)
 
     def _home(self) -> FloatArray:
         """Return `(J,)` rad: the given home; else the first arm's tool at `tool_home`, the other arms at their home.
@@ -229,7 +229,7 @@ class World(ABC):
             raise ConfigError(_out_of_reach(self.robot, first, self.workspace, missing))
         return np.concatenate([posture, *(chain.home for chain in further)])
 
-    def _objects_in_a_row(self) -> FloatArray:
+    def objects_in_a_row(self) -> FloatArray:
         """Return initial poses `(k, 7)`: on the table, apart from each other, away from the tool."""
         poses = np.zeros((len(self.objects), 7))
         for index, spec in enumerate(self.objects):
@@ -360,7 +360,7 @@ class World(ABC):
         self._read_state()
         state.hit[...], state.hit_position[...] = False, state.object_position
         state.gripper_command[0] = 1.0
-        self._arms.reset(state)
+        self.arm_controllers.reset(state)
 
     def step(self, action: FloatArray) -> None:
         """Advance one control step.
@@ -370,20 +370,20 @@ class World(ABC):
         """
         state = self.state
         action = np.minimum(np.maximum(action, -1.0), 1.0)
-        command = self._arms.command(action, state)
-        grippers = self._arms.grippers(action)
+        command = self.arm_controllers.command(action, state)
+        grippers = self.arm_controllers.grippers(action)
         self._advance(command, grippers)
         self.elapsed_steps += 1
         self._read_state()
         if self.alternatives:
             self._read_hits(state)
-        self._arms.read_offsets(state)
+        self.arm_controllers.read_offsets(state)
         if grippers.size:
             state.gripper_command[0] = 0.5 + 0.5 * grippers[0]
 
     def _read_state(self) -> None:
         self._read(self.state)
-        self._arms.read(self.state)
+        self.arm_controllers.read(self.state)
         self.state.time[0] = self.elapsed_steps * self.dt
 
     def _fill_constants(self) -> None:
@@ -437,7 +437,7 @@ class World(ABC):
         Returns:
             `(A,)` in [-1, 1].
         """
-        return self._arms.action_towards(self.state, ee_target, gripper, yaw_change, second_target, second_gripper)
+        return self.arm_controllers.action_towards(self.state, ee_target, gripper, yaw_change, second_target, second_gripper)
 
     # One of `N` worlds ----------------------------------------------------------------------------------------------
 

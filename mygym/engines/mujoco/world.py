@@ -7,6 +7,7 @@ from collections.abc import Callable
 import mujoco
 import numpy as np
 
+from mygym.engines.mujoco.batch import MujocoWorlds
 from mygym.engines.mujoco.bodies import FIELDS, Bodies
 from mygym.engines.mujoco.model import build_model
 from mygym.engines.world import World
@@ -30,6 +31,8 @@ class MujocoWorld(World):
         RegistryError: See `World`.
         AssetError: The robot's URDF cannot be used, or MuJoCo cannot represent a shape.
     """
+
+    batched = True
 
     def _build(self) -> None:
         self._bodies_of: dict[object, Bodies] = {}
@@ -84,3 +87,7 @@ class MujocoWorld(World):
     def _save(self) -> Callable[[], None]:
         bodies, saved = self.bodies, self.bodies.saved()
         return lambda: bodies.restore(_ROW, saved)
+
+    def batch(self, count: int) -> MujocoWorlds:
+        """Return `count` worlds of this description, see `World.batch`."""
+        return MujocoWorlds(self, count)
