@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mygym.engines.arrays import Arrays, Rows
 from mygym.robotics.kinematics import (
     DAMPING,
@@ -24,6 +26,9 @@ from mygym.robotics.kinematics import (
 from mygym.robotics.transforms import matrix_to_quaternion
 from mygym.tasks.state import constant, namespace
 from mygym.types import Array, FloatArray
+
+FEW = 0.5
+"""Share of the arms below which those that `inverse` has not solved yet are computed alone."""
 
 Rotations = Sequence[Sequence[Any]]
 """Three rows of a rotation, each with three components: plain numbers, or `(N,)` for a rotation of each world."""
@@ -90,7 +95,7 @@ class BatchKinematics:
                 frame[1] = cosine * frame[1] - sine * frame[0]
                 frame[0] = turned
             axes[:, index], origins[:, index] = frame[2], position
-            frame = xp.reshape(xp.matmul(self._next[index], xp.reshape(frame[:3], (3, 3 * size))), (4, 3, size))
+            frame = xp.matmul(self._next[index], frame[:3].reshape(3, 3 * size)).reshape(4, 3, size)
             position = position + frame[3]
         return Frames(axes, origins, frame[:3], position)
 
@@ -152,15 +157,12 @@ class BatchKinematics:
             rows = Rows.of_mask(going)
             if rows.is_empty:
                 break
-            if rows.index is None:
-                q = solution = xp.where(going, self._corrected(q, frames, error), q)
-                continue
-            if rows.index.shape[0] < q.shape[1]:
+            if rows.index is not None and rows.index.shape[0] < FEW * q.shape[1]:
                 left = rows.index if left is None else left[rows.index]
                 q, position, going, frames = rows.of(q), rows.of(position), rows.of(going), frames.of(rows)
                 error = [rows.of(component) for component in error]
                 rotation = [[each if isinstance(each, float) else rows.of(each) for each in row] for row in rotation]
-            q = self._corrected(q, frames, error)
+            q = xp.where(going, self._corrected(q, frames, error), q)
             if left is None:
                 solution = q
             else:
@@ -173,12 +175,11 @@ class BatchKinematics:
         xp, pull = self._xp, NULL_SPACE_GAIN * (self._home - q)
         rows = self.jacobian(frames)
         matrix = xp.stack([*rows, pull])
-        system = matrix[:6, None, 0] * matrix[:, 0]  # products of the rows with each other and with the pull
-        for joint in range(1, q.shape[0]):
-            system += matrix[:6, None, joint] * matrix[:, joint]
-        for row in range(6):
-            system[row, row] += DAMPING**2
-            system[row, 6] = error[row] - system[row, 6]
+        # Products with the rows from this one on, and with the pull.
+        system = [total(row * matrix[number:], 1) for number, row in enumerate(rows)]
+        for row, component in zip(system, error, strict=True):
+            row[0] += DAMPING**2
+            row[-1] = component - row[-1]
         change = pull
         for row, value in zip(rows, solve_positive(system), strict=True):
             change = change + row * value
@@ -211,34 +212,36 @@ def quaternions(rotation: Array, held: FloatArray) -> Array:
     )
 
 
-def solve_positive(system: Array) -> list[Array]:
+def solve_positive(system: Sequence[Array]) -> list[Array]:
     """Solve symmetric positive definite systems of `n` equations by the decomposition L D Lᵀ.
 
     Args:
-        system: `(n, n + 1, N)`: matrices, of which the lower triangles are not read, then the right-hand sides; it is
-            overwritten.
+        system: `(n + 1 - i, N)` of each equation `i`: its coefficients from the diagonal on, then the right-hand side;
+            they are overwritten.
 
     Returns:
         The solutions, entry by entry `(N,)`.
     """
-    size = system.shape[0]
     factors: list[Array] = []  # the columns of L below the diagonal
     solution: list[Array] = []
-    for i in range(size):
-        inverse = 1.0 / system[i, i]
-        factors.append(system[i, i + 1 : size] * inverse)
-        solution.append(system[i, size] * inverse)
-        if i + 1 < size:
-            system[i + 1 :, i + 1 :] -= factors[i][:, None] * system[i, i + 1 :]
-    for i in reversed(range(size - 1)):
-        for k in range(i + 1, size):
+    for i, row in enumerate(system):
+        inverse = 1.0 / row[0]
+        factors.append(row[1:-1] * inverse)
+        solution.append(row[-1] * inverse)
+        for k, below in enumerate(system[i + 1 :]):
+            below -= factors[i][k] * row[k + 1 :]
+    for i in reversed(range(len(system) - 1)):
+        for k in range(i + 1, len(system)):
             solution[i] = solution[i] - factors[i][k - i - 1] * solution[k]
     return solution
 
 
-def total(array: Array) -> Array:
-    """Return the sums `(…)` over the first axis of an array `(n, …)`, in the order of the axis."""
-    result = array[0]
-    for index in range(1, array.shape[0]):
-        result = result + array[index]
+def total(array: Array, axis: int) -> Array:
+    """Return the sums over an axis before the last, in the order of the axis, which does not depend on other axes."""
+    if type(array) is np.ndarray and array.shape[-1] > 1:  # numpy then adds one row after another
+        return array.sum(axis)
+    rows = namespace(array).moveaxis(array, axis, 0)
+    result = rows[0]
+    for index in range(1, rows.shape[0]):
+        result = result + rows[index]
     return result

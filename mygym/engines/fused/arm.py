@@ -180,7 +180,7 @@ class BatchArm:
         """Set pose and velocity of the tool points."""
         self.ee_position, self.rotation = frames.position, frames.rotation
         linear = self._kinematics.jacobian(frames)[:3]
-        self.ee_velocity = self._arrays.xp.stack([total(row * self.velocity) for row in linear])
+        self.ee_velocity = self._arrays.xp.stack([total(row * self.velocity, 0) for row in linear])
 
     def state(self) -> State:
         """Return the state, whose arrays are views; arrays of objects, parts, fingers and other arms are empty."""
