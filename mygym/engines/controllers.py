@@ -1,7 +1,8 @@
 """The controllers of all arms of a robot, in `N` worlds side by side.
 
 The built-in controllers of positions and velocities are array code, with the constants and formulas of the single
-arm's; every other controller is computed world by world. A world's numbers are the same to the bit whatever `N` is.
+arm's; every other controller is computed world by world. A world's numbers are the same to the bit whatever `N` is,
+except that torch rounds yaws of tools (`atan2`) in the last worlds of an array in another way.
 """
 
 from __future__ import annotations
