@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mygym.config.schema import ControlParams
 from mygym.engines.arrays import Arrays, Rows
+from mygym.engines.controllers import plain_attributes
 from mygym.engines.inspection import Inspection
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.robotics.controllers import find_controller
@@ -486,7 +487,7 @@ class SavedWorld:
         self._restore_bodies = world._save()
         self._steps = world.elapsed_steps
         self._state = {field.name: getattr(world.state, field.name).copy() for field in fields(world.state)}
-        self._controllers = [_plain_attributes(controller) for controller in world.controllers]
+        self._controllers = [plain_attributes(controller) for controller in world.controllers]
 
     def restore(self) -> None:
         """Restore the state.
@@ -503,12 +504,6 @@ class SavedWorld:
             getattr(world.state, name)[...] = values
         for controller, attributes in zip(world.controllers, self._controllers, strict=True):
             vars(controller).update(copy.deepcopy(attributes))
-
-
-def _plain_attributes(controller: Any) -> dict[str, Any]:
-    """Return copies of the attributes that may change in a step: numbers, arrays and containers."""
-    plain = (type(None), bool, int, float, np.ndarray, list, tuple, dict)
-    return {name: copy.deepcopy(value) for name, value in vars(controller).items() if isinstance(value, plain)}
 
 
 def _out_of_reach(robot: RobotSpec, chain: Chain, workspace: WorkspaceSpec, missing: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mygym.engines.arrays import Arrays, free_memory
 from mygym.engines.fused.arm import (
+    CONTROLLERS,
     SUBSTEPS,
     ArmModel,
     GripperModel,
@@ -18,7 +19,6 @@ from mygym.engines.fused.arm import (
     fitted_accelerations,
 )
 from mygym.engines.fused.box import BoxModel
-from mygym.engines.fused.controller import CONTROLLERS
 from mygym.engines.fused.world import BatchWorld, WorldModel
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import make_generator, named_stream

@@ -206,6 +206,9 @@ class Kinematics:
         self._at: FloatArray | None = None
         self._pose = np.eye(4)
 
+    def __deepcopy__(self, memo: Any) -> Kinematics:
+        return Kinematics(self.chain)  # copies of arrays that are views of each other would be apart
+
     def pose(self, q: FloatArray) -> FloatArray:
         """Return the pose `(4, 4)` of the tool point in the world at joint positions `(J,)` rad.
 

@@ -10,13 +10,17 @@ from pathlib import Path
 import yaml
 
 from mygym.engines.arrays import Arrays, to_numpy
-from mygym.engines.fused.controller import BatchController, BatchKinematics, Frames, quaternions
+from mygym.engines.controllers import BatchEndEffectorDelta
+from mygym.engines.kinematics import Frames, quaternions, total
 from mygym.robotics.controllers import EndEffectorDelta
 from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
 
 SUBSTEPS = 8
 """Physics steps in a control step, as in Bullet, to which the motors are fitted."""
+
+CONTROLLERS = ("ee_delta",)
+"""Controllers that the engine has: its fingers stop the tool between the commanded position and the joints."""
 
 FILE = Path(__file__).with_name("motors.yaml")
 
@@ -110,8 +114,8 @@ class BatchArm:
 
     def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
         self.count, self._arrays, self.dt = count, arrays, model.controller.dt
-        self._kinematics = BatchKinematics(model.controller.chain, arrays)
-        self.controller = BatchController(model.controller, self._kinematics, arrays)
+        self.controller = BatchEndEffectorDelta(model.controller, count, arrays)
+        self._kinematics = self.controller.kinematics
         self._motors = BatchMotors(model.motors, self.dt, arrays)
         self._held = model.controller.chain.rotation
         self._home = arrays.floats(model.home)[:, None]
@@ -159,11 +163,12 @@ class BatchArm:
             floor: `(N,)` m: height below which the tool point does not follow its command, as something is in its way.
         """
         action = self._arrays.xp.clip(action, -1.0, 1.0)
-        self.ee_command = self.controller.moved(self.ee_command, action, self.ee_position)
+        step = self.controller.single.step
+        self.ee_command = self.controller.moved(self.ee_command, step * action, self.ee_position)
         target = self.ee_command
         if floor is not None:
             target = self._arrays.xp.stack([target[0], target[1], self._arrays.xp.maximum(target[2], floor)])
-        self.joint_command = self.controller.inverse(self.joint_command, target)
+        self.joint_command = self.controller.joints(self.joint_command, target)
         wanted = self._motors.target_velocity(self.joint_command - self.q)
         if self.gain is not None:
             wanted = wanted * self.gain
@@ -174,8 +179,8 @@ class BatchArm:
     def _measure(self, frames: Frames) -> None:
         """Set pose and velocity of the tool points."""
         self.ee_position, self.rotation = frames.position, frames.rotation
-        linear = frames.jacobian()[:3]
-        self.ee_velocity = self._arrays.xp.stack([(row * self.velocity).sum(0) for row in linear])
+        linear = self._kinematics.jacobian(frames)[:3]
+        self.ee_velocity = self._arrays.xp.stack([total(row * self.velocity, 0) for row in linear])
 
     def state(self) -> State:
         """Return the state, whose arrays are views; arrays of objects, parts, fingers and other arms are empty."""

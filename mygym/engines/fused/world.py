@@ -83,7 +83,7 @@ class BatchWorld:
     def actions_towards(self, command: ArmCommand) -> Array:
         """Return the actions `(N, A)` of a command; the tool does not turn, and there is one arm."""
         xp = self.arrays.xp
-        action = self.arm.controller.action_towards(command.target.T, self.arm.ee_command)
+        action = self.arm.controller.straight(command.target.T, self.arm.ee_command)
         if self.action_size > 3:
             action = xp.concat([action, (self.arm.time * 0.0 + command.gripper)[None]])
         return xp.clip(action, -1.0, 1.0).T

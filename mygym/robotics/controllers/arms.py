@@ -59,14 +59,19 @@ class ArmControllers:
                 bounds = _around(bounds, kinematics.pose(kinematics.chain.home)[:3, 3])
             dynamics = partial(inverse_dynamics, index)
             self.controllers.append(_make(chosen, kinematics, limits, bounds, dt, dynamics, tool_yaw and index == 0))
-        self._tool_yaw = tool_yaw
-        self._has_gripper = [gripper and arm.gripper is not None for arm in robot.arms]
-        self._actions = _consecutive([len(controller.names) for controller in self.controllers])
-        self._joints = _consecutive([len(arm.joints) for arm in robot.arms])
+        self.tool_yaw = tool_yaw
+        """Whether the first arm's tool may turn about its axis."""
+        self.has_gripper = [gripper and arm.gripper is not None for arm in robot.arms]
+        """Whether each arm has a gripper in the action."""
+        self.actions = _consecutive([len(controller.names) for controller in self.controllers])
+        """Components of each arm in the action."""
+        self.joints = _consecutive([len(arm.joints) for arm in robot.arms])
+        """Joints of each arm in the state."""
         sizes = [controller.command_offset_size for controller in self.controllers]
         self.command_offset_size = sum(sizes)
         """`L`: number of command offsets of all arms."""
-        self._offsets = _consecutive(sizes) if sum(sizes) else []
+        self.offsets = _consecutive(sizes) if sum(sizes) else []
+        """Command offsets of each arm in the state; empty if there are none."""
         self._second_ee_start = np.zeros((len(robot.arms) - 1, 3))
 
     @property
@@ -74,13 +79,13 @@ class ArmControllers:
         """Names of the action components: those of each arm, then the grippers."""
         prefixes = ("", "second_")
         arms = zip(prefixes, self.controllers, strict=False)
-        grippers = zip(prefixes, self._has_gripper, strict=False)
+        grippers = zip(prefixes, self.has_gripper, strict=False)
         names = [prefix + name for prefix, controller in arms for name in controller.names]
         return (*names, *(f"{prefix}gripper" for prefix, has_gripper in grippers if has_gripper))
 
     def reset(self, state: State) -> None:
         """Start from the measured posture: the command becomes the posture."""
-        for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
+        for index, (controller, joints) in enumerate(zip(self.controllers, self.joints, strict=True)):
             controller.reset(state.joint_position[0, joints], _ee_position(state, index))
         state.command_offset[...] = state.tool_yaw_offset[...] = 0.0
         self._second_ee_start = state.second_ee_position[0].copy()
@@ -91,26 +96,26 @@ class ArmControllers:
         commands = [
             controller.command(action[columns], q[joints], _ee_position(state, index))
             for index, (controller, columns, joints) in enumerate(
-                zip(self.controllers, self._actions, self._joints, strict=True)
+                zip(self.controllers, self.actions, self.joints, strict=True)
             )
         ]
         return commands[0] if len(commands) == 1 else np.concatenate(commands)
 
     def grippers(self, action: FloatArray) -> FloatArray:
         """Return the grippers' components of an action."""
-        return action[self._actions[-1].stop :]
+        return action[self.actions[-1].stop :]
 
     def read(self, state: State) -> None:
         """Fill the tool yaw of a state from its joint positions."""
-        if self._tool_yaw:
-            state.tool_yaw[0] = self.controllers[0].measured_tool_yaw(state.joint_position[0, self._joints[0]])
+        if self.tool_yaw:
+            state.tool_yaw[0] = self.controllers[0].measured_tool_yaw(state.joint_position[0, self.joints[0]])
 
     def read_offsets(self, state: State) -> None:
         """Fill the offsets between command and measurement of a state."""
-        for index, columns in enumerate(self._offsets):
-            measured = state.joint_position[0, self._joints[index]], _ee_position(state, index)
+        for index, columns in enumerate(self.offsets):
+            measured = state.joint_position[0, self.joints[index]], _ee_position(state, index)
             state.command_offset[0, columns] = self.controllers[index].command_offset(*measured)
-        if self._tool_yaw:
+        if self.tool_yaw:
             state.tool_yaw_offset[0] = self.controllers[0].tool_yaw_offset(float(state.tool_yaw[0]))
 
     def action_towards(
@@ -125,11 +130,11 @@ class ArmControllers:
         """Return the action that moves the end effectors towards targets, see `World.action_towards`."""
         targets = [ee_target, *self._second_ee_start] if second_target is None else [ee_target, second_target]
         actions = []
-        for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
+        for index, (controller, joints) in enumerate(zip(self.controllers, self.joints, strict=True)):
             target, turn = np.asarray(targets[index], dtype=float), 0.0 if index else yaw_change
             q, velocity = state.joint_position[0, joints], state.joint_velocity[0, joints]
             actions.append(controller.action_towards(target, q, velocity, _ee_position(state, index), turn))
-        openings = zip((gripper, second_gripper), self._has_gripper, strict=False)
+        openings = zip((gripper, second_gripper), self.has_gripper, strict=False)
         actions.append(np.array([opening for opening, has_gripper in openings if has_gripper]))
         return np.minimum(np.maximum(np.concatenate(actions), -1.0), 1.0)
 

@@ -10,7 +10,7 @@ import pytest
 from mygym.checks.parity import compare_engines
 from mygym.engines.arrays import Rows, to_numpy, uniform
 from mygym.engines.fused.arm import BatchArm, BatchMotors, MotorModel, fitted_accelerations
-from mygym.engines.fused.controller import BatchKinematics, quaternions, solve_positive
+from mygym.engines.kinematics import BatchKinematics, quaternions, solve_positive
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.fused_worlds import arm_model
 from mygym.envs.placement import START_MARGIN
@@ -36,9 +36,10 @@ def panda() -> Iterator[RobotEnv]:
 def test_kinematics_are_those_of_a_single_arm(panda: RobotEnv, library: str) -> None:
     arrays, chain = arrays_of(library), panda.world.kinematics.chain
     q = chain.home[:, None] + np.random.default_rng(0).uniform(-0.4, 0.4, (7, 20))
-    frames = BatchKinematics(chain, arrays).forward(arrays.floats(q))
+    kinematics = BatchKinematics(chain, arrays)
+    frames = kinematics.forward(arrays.floats(q))
     turns = to_numpy(quaternions(frames.rotation, chain.rotation))
-    jacobian = np.stack([to_numpy(row) for row in frames.jacobian()])
+    jacobian = np.stack([to_numpy(row) for row in kinematics.jacobian(frames)])
     for number in range(20):
         single = Kinematics(chain)
         pose = single.pose(q[:, number])
@@ -55,7 +56,7 @@ def test_the_controller_is_that_of_a_single_arm(panda: RobotEnv, library: str) -
     chain, rng = controller.chain, np.random.default_rng(1)
     q = panda.world.home[:, None] + rng.uniform(-0.05, 0.05, (7, 30))
     targets = arm.home_position[:, None] + rng.uniform(-0.06, 0.06, (3, 30)) * rng.integers(0, 2, 30)
-    joints = to_numpy(arm.controller.inverse(arrays.floats(q), arrays.floats(targets)))
+    joints = to_numpy(arm.controller.joints(arrays.floats(q), arrays.floats(targets)))
     for number in range(30):
         expected = Kinematics(chain).inverse(
             q[:, number], targets[:, number], chain.rotation, IK_ITERATIONS, IK_TOLERANCE
@@ -67,7 +68,8 @@ def test_linear_systems_are_solved() -> None:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(8, 6, 6))
     matrix, right = root @ root.transpose(0, 2, 1) + np.eye(6), rng.normal(size=(8, 6))
-    solved = solve_positive([[matrix[:, i, j] for j in range(i + 1)] for i in range(6)], list(right.T))
+    system = np.concatenate([matrix, right[:, :, None]], axis=2).transpose(1, 2, 0)
+    solved = solve_positive([system[i, i:].copy() for i in range(6)])
     np.testing.assert_allclose(np.stack(solved, axis=1), np.linalg.solve(matrix, right[:, :, None])[:, :, 0], atol=1e-9)
 
 
