@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,11 +108,28 @@ class Worlds(Protocol):
 class BatchWorlds(Worlds, Protocol):
     """`N` worlds whose whole state is in arrays, so that some can continue others, and a GPU can repeat a step."""
 
-    def reset(self, rows: Rows, poses: Array) -> None:
-        """Put the worlds `rows` at the start of an episode, with objects at poses `(n, k, 7)` m and quaternions."""
+    randomized_fields: Sequence[str]
+    """Fields of `EpisodeRandomization` that `randomize` applies."""
+
+    def reset(self, rows: Rows, poses: Array, parts: Array) -> None:
+        """Put the worlds `rows` at the start of an episode: at rest, at home, with open grippers.
+
+        The next steps follow from the last `randomize`, this call and the actions, to the bit, whatever came before
+        and whatever the other worlds do.
+
+        Args:
+            rows: The worlds.
+            poses: `(n, k, 7)` m and quaternions of the objects' centres of mass.
+            parts: `(n, P)` m or rad, positions of the articulated parts; `P = 0` without.
+        """
 
     def randomize(self, values: Mapping[str, Array]) -> None:
-        """Set physical parameters: field of `EpisodeRandomization` → `(N,)`, or `(J, N)` for values of each joint."""
+        """Set physical parameters of all worlds, before a `reset`; fields that do not vary are left out.
+
+        Args:
+            values: Field of `EpisodeRandomization` → `(k, N)` for values of each object, `(J, N)` of each joint, or
+                `(N,)`; also of fields that are none of `randomized_fields`, which others apply.
+        """
 
     def copy_from(self, other: Any, source: Array, rows: Rows) -> None:
         """Put the worlds `rows` into the states of the worlds `source` `(n,)` of others of the same description."""
@@ -151,6 +168,8 @@ class World(ABC):
 
     count = 1
     arrays = Arrays(np, None, double=True)
+    batched: ClassVar[bool] = False
+    """Whether `batch` gives many worlds as arrays, in which `BatchEnv` and training have their environments."""
 
     def __init__(self, spec: WorldSpec) -> None:
         self.spec, self._closed = spec, False
@@ -294,6 +313,17 @@ class World(ABC):
             RunError: The engine cannot.
         """
         raise RunError(f"snapshot: {type(self).__name__} has none; `state_dict` plays the episode again")
+
+    def batch(self, count: int) -> BatchWorlds:
+        """Return `count` worlds of this world's description as arrays, which go on when this world is closed.
+
+        Args:
+            count: `N`.
+
+        Raises:
+            ConfigError: The engine has none.
+        """
+        raise ConfigError(bad_value("num_envs", count, "1", f"needs batches, which {type(self).__name__} does not have"))
 
     @property
     def inspection(self) -> Inspection | None:
