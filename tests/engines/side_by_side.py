@@ -39,7 +39,7 @@ class BulletWorlds:
         self.action_size = self.worlds[0].action_size
         self._values: Mapping[str, FloatArray] = {}
         first = self.worlds[0]
-        rest = first._objects_in_a_row(), np.array([part.rest for part in first.parts]), EpisodeRandomization()
+        rest = first._objects_in_a_row(), np.array([part.rest for part in first.parts]), {}
         self._starts: list[Any] = [rest] * count
         self._actions: list[list[FloatArray]] = [[] for _ in range(count)]
         self.state: State
@@ -49,13 +49,12 @@ class BulletWorlds:
         assert rows.index is not None
         for row, pose, part in zip(rows.index.tolist(), poses, parts, strict=True):
             drawn = {name: values[:, row] for name, values in self._values.items() if name in self.randomized_fields}
-            randomization = EpisodeRandomization(**{name: tuple(each.tolist()) for name, each in drawn.items()})
-            self._play(row, (pose, part, randomization), [])
+            self._play(row, (pose, part, drawn), [])
         self._read()
 
     def _play(self, row: int, start: Any, actions: list[FloatArray]) -> None:
-        world, (poses, parts, randomization) = self.worlds[row], start
-        world.randomize(randomization)
+        world, (poses, parts, drawn) = self.worlds[row], start
+        world.randomize(EpisodeRandomization(**{name: tuple(values.tolist()) for name, values in drawn.items()}))
         world.reset(poses, part_position=parts)
         for action in actions:
             world.step(action.astype(float))

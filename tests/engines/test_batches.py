@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
+import mygym
 from mygym.engines.arrays import uniform
 from mygym.engines.engine import engines_with_batches, has_batches, judge_of, make_world, register_engine
 from mygym.engines.world import WorldSpec
 from mygym.envs import batches
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.batch_vec_env import BatchVecEnv
+from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.episode_seeds import make_generator
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.starts import FIRST_SEED, ROWS
 from mygym.errors import ConfigError
+from mygym.planning.engines import env_spec
+from mygym.planning.plan import make_plan
 from mygym.registry import registry
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
+from mygym.training.env_factory import make_vec_env
 from tests.components import TASKS
 from tests.engines.side_by_side import SideBySide
 
 ENGINE = {"engine": "side_by_side"}
+
+PARAMS = {"n_steps": 8, "batch_size": 16, "learning_rate": 1e-3}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -176,3 +186,47 @@ def test_what_no_batch_has_is_refused_by_name(arguments: dict[str, Any], words: 
 def test_arrays_of_another_library_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"output: 'torch'.*side_by_side"):
         BatchEnv(ENGINE, 2, output="torch")
+
+
+def test_training_steps_a_batch_and_evaluates_in_the_same_engine(tmp_path: Path) -> None:
+    quiet = {"tensorboard": False, "video": {"episodes": 0}, "logdir": str(tmp_path), "stop_at_success": None}
+    budget = {"steps": 64, "n_envs": 4, "eval": {"every": 64, "episodes": 1, "final_episodes": 1}}
+    config = {**ENGINE, **quiet, **budget, "task": "press", "algo": "ppo", "algo_params": PARAMS}
+    plan = make_plan(config)
+    assert (plan.config.env_processes, env_spec(plan.config).engine) == ("auto", "side_by_side")
+    with closing(make_vec_env(plan)) as env:
+        assert isinstance(env.unwrapped, BatchVecEnv)
+        assert type(env.unwrapped.batch.worlds).__name__ == "BulletWorlds"
+    short = mygym.train(config)
+    first = mygym.train({**config, "steps": 96})
+    resumed = mygym.train({**config, "steps": 96}, resume=short.path)
+    states = [load_file(result.path / "policy.safetensors") for result in (first, resumed)]
+    assert (first.engine, first.steps, resumed.steps) == ("side_by_side", 96, 96)
+    for name, tensor in states[0].items():
+        np.testing.assert_array_equal(tensor, states[1][name])
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"env_processes": 2}, ["env_processes", "2", "side_by_side", "false"]),
+        ({"n_envs": 2000}, ["n_envs", "2000", "1024", "fused"]),
+        ({"overlap": True, "algo": "sac"}, ["overlap", "side_by_side"]),
+        ({"observations": ["image"]}, ["observations", "image", "side_by_side"]),
+    ],
+    ids=str,
+)
+def test_a_plan_refuses_what_a_batch_cannot_train(values: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_plan({**ENGINE, "algo": "ppo", **values})
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_gymnasium_makes_a_batch() -> None:
+    envs = gymnasium.make_vec("mygym/OpenDrawer-v0", num_envs=2, max_episode_steps=4, **ENGINE)
+    assert isinstance(envs, BatchVectorEnv)
+    envs.reset(seed=0)
+    ended = [envs.step(envs.expert_action())[3].tolist() for _ in range(4)]
+    assert ended == [[False, False]] * 3 + [[True, True]]
+    with closing(gymnasium.make("mygym/OpenDrawer-v0", **ENGINE)) as env:
+        assert isinstance(env.unwrapped.world, SideBySide)
