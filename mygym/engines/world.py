@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -470,11 +471,12 @@ class World(ABC):
 
     def actions_towards(self, command: ArmCommand) -> Array:
         """Return the action `(1, A)` float32 of a command, see `Worlds.actions_towards`."""
+        second = None if command.second_target is None else command.second_target[0]
         action = self.action_towards(
             command.target[0],
             _scalar(command.gripper),
             0.0 if command.yaw_change is None else _scalar(command.yaw_change),
-            None if command.second_target is None else command.second_target[0],
+            None if second is None or math.isnan(second[0]) else second,
             _scalar(command.second_gripper),
         )
         return action.astype(np.float32)[None]

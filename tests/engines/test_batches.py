@@ -71,6 +71,8 @@ def play_both(count: int, noise: float = 0.0, steps: int = 1000, **arguments: An
                 np.testing.assert_allclose(first[key][row], value, atol=1e-6)
         while running.any() and steps:
             actions = batch.expert_action()
+            for row in np.flatnonzero(running):
+                np.testing.assert_allclose(actions[row], envs[row].expert_action(), atol=1e-6)
             actions = (actions + noise * rng.uniform(-1.0, 1.0, actions.shape)).astype(np.float32)
             step, steps = batch.step(actions), steps - 1
             for row in np.flatnonzero(running):
