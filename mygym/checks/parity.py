@@ -281,7 +281,9 @@ def measure_transfer(run: str | Path, episodes: int, seed: int) -> Transfer:
     config = plan.config.model_copy(update={"engine": FUSED})
     check_engine(config, plan.evaluated_variants)
     spec = env_spec(config, plan.algorithm.dict_observations)
-    spec = spec.model_copy(update={"engine": FUSED, "task_params": spec.task_params.model_copy(update={"starts": None})})
+    spec = spec.model_copy(
+        update={"engine": FUSED, "task_params": spec.task_params.model_copy(update={"starts": None})}
+    )
     fused, policy = BatchEnv(spec, episodes), load(run)
     solved = success_rate(fused, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
     return Transfer(episodes, solved, api.evaluate(run, episodes=episodes, seed=seed).success_rate)

@@ -35,7 +35,9 @@ PARSER = command(
     ),
     argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
     argument(
-        "--finetune-steps", metavar="N", help="with an engine such as fused: then train the policy for N env steps in PyBullet"
+        "--finetune-steps",
+        metavar="N",
+        help="with an engine such as fused: then train the policy for N env steps in PyBullet",
     ),
     argument("--gui", action="store_true", help="show the first training environment in a window"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),

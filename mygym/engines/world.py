@@ -109,8 +109,9 @@ class Worlds(Protocol):
 class BatchWorlds(Worlds, Protocol):
     """`N` worlds whose whole state is in arrays, so that some can continue others, and a GPU can repeat a step."""
 
-    randomized_fields: Sequence[str]
-    """Fields of `EpisodeRandomization` that `randomize` applies."""
+    @property
+    def randomized_fields(self) -> Sequence[str]:
+        """Fields of `EpisodeRandomization` that `randomize` applies."""
 
     def reset(self, rows: Rows, poses: Array, parts: Array) -> None:
         """Put the worlds `rows` at the start of an episode: at rest, at home, with open grippers.
@@ -324,7 +325,9 @@ class World(ABC):
         Raises:
             ConfigError: The engine has none.
         """
-        raise ConfigError(bad_value("num_envs", count, "1", f"needs batches, which {type(self).__name__} does not have"))
+        raise ConfigError(
+            bad_value("num_envs", count, "1", f"needs batches, which {type(self).__name__} does not have")
+        )
 
     @property
     def inspection(self) -> Inspection | None:

@@ -16,7 +16,7 @@ from mygym.types import Array
 
 
 class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """`N` environments of an engine with batches: `gymnasium.make_vec("mygym/Reach-v0", num_envs=4096, engine="fused")`.
+    """`N` environments of an engine with batches, see `gymnasium.make_vec(…, engine="fused")`.
 
     An episode that ends is followed by the next in the same step (`AutoresetMode.SAME_STEP`): observations are of the
     new episode, and `final_obs` and `final_info` in the infos are of the step before the reset. They are batches, like

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mygym.engines.arrays import Arrays
@@ -80,12 +81,13 @@ def make_episodes(env: RobotEnv, engine: str, count: int, arrays: Arrays) -> Bat
         ConfigError: The batch does not fit into memory, or the engine cannot represent a value.
     """
     task, bounds, config = env.task, env.workspace.bounds, env.env_spec.randomize
+    make: Callable[[int], BatchWorlds]
     if engine == FUSED:
         check_memory(count, arrays)
         make, pool = fused_worlds(env, arrays), POOL
     else:
         make, pool = env.world.batch, POOL_OF_CONTACTS
-    worlds: BatchWorlds = make(count)
+    worlds = make(count)
     arrays = worlds.arrays
     table = StartTable.draw(TaskWorld(task, env.world, env.areas))
     joints = sum(len(arm.joints) for arm in env.robot.arms)

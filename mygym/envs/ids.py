@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+
 from mygym.registry import registry
 
 ANY_TASK = "mygym/Gym-v0"

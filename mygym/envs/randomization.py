@@ -122,9 +122,7 @@ FIRST_SEED = 1 << 41
 """Seed of the first draw: no environment of a run has it."""
 
 
-def draw_table(
-    config: Mapping[str, Any], objects: int, joints: int, physical: Sequence[str], engine: str
-) -> Table:
+def draw_table(config: Mapping[str, Any], objects: int, joints: int, physical: Sequence[str], engine: str) -> Table:
     """Return draws of the fields that the randomizers of a config set.
 
     Args:

@@ -170,9 +170,7 @@ POOL = 1024
 """Most episodes of the expert for each kind of later start; their seeds are constant, so that runs can be repeated."""
 
 
-def make_pools(
-    batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: int, size: int = POOL
-) -> list[Pool]:
+def make_pools(batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: int, size: int = POOL) -> list[Pool]:
     """Let the scripted expert begin episodes, and return snapshots for each kind of later start.
 
     Args:

@@ -1,4 +1,4 @@
-"""Normalisation of observations of an engine that another one judges: inputs that do not vary are masked, the others hardly scaled up.
+"""Normalisation for engines that another one judges: inputs that do not vary are masked, the others hardly scaled up.
 
 Some numbers never vary in the engine, and vary in Bullet, e.g. the tilt of a box while it is pushed. Divided by a
 standard deviation of nearly zero, they would reach the network as large numbers that it was never trained on.

@@ -78,7 +78,10 @@ class BulletWorlds:
         def of(row: int) -> ArmCommand:
             values = {field.name: getattr(command, field.name) for field in fields(command)}
             return ArmCommand(
-                **{name: value[row : row + 1] if isinstance(value, np.ndarray) else value for name, value in values.items()}
+                **{
+                    name: value[row : row + 1] if isinstance(value, np.ndarray) else value
+                    for name, value in values.items()
+                }
             )
 
         return np.concatenate([world.actions_towards(of(row)) for row, world in enumerate(self.worlds)])

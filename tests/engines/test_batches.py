@@ -95,7 +95,13 @@ def test_rows_are_the_episodes_of_single_environments(task: str) -> None:
     assert play_both(3, task=task, reward="staged") == [True] * 3
 
 
-PHYSICAL = {"object_mass": 2.0, "object_friction": 0.8, "object_damping": 0.2, "joint_friction": 0.05, "joint_gain": 0.9}
+PHYSICAL = {
+    "object_mass": 2.0,
+    "object_friction": 0.8,
+    "object_damping": 0.2,
+    "joint_friction": 0.05,
+    "joint_gain": 0.9,
+}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +137,11 @@ def test_each_object_has_its_own_randomization() -> None:
 
 def test_some_episodes_begin_at_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "POOL_OF_CONTACTS", 3)
-    arguments = {"task": "pick_and_place", "task_params": {"starts": {"in_hand": 0.5}}, "randomize": {"action_delay": 2}}
+    arguments = {
+        "task": "pick_and_place",
+        "task_params": {"starts": {"in_hand": 0.5}},
+        "randomize": {"action_delay": 2},
+    }
     envs = BatchEnv({**arguments, **ENGINE}, 8)
     envs.reset(range(8))
     held = envs.worlds.state.finger_contact.all(axis=(1, 2))
@@ -160,7 +170,11 @@ def test_a_state_continues_to_the_bit() -> None:
 def test_engines_say_whether_they_have_batches() -> None:
     assert {"fused", "side_by_side"} <= set(engines_with_batches())
     assert [has_batches(name) for name in ("fused", "side_by_side", "pybullet")] == [True, True, False]
-    assert [judge_of(name) for name in ("fused", "side_by_side", "pybullet")] == ["pybullet", "side_by_side", "pybullet"]
+    assert [judge_of(name) for name in ("fused", "side_by_side", "pybullet")] == [
+        "pybullet",
+        "side_by_side",
+        "pybullet",
+    ]
     world = make_world(WorldSpec(load_robot("panda"), load_workspace("table")))
     with closing(world), pytest.raises(ConfigError, match=r"num_envs: 4 .*BulletWorld"):
         world.batch(4)

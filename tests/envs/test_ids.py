@@ -170,7 +170,8 @@ def test_a_vector_without_a_mode_is_the_synchronous_one(name: str, keywords: dic
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"), [({"wrappers": [gymnasium.Wrapper]}, "wrappers"), ({"vector_kwargs": {"copy": False}}, "kwargs")]
+    ("arguments", "why"),
+    [({"wrappers": [gymnasium.Wrapper]}, "wrappers"), ({"vector_kwargs": {"copy": False}}, "kwargs")],
 )
 def test_wrappers_of_a_vector_need_a_mode(arguments: dict[str, Any], why: str) -> None:
     """Gymnasium's rule for ids with a vector environment of their own."""
