@@ -273,7 +273,7 @@ def notes_on_inference(robot: str) -> list[str]:
 def _reason_for_numpy(plan: RunPlan) -> str:
     """Return why the steps of the fused engine on a GPU go through numpy because of a user's class."""
     config = plan.config
-    if config.engine != "fused" or env_factory.engine_device(config) == "cpu":
+    if env_factory.engine_device(config) == "cpu":
         return ""
     from mygym.algos.stable_baselines import reason_for_numpy
 

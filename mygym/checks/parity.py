@@ -17,6 +17,7 @@ import numpy as np
 
 from mygym import api
 from mygym.engines.arrays import Rows
+from mygym.engines.engine import FUSED
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.episodes import BatchEpisodes
 from mygym.envs.robot_env import RobotEnv
@@ -106,7 +107,7 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
     Raises:
         ConfigError: The fused engine cannot represent the arguments.
     """
-    fused = BatchEnv(arguments, episodes)
+    fused = BatchEnv({**arguments, "engine": FUSED}, episodes)
     rng = np.random.default_rng(seed)
     seeds = range(seed, seed + episodes)
     with closing(RobotEnv(**arguments)) as env:
@@ -154,7 +155,8 @@ def _begin(episodes: BatchEpisodes, recordings: list[_Recording]) -> None:
     """Put the engine's episodes at the starts of Bullet's."""
     arrays = episodes.worlds.arrays
     poses = np.array([recording.start for recording in recordings])
-    episodes.worlds.reset(Rows.all(episodes.count, arrays), arrays.floats(poses.reshape(len(poses), -1, 7)))
+    none = arrays.zeros(len(poses), 0)
+    episodes.worlds.reset(Rows.all(episodes.count, arrays), arrays.floats(poses.reshape(len(poses), -1, 7)), none)
     episodes.begin_at(arrays.floats(np.array([recording.goals for recording in recordings])))
 
 
@@ -276,10 +278,12 @@ def measure_transfer(run: str | Path, episodes: int, seed: int) -> Transfer:
         RunError: The policy cannot be loaded, or its actions are not finite.
     """
     plan = find_plan(directory.find_policy(run)[0])
-    config = plan.config.model_copy(update={"engine": "fused"})
+    config = plan.config.model_copy(update={"engine": FUSED})
     check_engine(config, plan.evaluated_variants)
     spec = env_spec(config, plan.algorithm.dict_observations)
-    spec = spec.model_copy(update={"task_params": spec.task_params.model_copy(update={"starts": None})})
+    spec = spec.model_copy(
+        update={"engine": FUSED, "task_params": spec.task_params.model_copy(update={"starts": None})}
+    )
     fused, policy = BatchEnv(spec, episodes), load(run)
     solved = success_rate(fused, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
     return Transfer(episodes, solved, api.evaluate(run, episodes=episodes, seed=seed).success_rate)

@@ -35,7 +35,9 @@ PARSER = command(
     ),
     argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
     argument(
-        "--finetune-steps", metavar="N", help="with --engine fused: then train the policy for N env steps in PyBullet"
+        "--finetune-steps",
+        metavar="N",
+        help="with an engine such as fused: then train the policy for N env steps in PyBullet",
     ),
     argument("--gui", action="store_true", help="show the first training environment in a window"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
@@ -145,15 +147,18 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
 
 
 def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of the run that trains the policy of a fused run on in PyBullet; empty without the flag.
+    """Return the config of the run that trains a policy on in the engine that judges it; empty without the flag.
 
     Raises:
-        ConfigError: The run does not use the fused engine, or the number of steps is invalid.
+        ConfigError: The engine of the run judges itself, or the number of steps is invalid.
     """
     if options.finetune_steps is None:
         return {}
-    if plan is None or plan.config.engine != "fused":
-        why = "cannot be combined with --resume" if plan is None else f"needs engine fused, not {plan.config.engine}"
+    from mygym.engines.engine import judge_of
+
+    if plan is None or judge_of(plan.config.engine) == plan.config.engine:
+        needed = "needs an engine that another one judges, such as fused"
+        why = "cannot be combined with --resume" if plan is None else f"{needed}, not {plan.config.engine}"
         raise ConfigError(bad_value("--finetune-steps", options.finetune_steps, "a new run with --engine fused", why))
     steps = parse_count(options.finetune_steps, "--finetune-steps")
     from mygym.planning.plan import make_plan

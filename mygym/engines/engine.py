@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.registry import decorator, registry
 
 if TYPE_CHECKING:
@@ -60,6 +60,34 @@ registry("engine").register(
 )
 
 
+def has_batches(name: str) -> bool:
+    """Return whether a registered engine has many worlds as arrays, for `BatchEnv`.
+
+    Raises:
+        RegistryError: Unknown engine.
+    """
+    return name == FUSED or (name != BULLET and find_engine(name).batched)
+
+
+def engines_with_batches() -> list[str]:
+    """Return the names of the engines that have batches, of those that can be imported here."""
+    names = []
+    for name in registry("engine").names():
+        with suppress(MygymError):
+            if has_batches(name):
+                names.append(name)
+    return names
+
+
+def judge_of(name: str) -> str:
+    """Return the engine in which policies trained in an engine are evaluated: a user's own engine judges its own.
+
+    Raises:
+        RegistryError: Unknown engine.
+    """
+    return BULLET if registry("engine").get(name, "engine").built_in else name
+
+
 def find_engine(name: str = BULLET) -> type[World]:
     """Return the class of the worlds of a registered engine.
 
@@ -70,7 +98,7 @@ def find_engine(name: str = BULLET) -> type[World]:
     entry = registry("engine").get(name, "engine")
     if name == FUSED:
         allowed = [other for other in registry("engine").names() if other != FUSED]
-        why = 'simulates many worlds at once: `gymnasium.make_vec("mygym-fused/…", num_envs=…)`'
+        why = 'simulates many worlds at once: `gymnasium.make_vec(…, num_envs=…, engine="fused")`'
         raise ConfigError(bad_value("engine", name, allowed, why))
     engine: type[World] = entry.load()
     return engine

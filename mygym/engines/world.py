@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -118,11 +119,29 @@ class Worlds(Protocol):
 class BatchWorlds(Worlds, Protocol):
     """`N` worlds whose whole state is in arrays, so that some can continue others, and a GPU can repeat a step."""
 
-    def reset(self, rows: Rows, poses: Array) -> None:
-        """Put the worlds `rows` at the start of an episode, with objects at poses `(n, k, 7)` m and quaternions."""
+    @property
+    def randomized_fields(self) -> Sequence[str]:
+        """Fields of `EpisodeRandomization` that `randomize` applies."""
+
+    def reset(self, rows: Rows, poses: Array, parts: Array) -> None:
+        """Put the worlds `rows` at the start of an episode: at rest, at home, with open grippers.
+
+        The next steps follow from the last `randomize`, this call and the actions, to the bit, whatever came before
+        and whatever the other worlds do.
+
+        Args:
+            rows: The worlds.
+            poses: `(n, k, 7)` m and quaternions of the objects' centres of mass.
+            parts: `(n, P)` m or rad, positions of the articulated parts; `P = 0` without.
+        """
 
     def randomize(self, values: Mapping[str, Array]) -> None:
-        """Set physical parameters: field of `EpisodeRandomization` → `(N,)`, or `(J, N)` for values of each joint."""
+        """Set physical parameters of all worlds, before a `reset`; fields that do not vary are left out.
+
+        Args:
+            values: Field of `EpisodeRandomization` → `(k, N)` for values of each object, `(J, N)` of each joint, or
+                `(N,)`; also of fields that are none of `randomized_fields`, which others apply.
+        """
 
     def copy_from(self, other: Any, source: Array, rows: Rows) -> None:
         """Put the worlds `rows` into the states of the worlds `source` `(n,)` of others of the same description."""
@@ -161,6 +180,8 @@ class World(ABC):
 
     count = 1
     arrays = Arrays(np, None, double=True)
+    batched: ClassVar[bool] = False
+    """Whether `batch` gives many worlds as arrays, in which `BatchEnv` and training have their environments."""
 
     rolls_by_axis: ClassVar[bool] = False
     """Whether rolling friction slows each horizontal axis by itself, so that balls turn as they roll."""
@@ -308,6 +329,19 @@ class World(ABC):
         """
         raise RunError(f"snapshot: {type(self).__name__} has none; `state_dict` plays the episode again")
 
+    def batch(self, count: int) -> BatchWorlds:
+        """Return `count` worlds of this world's description as arrays, which go on when this world is closed.
+
+        Args:
+            count: `N`.
+
+        Raises:
+            ConfigError: The engine has none.
+        """
+        raise ConfigError(
+            bad_value("num_envs", count, "1", f"needs batches, which {type(self).__name__} does not have")
+        )
+
     @property
     def inspection(self) -> Inspection | None:
         """Answers about shapes in the current state; None: those of another engine serve, see `inspection_of`."""
@@ -453,11 +487,12 @@ class World(ABC):
 
     def actions_towards(self, command: ArmCommand) -> Array:
         """Return the action `(1, A)` float32 of a command, see `Worlds.actions_towards`."""
+        second = None if command.second_target is None else command.second_target[0]
         action = self.action_towards(
             command.target[0],
             _scalar(command.gripper),
             0.0 if command.yaw_change is None else _scalar(command.yaw_change),
-            None if command.second_target is None else command.second_target[0],
+            None if second is None or math.isnan(second[0]) else second,
             _scalar(command.second_gripper),
         )
         return action.astype(np.float32)[None]

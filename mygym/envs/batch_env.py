@@ -1,4 +1,4 @@
-"""Environments of the fused engine: observations, rewards and ends of `N` episodes as arrays."""
+"""Environments side by side: observations, rewards and ends of `N` episodes as arrays."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import gymnasium
 import numpy as np
 
 from mygym.engines.arrays import Rows, find_arrays, to_numpy
+from mygym.engines.engine import BULLET, FUSED
+from mygym.envs.batches import check_batch, engine_of, make_episodes
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episodes import BatchEpisodes
-from mygym.envs.fused_worlds import check_memory, check_supported, make_episodes
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import DivergedError
-from mygym.registry import registry
+from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.episode import LARGE_BATCH
 from mygym.tasks.observations import CRITIC
@@ -65,14 +65,14 @@ class BatchEnv:
     those of `RobotEnv` with the same seed.
 
     Args:
-        spec: An environment, or arguments of `RobotEnv`.
+        spec: An environment, or arguments of `RobotEnv`; where they name no engine, it is `fused`.
         count: `N`.
-        output: `numpy` or `torch`, the library of all arrays. On the CPU torch is the slower one;
-            `BatchVectorEnv` returns tensors there and computes in numpy.
+        output: `numpy` or `torch`, the library of all arrays, for the engine `fused`. On the CPU torch is the slower
+            one; `BatchVectorEnv` returns tensors there and computes in numpy.
         device: Device of torch.
 
     Raises:
-        ConfigError: A value is invalid, or the engine cannot represent it.
+        ConfigError: A value is invalid, the engine cannot represent it, or has no batches.
         RegistryError: Unknown name.
     """
 
@@ -80,12 +80,16 @@ class BatchEnv:
         self, spec: EnvSpec | Mapping[str, Any], count: int, output: str = "numpy", device: str = "cpu"
     ) -> None:
         spec = EnvSpec.of(spec)
-        check_supported(spec)
-        self.arrays, self.count = find_arrays(output, device), count
-        check_memory(count, self.arrays)
-        with closing(RobotEnv.of(spec)) as env:  # decides spaces, areas, home and controller, and checks them
-            robot = registry("robot").get(spec.robot or env.task.robot).name
-            self.episodes: BatchEpisodes = make_episodes(env, count, self.arrays, robot)
+        self.engine, self.count = engine_of(spec), count
+        """Name of the engine."""
+        check_batch(spec, self.engine)
+        arrays = find_arrays(output, device)
+        if self.engine != FUSED and output != "numpy":
+            raise ConfigError(bad_value("output", output, ["numpy"], f"is not available with engine {self.engine}"))
+        single = spec.model_copy(update={"engine": BULLET if self.engine == FUSED else self.engine})
+        with closing(RobotEnv.of(single)) as env:  # decides spaces, areas, home and controller, and checks them
+            self.episodes: BatchEpisodes = make_episodes(env, self.engine, count, arrays)
+            self.arrays = self.episodes.worlds.arrays
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space
             self.goal_env, self.gamma = env.goal_env, env.gamma

@@ -1,4 +1,4 @@
-"""The fused engine as a vector environment of Stable-Baselines3."""
+"""A batch as a vector environment of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _MISSING = object()
 
 
 class BatchVecEnv(VecEnv):
-    """`N` environments of the fused engine; all values are numpy arrays, also those of environments on a GPU.
+    """`N` environments of an engine with batches; all values are numpy arrays, also those of environments on a GPU.
 
     The `info` of each environment has `is_success`, `stage` and `stages_done`; at the end of an episode also the other
     entries of `RobotEnv`'s `info`, `terminal_observation` and `TimeLimit.truncated`.
 
     Args:
-        spec: An environment, or arguments of `RobotEnv`.
+        spec: An environment, or arguments of `RobotEnv`; where they name no engine, it is `fused`.
         count: `N`.
-        device: `cpu`, where the engine is numpy, or a device of torch, such as `cuda`.
+        device: `cpu`, where the engine is numpy, or, for the engine `fused`, a device of torch, such as `cuda`.
 
     Raises:
-        ConfigError: A value is invalid, or the engine cannot represent it.
+        ConfigError: A value is invalid, the engine cannot represent it, or has no batches.
         RegistryError: Unknown name.
     """
 
     def __init__(self, spec: EnvSpec | Mapping[str, Any], count: int, device: str = "cpu") -> None:
-        self.fused = BatchEnv(spec, count, "numpy" if device == "cpu" else "torch", device)
+        self.batch = BatchEnv(spec, count, "numpy" if device == "cpu" else "torch", device)
         self._commands: NDArray[Any] = np.zeros(0)
-        super().__init__(count, self.fused.observation_space, self.fused.action_space)
+        super().__init__(count, self.batch.observation_space, self.batch.action_space)
         self._seeded = False
         self._infos: list[dict[str, Any]] = [{}] * count
         self._stages = np.full((2, count), -1)
@@ -53,7 +53,7 @@ class BatchVecEnv(VecEnv):
         elif not self._seeded:
             seeds = np.random.SeedSequence().generate_state(self.num_envs).tolist()
         self._seeded = True
-        observations = self.fused.reset(seeds)
+        observations = self.batch.reset(seeds)
         self.reset_infos = [{"is_success": False, "stage": 0, "stages_done": 0} for _ in range(self.num_envs)]
         self._reset_seeds()
         self._reset_options()
@@ -65,7 +65,7 @@ class BatchVecEnv(VecEnv):
 
     def step_wait(self) -> Any:
         """Advance by a control step; return observations, rewards, ends and infos, as SB3's vector environments do."""
-        step = in_numpy(self.fused.step(self._commands))
+        step = in_numpy(self.batch.step(self._commands))
         ended = step.terminated | step.truncated
         infos = self.infos(step)
         if ended.any():
@@ -106,16 +106,16 @@ class BatchVecEnv(VecEnv):
         return self._infos.copy()
 
     def close(self) -> None:
-        """Do nothing: the engine has no connection."""
+        """Do nothing: a batch has no connection."""
 
     def batch_state_dict(self) -> dict[str, Any]:
         """Return the state of all environments."""
-        return {"seeded": self._seeded, **self.fused.state_dict()}
+        return {"seeded": self._seeded, **self.batch.state_dict()}
 
     def load_batch_state_dict(self, state: Mapping[str, Any]) -> Observations:
         """Restore a `batch_state_dict`, to the bit; return the observations."""
         self._seeded = bool(state["seeded"])
-        return {key: to_numpy(value) for key, value in self.fused.load_state_dict(state).items()}
+        return {key: to_numpy(value) for key, value in self.batch.load_state_dict(state).items()}
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return an attribute, which is the same for all environments, once for each of `indices`.
@@ -123,14 +123,14 @@ class BatchVecEnv(VecEnv):
         Raises:
             AttributeError: Environments of this engine do not have it.
         """
-        value = None if attr_name == "render_mode" else getattr(self.fused, attr_name, _MISSING)
+        value = None if attr_name == "render_mode" else getattr(self.batch, attr_name, _MISSING)
         if value is _MISSING:
-            raise AttributeError(f"environments of the fused engine have no {attr_name!r}; allowed: engine pybullet")
+            raise AttributeError(f"environments of a batch have no {attr_name!r}; allowed: engine pybullet")
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Refuse to change a single environment of the batch."""
-        raise AttributeError(f"{attr_name}: environments of the fused engine cannot be changed")
+        raise AttributeError(f"{attr_name}: environments of a batch cannot be changed")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
@@ -141,12 +141,12 @@ class BatchVecEnv(VecEnv):
             AttributeError: Another method.
         """
         if method_name == "expert_action":
-            actions = to_numpy(self.fused.expert_action())
+            actions = to_numpy(self.batch.expert_action())
             return [actions[index] for index in self._get_indices(indices)]
         if method_name not in METHODS:
             methods = ", ".join((*METHODS, "expert_action"))
-            raise AttributeError(f"{method_name}: environments of the fused engine have {methods}")
-        method = getattr(self.fused, method_name)
+            raise AttributeError(f"{method_name}: environments of a batch have {methods}")
+        method = getattr(self.batch, method_name)
         return [method(*method_args, **method_kwargs) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: VecEnvIndices = None) -> list[bool]:
@@ -156,7 +156,7 @@ class BatchVecEnv(VecEnv):
     def _arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary, or flat, as the algorithm takes them; float32, contiguous."""
         arrays = {key: np.ascontiguousarray(to_numpy(value), dtype=np.float32) for key, value in observations.items()}
-        return self.fused.arranged(arrays)
+        return self.batch.arranged(arrays)
 
 
 def in_numpy(step: BatchStep) -> BatchStep:

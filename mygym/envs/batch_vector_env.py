@@ -1,4 +1,4 @@
-"""The fused engine as a vector environment of Gymnasium, in arrays of numpy or torch."""
+"""A batch as a vector environment of Gymnasium, in arrays of numpy or torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mygym.types import Array
 
 
 class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """`N` environments of the fused engine, for `gymnasium.make_vec("mygym-fused/Reach-v0", num_envs=4096)`.
+    """`N` environments of an engine with batches, see `gymnasium.make_vec(…, engine="fused")`.
 
     An episode that ends is followed by the next in the same step (`AutoresetMode.SAME_STEP`): observations are of the
     new episode, and `final_obs` and `final_info` in the infos are of the step before the reset. They are batches, like
@@ -28,11 +28,11 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     Args:
         num_envs: `N`.
         output: `numpy` or `torch`, the library of all values that are returned.
-        device: Device of torch, such as `cpu` or `cuda`.
-        **arguments: Arguments of `RobotEnv`.
+        device: Device of torch: `cpu`, or, for the engine `fused`, one such as `cuda`.
+        **arguments: Arguments of `RobotEnv`; without `engine`, it is `fused`.
 
     Raises:
-        ConfigError: A value is invalid, or the engine cannot represent it.
+        ConfigError: A value is invalid, the engine cannot represent it, or has no batches.
         RegistryError: Unknown name.
     """
 
@@ -40,10 +40,10 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         self._shares_memory = output == "torch" and find_arrays(output, device).device.type == "cpu"
         engine = ("numpy", "cpu") if self._shares_memory else (output, device)
-        self.fused = BatchEnv(arguments, num_envs, *engine)
+        self.batch = BatchEnv(arguments, num_envs, *engine)
         self.num_envs = num_envs
-        self.single_observation_space = self.fused.observation_space
-        self.single_action_space = self.fused.action_space
+        self.single_observation_space = self.batch.observation_space
+        self.single_action_space = self.batch.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._begun = False
@@ -65,7 +65,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         else:
             seeds = seed
         self._begun = True
-        return self._returned(self.fused.arranged(self.fused.reset(seeds))), self._returned(self._info())
+        return self._returned(self.batch.arranged(self.batch.reset(seeds))), self._returned(self._info())
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Advance all environments by a control step.
@@ -78,11 +78,11 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """
         if self._shares_memory and hasattr(actions, "detach"):
             actions = to_numpy(actions.detach())
-        step = self.fused.step(actions)
+        step = self.batch.step(actions)
         infos = self._info()
         ended = step.terminated | step.truncated
         if bool(ended.any()):
-            infos["final_obs"], infos["_final_obs"] = self.fused.arranged(step.last), ended
+            infos["final_obs"], infos["_final_obs"] = self.batch.arranged(step.last), ended
             infos["final_info"] = {
                 "is_success": step.success,
                 "failed": step.failed,
@@ -93,13 +93,13 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 "elapsed_steps": step.elapsed,
             }
             infos["_final_info"] = ended
-        values = (self.fused.arranged(step.observations), step.reward, step.terminated, step.truncated, infos)
+        values = (self.batch.arranged(step.observations), step.reward, step.terminated, step.truncated, infos)
         observations, reward, terminated, truncated, infos = map(self._returned, values)
         return observations, reward, terminated, truncated, infos
 
     def _info(self) -> dict[str, Any]:
         """Return the infos of the running episodes, each `(N,)`."""
-        episodes, copied = self.fused.episodes, self.fused.arrays.xp.asarray
+        episodes, copied = self.batch.episodes, self.batch.arrays.xp.asarray
         return {
             "is_success": episodes.succeeded(),
             "stage": copied(episodes.progress.stage, copy=True),  # a CUDA graph refills it
@@ -108,7 +108,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def expert_action(self) -> Array:
         """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
-        return self._returned(self.fused.expert_action())
+        return self._returned(self.batch.expert_action())
 
     def _returned(self, values: Any) -> Any:
         """Return an array, or a dictionary of arrays, in the library of the output."""

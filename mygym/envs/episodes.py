@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mygym.engines.arrays import Rows, to_numpy
 from mygym.engines.world import BatchWorlds, World, Worlds
@@ -294,44 +295,29 @@ class BatchEpisodes(Episodes):
             self.disturbances.load_state_dict(state["randomization"], self)
 
 
-def lead(episodes: Episodes, lead_in: FloatArray, steps: int) -> Array:
+def lead(
+    episodes: Episodes, lead_in: FloatArray, steps: int, keep: Callable[[NDArray[np.bool_]], None] | None = None
+) -> NDArray[np.bool_]:
     """Let the expert complete stages; return `(N,)` bool: whether it has completed them.
 
     Args:
-        episodes: Episodes, each left at the step at which its stages are complete; a single episode that does not get
-            there is left where it is.
+        episodes: Episodes. A single one is left at the step at which its stages are complete, or where it is.
         lead_in: `(N,)` stages; a share of a stage is a share of the potential that was missing when the stage began.
         steps: Most control steps.
+        keep: Called when episodes have completed their stages, with `(N,)` bool: which; they go on with the others.
     """
     stages = np.floor(lead_in)
     share, end = lead_in - stages, stages + 1.0 - len(episodes.task.stage_bindings)
     begin = np.full(len(lead_in), math.nan)
     done = np.zeros(len(lead_in), dtype=bool)
-    kept: dict[str, Any] | None = None
     for step in range(steps + 1):
         stage, value = to_numpy(episodes.progress.stage), to_numpy(potential(episodes.context))
         begin = np.where(np.isnan(begin) & (stage >= stages), value, begin)
         arrives = ~done & ((stage > stages) | ((stage == stages) & (value >= begin + share * (end - begin))))
         done |= arrives
-        if isinstance(episodes, BatchEpisodes) and (kept is None or arrives.any()):
-            now = episodes.state_dict()
-            kept = now if kept is None else _merged(kept, now, arrives, len(lead_in))
+        if keep is not None and arrives.any():
+            keep(arrives)
         if done.all() or step == steps:
             break
         episodes.step(episodes.worlds.arrays.floats(episodes.expert_action()))
-    if kept is not None:
-        assert isinstance(episodes, BatchEpisodes)
-        episodes.load_state_dict(kept)
     return done
-
-
-def _merged(old: dict[str, Any], new: dict[str, Any], rows: Array, count: int) -> dict[str, Any]:
-    """Return nested arrays with the episodes `rows` `(N,)` bool of `new`, the others of `old`."""
-    merged: dict[str, Any] = {}
-    for key, value in new.items():
-        if isinstance(value, dict):
-            merged[key] = _merged(old[key], value, rows, count)
-        else:
-            mask = rows.reshape((-1,) + (1,) * (value.ndim - 1)) if value.shape[0] == count else rows
-            merged[key] = np.where(mask, value, old[key])
-    return merged

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mygym.engines.arrays import Arrays, free_memory
+from mygym.engines.engine import FUSED
 from mygym.engines.fused.arm import (
     CONTROLLERS,
     SUBSTEPS,
@@ -21,74 +21,20 @@ from mygym.engines.fused.arm import (
 from mygym.engines.fused.box import BoxModel
 from mygym.engines.fused.world import BatchWorld, WorldModel
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.episode_seeds import make_generator, named_stream
-from mygym.envs.episodes import BatchEpisodes
-from mygym.envs.randomization import FIELDS, BatchRandomization, Table
-from mygym.envs.randomizers import Draw, find_randomizer, ranges
+from mygym.envs.randomization import draw_table
 from mygym.envs.robot_env import RobotEnv
-from mygym.envs.starts import StartTable, TableStarts, make_pools
-from mygym.envs.task_world import TaskWorld, apply_task_params
+from mygym.envs.task_world import apply_task_params
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.controllers import EndEffectorDelta, find_controller
-from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.objects import GRIPPER_WIDTH, ObjectSpec, load_object
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import camera_components
 from mygym.tasks.task import Task
 from mygym.types import FloatArray
 
-ROWS = 1024
-"""Draws; their seeds are constant, so that runs can be repeated."""
-
-FIRST_SEED = 1 << 41
-"""Seed of the first draw: no environment of a run has it."""
-
 SLIPPERY = 0.5
 """Smallest factor of an object's friction at which fingers hold it in Bullet as in the engine."""
-
-
-def draw_table(config: Mapping[str, Any], objects: int, joints: int) -> Table:
-    """Return draws of the fields that the randomizers of a config set.
-
-    Args:
-        config: The config's `randomize`.
-        objects: Number of objects, at most 1.
-        joints: `J`.
-
-    Raises:
-        ConfigError: Unknown randomizer, an invalid range, or a field that the engine does not represent.
-    """
-    table = {}
-    for name, limits in ranges(config).items():
-        function = find_randomizer(name).function
-        drawn = []
-        for row in range(ROWS):
-            rng = named_stream(make_generator(np.random.SeedSequence(FIRST_SEED + row)), name)
-            drawn.append(function(EpisodeRandomization(), Draw(limits, rng, objects, joints)))
-        for field in _changed_fields(drawn):
-            if field not in FIELDS:
-                allowed = "randomizers of " + ", ".join(FIELDS)
-                raise ConfigError(
-                    bad_value("randomize", name, allowed, f"sets {field}, which engine fused does not have")
-                )
-            table[field] = _values(drawn, field)
-    return table
-
-
-def _changed_fields(drawn: list[EpisodeRandomization]) -> list[str]:
-    """Return the fields with values other than the defaults in any draw."""
-    default = EpisodeRandomization()
-    names = [field.name for field in fields(EpisodeRandomization)]
-    return [name for name in names if any(getattr(each, name) != getattr(default, name) for each in drawn)]
-
-
-def _values(drawn: list[EpisodeRandomization], field: str) -> FloatArray:
-    """Return the values `(K,)` of a field, `(J, K)` of `joint_gain`."""
-    values = np.array([getattr(each, field) for each in drawn], dtype=float).T
-    return values if field == "joint_gain" else values.reshape(-1)
-
 
 WHY = "cannot be represented by engine fused"
 STAGES = ("approach", "grasp", "move", "push", "drop", "withdraw")
@@ -124,8 +70,6 @@ def check_supported(spec: EnvSpec) -> None:
     control = find_controller(spec.control).config
     if control.name not in CONTROLLERS:
         raise _refusal("control", control.name, CONTROLLERS)
-    if control.action_repeat != 1:
-        raise _refusal("control.action_repeat", control.action_repeat, "1")
     if control.max_force is not None:
         raise _refusal("control.max_force", control.max_force, "null: its motors are fitted at the full force")
     robot = registry("robot").get(spec.robot or task.robot)
@@ -137,33 +81,13 @@ def check_supported(spec: EnvSpec) -> None:
     if further := solid - FIXTURES:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"
         raise _refusal("workspace", workspace.name, ["table"], why)
-    if seen := camera_components(spec.observations or ()):
-        why = "needs images, which engine fused does not render"
-        raise _refusal("observations", seen[0], "components without a camera", why)
-    for key in ("detector", "encoder"):
-        if file := getattr(spec.image_params, key):
-            raise _refusal(f"image_params.{key}", file, "null: engine fused renders no images")
     if spec.spaces != "own":
         why = "has actions that turn the tool, which engine fused cannot"
         raise _refusal("spaces", spec.spaces, "own", why)
-    randomization_table(spec.randomize, task, robot.name)
-
-
-def randomization_table(config: Mapping[str, Any], task: Task, robot: str) -> Table:
-    """Return draws of the randomizers of a config.
-
-    Args:
-        config: The config's `randomize`.
-        task: The task.
-        robot: Registered name of the robot.
-
-    Raises:
-        ConfigError: An invalid range, or a randomizer that the engine cannot represent.
-    """
-    table = draw_table(config, len(task.roles), len(fitted_accelerations()[robot]))
+    joints = len(fitted_accelerations()[robot.name])
+    table = draw_table(spec.randomize, len(task.roles), joints, BatchWorld.randomized_fields, FUSED)
     if task.needs_gripper and (lowest := table.get("object_friction", np.ones(1)).min()) < SLIPPERY:
         raise _refusal("randomize.object_friction", round(float(lowest), 3), f"factors of at least {SLIPPERY}")
-    return table
 
 
 def _check_task(task: Task, robot: str) -> None:
@@ -197,8 +121,6 @@ def _check_task(task: Task, robot: str) -> None:
         return
     if robot not in finger_shapes():
         raise _refusal("robot", robot, sorted(finger_shapes()), "has no fingers measured for engine fused")
-    if task.varies_objects:
-        raise _refusal("task_params.objects", task.assets(task.roles[0]), "one object")
     _check_object(load_object(task.assets(task.roles[0])[0]))
 
 
@@ -270,24 +192,13 @@ def world_model(env: RobotEnv, acceleration: FloatArray, robot: str) -> WorldMod
     return WorldModel(arm, gripper, BoxModel(spec.size, spec.friction * table, friction))
 
 
-def make_episodes(env: RobotEnv, count: int, arrays: Arrays, robot: str) -> BatchEpisodes:
-    """Return a batch of the episodes of an environment.
+def fused_worlds(env: RobotEnv, arrays: Arrays) -> Callable[[int], BatchWorld]:
+    """Return a function of `N` that returns `N` worlds of an environment.
 
     Args:
         env: An environment that `check_supported` accepts; its world needs a reset afterwards.
-        count: `N`.
         arrays: Array library.
-        robot: Registered name of the robot.
     """
-    task, bounds = env.task, env.workspace.bounds
+    robot = registry("robot").get(env.env_spec.robot or env.task.robot).name
     model = world_model(env, np.array(fitted_accelerations()[robot]), robot)
-    table = StartTable.draw(TaskWorld(task, env.world, env.areas))
-    randomized = randomization_table(env.env_spec.randomize, task, robot)
-
-    def batch(changed: Task, number: int) -> BatchEpisodes:
-        return BatchEpisodes(changed, BatchWorld(model, number, arrays), TableStarts(table, arrays), bounds)
-
-    pools = make_pools(batch, task, find_task(env.env_spec.task).horizon)
-    worlds = BatchWorld(model, count, arrays)
-    disturbances = BatchRandomization(randomized, worlds) if randomized else None
-    return BatchEpisodes(task, worlds, TableStarts(table, arrays, disturbances, pools), bounds, disturbances)
+    return lambda count: BatchWorld(model, count, arrays)

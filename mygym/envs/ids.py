@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import WrapperSpec
 
 from mygym.registry import registry
 
@@ -14,16 +13,9 @@ FLAT = "mygym-flat"
 """Namespace of ids with flat observations, for code that passes no arguments to `gymnasium.make`."""
 
 FUSED = "mygym-fused"
-"""Namespace of ids for `gymnasium.make_vec` with the fused engine.
+"""Namespace of ids for `gymnasium.make_vec` that stand for `engine="fused"`."""
 
-Gymnasium refuses an id that has both a vector environment and wrappers such as `TIME_LIMIT`, which the other ids need.
-"""
-
-ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
-VECTOR_ENTRY_POINT = "mygym.envs.batch_vector_env:BatchVectorEnv"
-
-TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
-"""Wrapper that `gymnasium.make` applies after Gymnasium's wrappers; stored in the spec of each environment."""
+ENTRY_POINT, VECTOR_ENTRY_POINT = (f"mygym.envs.entry_points:{name}" for name in ("make_env", "make_vector_env"))
 
 
 def env_id(task: str) -> str:
@@ -60,27 +52,16 @@ def _register(name: str, keywords: dict[str, Any]) -> None:
     """Register an id, the same with flat observations, and the same with the fused engine."""
     for each, extra in ((name, {}), (flat_id(name), {"goal_env": False})):
         if each not in gymnasium.registry:
-            gymnasium.register(each, ENTRY_POINT, kwargs={**keywords, **extra}, additional_wrappers=(TIME_LIMIT,))
+            gymnasium.register(each, ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs={**keywords, **extra})
     if fused_id(name) not in gymnasium.registry:
-        gymnasium.register(fused_id(name), vector_entry_point=VECTOR_ENTRY_POINT, kwargs=keywords)
+        gymnasium.register(
+            fused_id(name), vector_entry_point=VECTOR_ENTRY_POINT, kwargs={**keywords, "engine": "fused"}
+        )
 
 
 def use_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Set the horizon to the `max_episode_steps` of `gymnasium.make`, or else complete the spec with the horizon.
-
-    The ids are registered without `max_episode_steps`, because `task_params.horizon` changes the limit.
-
-    Args:
-        env: A `RobotEnv` in the wrappers of `gymnasium.make`.
-
-    Returns:
-        The same environment.
-    """
+    """Set the horizon to the `max_episode_steps` of the spec; a wrapper in specs that version 0.2 has stored."""
     robot_env: Any = env.unwrapped
-    robot_env.spec.additional_wrappers = (TIME_LIMIT,)
-    robot_env.spec.max_episode_steps = robot_env.task.horizon
     assert env.spec is not None
-    assert env.spec.max_episode_steps is not None
-    robot_env.spec.max_episode_steps = env.spec.max_episode_steps  # the limit of Gymnasium's TimeLimit, if any
     robot_env.set_horizon(env.spec.max_episode_steps)
     return env

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from mygym.engines.arrays import Rows, normal, to_numpy, uniform
 from mygym.engines.world import BatchWorlds, World
-from mygym.envs.episode_seeds import named_stream
+from mygym.envs.episode_seeds import make_generator, named_stream
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
+from mygym.errors import ConfigError, bad_value
 from mygym.robotics.episode_randomization import EpisodeRandomization
+from mygym.tasks.context import ArmCommand
 from mygym.types import Array, FloatArray
 
 if TYPE_CHECKING:
@@ -106,17 +109,62 @@ class DomainRandomizer:
 
 
 Table = Mapping[str, FloatArray]
-"""Field of `EpisodeRandomization` → `(K,)` values, or `(J, K)` for values of each joint; only the fields that vary."""
+"""Field of `EpisodeRandomization` → `(K,)` values, or `(k, K)` of each object, `(J, K)` of each joint; only those that
+vary."""
 
-FIELDS = ("object_friction", "object_damping", "joint_gain", "action_delay", "action_noise", "observation_noise")
-"""Fields that the engine represents."""
+EPISODE_FIELDS = ("action_delay", "action_noise", "observation_noise")
+"""Fields that need nothing of an engine; those of its worlds are their `randomized_fields`."""
+
+ROWS = 1024
+"""Draws; their seeds are constant, so that runs can be repeated."""
+
+FIRST_SEED = 1 << 41
+"""Seed of the first draw: no environment of a run has it."""
+
+
+def draw_table(config: Mapping[str, Any], objects: int, joints: int, physical: Sequence[str], engine: str) -> Table:
+    """Return draws of the fields that the randomizers of a config set.
+
+    Args:
+        config: The config's `randomize`.
+        objects: `k`.
+        joints: `J`.
+        physical: The `randomized_fields` of the worlds.
+        engine: Name of their engine.
+
+    Raises:
+        ConfigError: Unknown randomizer, an invalid range, or a field that the worlds do not have.
+    """
+    table: dict[str, FloatArray] = {}
+    possible = (*physical, *EPISODE_FIELDS)
+    for name, limits in ranges(config).items():
+        function = find_randomizer(name).function
+        drawn = []
+        for row in range(ROWS):
+            rng = named_stream(make_generator(np.random.SeedSequence(FIRST_SEED + row)), name)
+            drawn.append(function(EpisodeRandomization(), Draw(limits, rng, objects, joints)))
+        for field in _changed_fields(drawn):
+            if field not in possible:
+                allowed = "randomizers of " + ", ".join(possible)
+                why = f"sets {field}, which engine {engine} does not have in a batch"
+                raise ConfigError(bad_value("randomize", name, allowed, why))
+            table[field] = np.array([getattr(each, field) for each in drawn], dtype=float).T
+    return table
+
+
+def _changed_fields(drawn: list[EpisodeRandomization]) -> list[str]:
+    """Return the fields with values other than the defaults in any draw."""
+    default = EpisodeRandomization()
+    names = [field.name for field in fields(EpisodeRandomization)]
+    return [name for name in names if any(getattr(each, name) != getattr(default, name) for each in drawn)]
+
 
 ROW = 0
 """Stream of the random number that selects the row. In a step, actions and observations have the next two."""
 
 
 class BatchRandomization:
-    """The randomization of the episodes of a batch; `begin` must precede every other use.
+    """The randomization of the episodes of a batch; `begin`, and `start` after the reset, must precede every other use.
 
     Args:
         table: The draws.
@@ -128,11 +176,9 @@ class BatchRandomization:
         self._arrays, self._table = arrays, {name: arrays.floats(values) for name, values in table.items()}
         self._rows = len(next(iter(table.values())).T)
         self.values = {name: values[..., :1] + arrays.zeros(worlds.count) for name, values in self._table.items()}
-        """Field → `(N,)`, or `(J, N)` for values of each joint."""
+        """Field → `(N,)`, or `(k, N)` for values of each object, `(J, N)` of each joint."""
         steps = int(table["action_delay"].max()) if "action_delay" in table else 0
-        self._hold = arrays.zeros(worlds.action_size)
-        self._hold[3:] = 1.0  # the action that DomainRandomizer.start gives: stay, with open fingers
-        self.delayed = self._hold + arrays.zeros(steps, worlds.count, 1)
+        self.delayed = arrays.zeros(steps, worlds.count, worlds.action_size)
         """`(D, N, A)`: the last actions, the newest first."""
 
     def begin(self, rows: Rows, episodes: Episodes) -> None:
@@ -147,8 +193,17 @@ class BatchRandomization:
         row = xp.astype(drawn * self._rows, xp.int64)
         for name, values in self._table.items():
             self.values[name] = rows.replaced(self.values[name], values[..., row])
-        self.delayed = xp.where(rows.mask[:, None], self._hold, self.delayed)
         self._worlds.randomize(self.values)
+
+    def start(self, rows: Rows) -> None:
+        """Fill the delay of episodes whose worlds are where they begin: until the first action, arms and hands hold."""
+        if not self.delayed.shape[0]:
+            return
+        state = self._worlds.state
+        second = state.second_ee_position[:, 0] if state.second_ee_position.shape[1] else None
+        opening = 2.0 * state.gripper_command - 1.0
+        hold = self._worlds.actions_towards(ArmCommand(state.ee_position, opening, second_target=second))
+        self.delayed = self._arrays.xp.where(rows.mask[:, None], hold, self.delayed)
 
     def act(self, actions: Array, episodes: Episodes) -> Array:
         """Return the actions `(N, A)` that take effect in the step of `actions`."""

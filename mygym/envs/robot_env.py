@@ -118,6 +118,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         RegistryError: Unknown name.
     """
 
+    _spec: Any = None
+
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": int(CONTROL_HZ)}  # noqa: RUF012  (as Gymnasium)
 
     def __init__(
@@ -225,6 +227,15 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         other._prepare(TaskWorld(task, self.world, self.areas))
         return other
 
+    @property
+    def spec(self) -> Any:
+        """Gymnasium's description, whose `max_episode_steps` is the horizon; None for environments without an id."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:
+        self._spec = None if spec is None else replace(spec, max_episode_steps=self.task.horizon)
+
     def set_horizon(self, steps: int) -> None:
         """Truncate episodes after `steps` control steps.
 
@@ -232,6 +243,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             steps: Control steps of 40 ms, from the next episode on.
         """
         self.task = self._episodes.task = replace(self.task, horizon=steps)
+        self.spec = self.spec
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -83,6 +84,8 @@ class StartTable:
     """`(K, k, 7)` m and quaternions: centres of mass of the objects."""
     goals: FloatArray
     """`(K, G, 3)` m."""
+    parts: FloatArray
+    """`(K, P)` m or rad: articulated parts, at rest."""
 
     @classmethod
     def draw(cls, task_world: TaskWorld, count: int = ROWS) -> StartTable:
@@ -94,7 +97,8 @@ class StartTable:
             poses.append(draw_poses(rng, task, world.objects, areas, world.present))
             state.object_position[0], state.object_orientation[0] = poses[-1][:, :3], poses[-1][:, 3:]
             goals.append(draw_goals(rng, task, world, areas))
-        return cls(np.array(poses), np.array(goals))
+        rest = np.array([part.rest for part in world.parts], dtype=float)
+        return cls(np.array(poses), np.array(goals), np.tile(rest, (count, 1)))
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ class TableStarts:
         pools: Sequence[Pool] = (),
     ) -> None:
         self._poses, self._goals = arrays.floats(table.poses), arrays.floats(table.goals)
+        self._parts = arrays.floats(table.parts)
         self._randomization, self._pools = randomization, pools
         self._choice = arrays.zeros(2, 0)
         """`(2, n)`: random numbers of the episodes that begin, for `go_on`."""
@@ -137,14 +142,18 @@ class TableStarts:
         self._choice = drawn[1:]
         if self._randomization is not None:
             self._randomization.begin(rows, episodes)
-        episodes.worlds.reset(rows, self._poses[row])
+        episodes.worlds.reset(rows, self._poses[row], self._parts[row])
         goals: Array = self._goals[row]
         return goals
 
     def go_on(self, rows: Rows, episodes: BatchEpisodes) -> None:
         """Let the share of the episodes of `rows` that begin later continue snapshots, see `Task.starts`."""
-        if not self._pools:
-            return
+        if self._pools:
+            self._continue(rows, episodes)
+        if self._randomization is not None:
+            self._randomization.start(rows)
+
+    def _continue(self, rows: Rows, episodes: BatchEpisodes) -> None:
         arrays, xp = episodes.worlds.arrays, episodes.worlds.arrays.xp
         number, picked = self._choice
         none, zeros = arrays.zeros(episodes.count, dtype=xp.bool), arrays.zeros(episodes.count)
@@ -158,10 +167,10 @@ class TableStarts:
 
 
 POOL = 1024
-"""Episodes of the expert for each kind of later start; their seeds are constant, so that runs can be repeated."""
+"""Most episodes of the expert for each kind of later start; their seeds are constant, so that runs can be repeated."""
 
 
-def make_pools(batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: int) -> list[Pool]:
+def make_pools(batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: int, size: int = POOL) -> list[Pool]:
     """Let the scripted expert begin episodes, and return snapshots for each kind of later start.
 
     Args:
@@ -169,20 +178,28 @@ def make_pools(batch: Callable[[Task, int], BatchEpisodes], task: Task, steps: i
         task: The task; its `starts` has the shares, see `Task.start_stages`, and all other episodes begin after its
             `stages_done`.
         steps: Most control steps of the expert.
+        size: Number of the expert's episodes for each kind.
     """
     pools, done = [], task.stages_done
     plain = replace(task, starts={}, stages_done=0.0)
     kinds = [(share, *(max(done, stage) for stage in task.start_stages[name])) for name, share in task.starts.items()]
     for kind, (share, low, high) in enumerate([*kinds, *([(1.0, done, done)] if done else [])]):
-        lead_in = low + (high - low) * (np.arange(POOL) + 0.5) / POOL
-        episodes = batch(plain, POOL)
+        lead_in = low + (high - low) * (np.arange(size) + 0.5) / size
+        episodes, kept = batch(plain, size), batch(plain, size)
         first = FIRST_SEED + kind * POOL
-        episodes.seed(range(first, first + POOL))
-        reached = lead(episodes, lead_in, steps - 1)
+        episodes.seed(range(first, first + size))
+        reached = lead(episodes, lead_in, steps - 1, partial(_keep, episodes, kept))
         if not reached.any():
             continue  # the expert does not get there: episodes begin at the reset
         snapshots = batch(plain, int(reached.sum()))
         arrays = snapshots.worlds.arrays
-        snapshots.copy_from(episodes, arrays.integers(np.flatnonzero(reached)), Rows.all(snapshots.count, arrays))
+        snapshots.copy_from(kept, arrays.integers(np.flatnonzero(reached)), Rows.all(snapshots.count, arrays))
         pools.append(Pool(share, snapshots))
     return pools
+
+
+def _keep(episodes: BatchEpisodes, kept: BatchEpisodes, rows: Array) -> None:
+    """Copy the episodes `rows` `(N,)` bool as they are now."""
+    arrays = episodes.worlds.arrays
+    index = arrays.integers(np.flatnonzero(rows))
+    kept.copy_from(episodes, index, Rows(arrays.flags(rows), index))

@@ -19,6 +19,7 @@ from mygym.config.parameter_checks import (
     training_defaults,
 )
 from mygym.config.schedulable import schedules
+from mygym.engines.engine import has_batches
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at
 from mygym.planning.strategies import JOIN
@@ -289,8 +290,8 @@ def check_overlap(config: RunConfig, cls: type[Any]) -> None:
     if not issubclass(cls, OffPolicyAlgorithm):
         why = f"is not available with algo {config.algo} of {config.framework}"
         raise ConfigError(bad_value("overlap", True, "false, or an off-policy algorithm such as sac", why))
-    if config.engine == "fused":
-        why = "is not available with engine fused, which is one process"
+    if has_batches(config.engine):
+        why = f"is not available with engine {config.engine}, which is one process"
         raise ConfigError(bad_value("overlap", True, ["false"], why))
     freq = config.algo_params.get("train_freq", 1)
     if freq not in (1, [1, "step"], (1, "step")):

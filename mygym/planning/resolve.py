@@ -9,6 +9,7 @@ from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, 
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
 from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
+from mygym.engines.engine import FUSED
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import changed, common
@@ -67,7 +68,7 @@ BUDGET_KEYS = ("steps", "eval")
 
 def recommended_layer(asked: RunConfig) -> Layer:
     """Return the algorithm for the fused engine, or for the task, unless the user has chosen how to learn."""
-    if asked.engine == "fused" and "algo" not in asked.model_fields_set:
+    if asked.engine == FUSED and "algo" not in asked.model_fields_set:
         return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
     if not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
         return Layer("task", {})
@@ -144,8 +145,8 @@ def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
 
 
 def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
-    """Return the algorithm's values for the fused engine and the number of the task's stages; empty for Bullet."""
-    values = dict(entry.fused_defaults) if asked.engine == "fused" else {}
+    """Return the algorithm's values for the fused engine and the number of the task's stages; empty for others."""
+    values = dict(entry.fused_defaults) if asked.engine == FUSED else {}
     if values and len(task.stage_names) > 1:
         values = merged(values, entry.fused_stage_defaults)
     return Layer(f"algorithm {entry.name}, for engine fused", values)

@@ -231,7 +231,7 @@ class ArmCommand:
     yaw_change: Array | None = None
     """`(N,)` rad: change of the tool's yaw that is still missing; None: no change."""
     second_target: Array | None = None
-    """`(N, 3)` m: target of the second arm's end effector; None: its position at the reset."""
+    """`(N, 3)` m: target of the second arm's end effector; None, or NaN in a row: its position at the reset."""
     second_gripper: Array | float = 1.0
     """`(N,)`, or a number for all: gripper of the second arm."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -141,14 +142,10 @@ def _at_target(context: StageContext) -> Array:
 
 
 def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCommand:
-    """Merge `(mask, command)` pairs: each episode gets the command of its active stage.
-
-    In a batch in which any command moves the second arm, the others hold that arm where it is.
-    """
+    """Merge `(mask, command)` pairs: each episode gets the command of its active stage, whatever the others do."""
     xp = namespace(state.time)
     zero = state.time * 0.0
-    arms = state.second_ee_position.shape[1]
-    rest = state.second_ee_position[:, 0] if arms else state.ee_position
+    rest = xp.full_like(state.ee_position, math.nan)
     merged = ArmCommand(state.ee_position, zero, zero, rest, zero + 1.0)
     for mask, command in commands:
         turn = zero if command.yaw_change is None else command.yaw_change

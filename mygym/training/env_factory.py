@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import RunConfig
+from mygym.engines.engine import FUSED, has_batches, judge_of
 from mygym.engines.rendering.viewer import check_display
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.engines import env_spec
+from mygym.planning.engines import env_spec, training_spec
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.variants import Variant
 from mygym.registry import user_files
@@ -175,8 +176,8 @@ def make_vec_env(
     plan = plan_of(run)
     config = plan.config
     count = config.n_envs // config.learners
-    if config.engine == "fused":
-        return _wrapped(_make_fused_env(plan, count, gui, only_spaces), plan, stack)
+    if has_batches(config.engine):
+        return _wrapped(_make_batch(plan, count, gui, only_spaces), plan, stack)
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
@@ -207,7 +208,7 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     if images:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
-        if plan.config.engine == "fused":
+        if judge_of(plan.config.engine) != plan.config.engine:
             from mygym.training.variance_floor import FlooredNormalize
 
             env = FlooredNormalize(env)
@@ -230,8 +231,8 @@ def _images_and_numbers(space: Any) -> tuple[list[str], list[str]]:
     return images, [key for key in subspaces if key not in images]
 
 
-def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
-    """Return `count` training environments of the fused engine.
+def _make_batch(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
+    """Return `count` training environments of an engine with batches.
 
     Raises:
         ConfigError: The engine cannot represent a value.
@@ -239,18 +240,18 @@ def _make_fused_env(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> 
     from mygym.envs.batch_vec_env import BatchVecEnv
 
     if gui:
-        raise ConfigError(
-            bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
-        )
+        why = f"is not available with engine {plan.config.engine}, whose batches have no window"
+        raise ConfigError(bad_value("gui", True, "engine: pybullet", why))
     device = "cpu" if only_spaces else engine_device(plan.config)
-    env = BatchVecEnv(env_spec(plan.config), 1 if only_spaces else count, device)
+    env = BatchVecEnv(training_spec(plan.config), 1 if only_spaces else count, device)
     env.num_envs = count
     return env
 
 
 def engine_device(config: RunConfig) -> str:
-    """Return the device of the fused engine: that of the networks if both are torch on a GPU."""
-    return config.device if config.framework == "pytorch" and config.device.startswith("cuda") else "cpu"
+    """Return the device of the environments: for the fused engine that of the networks, if they are torch's."""
+    on_gpu = config.engine == FUSED and config.framework == "pytorch" and config.device.startswith("cuda")
+    return config.device if on_gpu else "cpu"
 
 
 def _process_count(config: RunConfig) -> int:

@@ -1,4 +1,4 @@
-"""Normalisation of the fused engine's observations: inputs that do not vary are masked, the others hardly scaled up.
+"""Normalisation for engines that another one judges: inputs that do not vary are masked, the others hardly scaled up.
 
 Some numbers never vary in the engine, and vary in Bullet, e.g. the tilt of a box while it is pushed. Divided by a
 standard deviation of nearly zero, they would reach the network as large numbers that it was never trained on.
@@ -51,7 +51,7 @@ class FlooredNormalize(VecNormalize):
     (`reach`, 2,048 environments).
 
     Args:
-        env: Environments of the fused engine.
+        env: Environments of training.
     """
 
     def __init__(self, env: VecEnv) -> None:

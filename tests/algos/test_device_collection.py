@@ -183,7 +183,7 @@ def test_a_callback_ends_the_training_within_a_rollout(monkeypatch: pytest.Monke
     assert len(steps.steps) == 5
     assert model.num_timesteps == 5 * 24
     assert not rows
-    monitor, fused = unwrap_vec_wrapper(model.env, EpisodeMonitor), model.env.unwrapped.fused
+    monitor, fused = unwrap_vec_wrapper(model.env, EpisodeMonitor), model.env.unwrapped.batch
     assert monitor is not None
     np.testing.assert_array_equal(monitor.episode_lengths, to_numpy(fused.episodes.elapsed))
 

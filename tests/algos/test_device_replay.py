@@ -179,7 +179,7 @@ def test_transitions_are_those_of_the_environments(train_freq: int, monkeypatch:
         buffer = model.replay_buffer
         arguments = env_factory.env_spec(make_plan({"engine": "fused", **config_of("td3")}).config)
         reference = BatchVecEnv(arguments, 24)
-        reference._seeds = model.env.unwrapped.fused.episodes.seeds.tolist()
+        reference._seeds = model.env.unwrapped.batch.episodes.seeds.tolist()
         observations = reference.reset()
         ended = np.zeros(2)
         for row in range(STEPS // 24):

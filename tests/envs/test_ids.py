@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import warnings
 from dataclasses import replace
@@ -17,6 +18,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import SubprocVecEnv
 
 import mygym
+from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.ids import ANY_TASK
 from mygym.tasks.lookup import find_task
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, IDS, REWARDS, TASKS_QUICKLY, slow_except
@@ -147,6 +149,55 @@ def test_environments_run_in_gymnasium_vectors() -> None:
     assert len(np.unique(observations["desired_goal"], axis=0)) == 3
     envs.step(envs.action_space.sample())
     envs.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "keywords"), [("mygym/Push-v0", {"max_episode_steps": 3}), ("mygym-flat/Gym-v0", {"task": "lift"})]
+)
+def test_a_vector_without_a_mode_is_the_synchronous_one(name: str, keywords: dict[str, Any]) -> None:
+    """The ids have a vector environment of their own, for engines with batches; it changes nothing for the others."""
+    envs = [gymnasium.make_vec(name, num_envs=2, vectorization_mode=mode, **keywords) for mode in (None, "sync")]
+    for env in envs:
+        assert isinstance(env, gymnasium.vector.SyncVectorEnv)
+        env.action_space.seed(0)
+    assert envs[0].metadata == envs[1].metadata
+    assert envs[0].spec.id == name
+    assert_same(envs[0].reset(seed=3), envs[1].reset(seed=3))
+    for _ in range(5):
+        assert_same(*(env.step(env.action_space.sample()) for env in envs))
+    for each in envs:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [({"wrappers": [gymnasium.Wrapper]}, "wrappers"), ({"vector_kwargs": {"copy": False}}, "kwargs")],
+)
+def test_wrappers_of_a_vector_need_a_mode(arguments: dict[str, Any], why: str) -> None:
+    """Gymnasium's rule for ids with a vector environment of their own."""
+    with pytest.raises(gymnasium.error.Error, match=why):
+        gymnasium.make_vec("mygym/Reach-v0", num_envs=2, **arguments)
+    gymnasium.make_vec("mygym/Reach-v0", num_envs=2, vectorization_mode="sync", **arguments).close()
+
+
+@pytest.mark.parametrize(("keywords", "steps"), [({}, 25), ({"max_episode_steps": 4}, 4)], ids=str)
+def test_a_vector_of_the_fused_engine_is_a_batch(keywords: dict[str, Any], steps: int) -> None:
+    named = gymnasium.make_vec("mygym/Reach-v0", num_envs=3, engine="fused", **keywords)
+    alias = gymnasium.make_vec("mygym-fused/Reach-v0", num_envs=3, **keywords)
+    assert isinstance(named, BatchVectorEnv)
+    assert_same(named.reset(seed=0), alias.reset(seed=0))
+    for step in range(1, steps + 1):
+        result = named.step(np.zeros((3, 3)))
+        assert_same(result, alias.step(np.zeros((3, 3))))
+        assert result[3].all() == (step == steps)
+
+
+def test_a_spec_of_version_0_2_makes_its_environment() -> None:
+    wrapper = {"name": "use_time_limit", "entry_point": "mygym.envs.ids:use_time_limit", "kwargs": {}}
+    stored = {"id": "mygym/Reach-v0", "entry_point": "mygym.envs.robot_env:RobotEnv", "kwargs": {"task": "reach"}}
+    stored |= {"max_episode_steps": 30, "additional_wrappers": [wrapper]}
+    with gymnasium.make(gymnasium.envs.registration.EnvSpec.from_json(json.dumps(stored))) as env:
+        assert (episode_length(env), env.unwrapped.spec.max_episode_steps) == (30, 30)
 
 
 @pytest.mark.slow

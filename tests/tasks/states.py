@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -151,5 +152,5 @@ def whole(motion: ArmCommand, state: State) -> ArmCommand:
     turn = zero if motion.yaw_change is None else motion.yaw_change
     second = motion.second_target
     if second is None and state.second_ee_position.shape[1]:
-        second = state.second_ee_position[:, 0]
+        second = motion.target * math.nan
     return ArmCommand(motion.target, motion.gripper + zero, turn, second, motion.second_gripper + zero)

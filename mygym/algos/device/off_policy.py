@@ -191,10 +191,10 @@ class DeviceOffPolicy:
         model: Any = self
         if model.env is None or model.optimize_memory_usage or model.replay_buffer_kwargs.get("copy_info_dict"):
             return False
-        batch, normalizer = model.env.unwrapped, model._vec_normalize_env
+        envs, normalizer = model.env.unwrapped, model._vec_normalize_env
         return (
-            isinstance(batch, BatchVecEnv)
-            and batch.fused.arrays.device is not None
+            isinstance(envs, BatchVecEnv)
+            and envs.batch.arrays.device is not None
             and (normalizer is None or (isinstance(normalizer, FlooredNormalize) and not normalizer.norm_reward))
         )
 

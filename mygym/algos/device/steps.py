@@ -122,7 +122,7 @@ class DeviceSteps(ABC):
     def __init__(self, model: Any, env: VecEnv) -> None:
         self.model = model
         self.vec_env: BatchVecEnv = env.unwrapped  # type: ignore[assignment]
-        self.envs = self.vec_env.fused
+        self.envs = self.vec_env.batch
         self.env, self.monitor = env, unwrap_vec_wrapper(env, EpisodeMonitor)
         normalizer = unwrap_vec_wrapper(env, FlooredNormalize)
         self.normalizer = None if normalizer is None else DeviceNormalizer(normalizer, model.device)
@@ -134,17 +134,17 @@ class DeviceSteps(ABC):
     @staticmethod
     def suits(model: Any, env: VecEnv, callback: BaseCallback) -> bool:
         """Return whether steps can stay on the device: neither wrappers nor strategies need a step in numpy."""
-        batch, of_strategies = env.unwrapped, find_callback(callback, StrategyCallback)
+        envs, of_strategies = env.unwrapped, find_callback(callback, StrategyCallback)
         strategies = {"standard"} if of_strategies is None else {each.name for each in of_strategies.strategies}
         layers = []
-        while env is not batch:
+        while env is not envs:
             layers.append(type(env))
             env = env.venv  # type: ignore[attr-defined]
         return (
-            isinstance(batch, BatchVecEnv)
-            and batch.fused.arrays.device is not None
-            and batch.fused.count >= LARGE_BATCH  # fewer episodes are evaluated stage by stage, which waits
-            and batch.fused.arrays.device.type == model.device.type
+            isinstance(envs, BatchVecEnv)
+            and envs.batch.arrays.device is not None
+            and envs.batch.count >= LARGE_BATCH  # fewer episodes are evaluated stage by stage, which waits
+            and envs.batch.arrays.device.type == model.device.type
             and set(layers) <= {EpisodeMonitor, FlooredNormalize, LastObservations}
             and strategies == {"standard"}
             and not model.use_sde

@@ -57,13 +57,15 @@ class BatchWorld:
         """`A`: 3, or 4 with fingers that move."""
 
     action_repeat = 1
+    randomized_fields = ("object_friction", "object_damping", "joint_gain")
 
-    def reset(self, rows: Rows, poses: Array) -> None:
+    def reset(self, rows: Rows, poses: Array, parts: Array) -> None:
         """Put worlds at the start of an episode.
 
         Args:
             rows: The worlds.
             poses: `(n, k, 7)` m and quaternions: the upright boxes.
+            parts: `(n, 0)`: there are none.
         """
         self._state, mask, arrays = None, rows.mask, self.arrays
         self.arm.reset(mask)
@@ -92,7 +94,9 @@ class BatchWorld:
         """Set the physical parameters of the episodes, see `BatchRandomization.values`."""
         self.arm.gain = values.get("joint_gain")
         if self.box is not None:
-            self.box.friction, self.box.damping = values.get("object_friction"), values.get("object_damping")
+            friction, damping = values.get("object_friction"), values.get("object_damping")
+            self.box.friction = None if friction is None else friction[0]
+            self.box.damping = None if damping is None else damping[0]
 
     def step(self, action: Array) -> None:
         """Advance all worlds by a control step, with actions `(A, N)` that are clipped to [-1, 1]."""

@@ -277,7 +277,7 @@ def load_random_state(state: Mapping[str, Any]) -> None:
 
 
 def env_state(env: VecEnv) -> dict[str, Any]:
-    """Return the state of each environment, or of the fused engine's batch, and the running figures of the wrappers."""
+    """Return the state of each environment, or of the batch, and the running figures of the wrappers."""
     batch = env.unwrapped
     state: dict[str, Any] = (
         {"batch": batch.batch_state_dict()}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from mygym.engines.engine import has_batches
 from mygym.errors import MygymError
 from mygym.planning.plan import RunPlan
 from mygym.training import env_factory
@@ -58,7 +59,7 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
         count = min(max(cores - config.threads, 0), config.n_envs)
         return count, f"{config.threads} of {cores} cores for the gradient steps"
     processes = min(cores, config.n_envs)
-    if config.engine == "fused" or config.learners > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
+    if has_batches(config.engine) or config.learners > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
     envs = min(SAMPLE, config.n_envs // processes)
     makers = env_factory.env_makers(plan, processes * envs)

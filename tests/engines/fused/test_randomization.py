@@ -12,10 +12,11 @@ import pytest
 from mygym.checks.parity import compare_engines
 from mygym.engines.arrays import Rows, find_arrays, normal, to_numpy
 from mygym.engines.bullet.client import bullet
+from mygym.engines.fused.world import BatchWorld
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.batch_vec_env import BatchVecEnv
-from mygym.envs.fused_worlds import SLIPPERY, draw_table
-from mygym.envs.randomization import BatchRandomization
+from mygym.envs.fused_worlds import SLIPPERY
+from mygym.envs.randomization import BatchRandomization, draw_table
 from mygym.envs.randomizers import register_randomizer
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
@@ -237,8 +238,9 @@ def test_an_unsupported_randomizer_is_refused(randomize: dict[str, Any], words: 
 
 
 def test_a_field_that_nothing_changes_is_not_stored() -> None:
-    assert draw_table({"object_friction": [0.5, 2.0]}, objects=0, joints=7) == {}
-    assert draw_table({"action_noise": 0.0, "joint_gain": 1.0}, objects=1, joints=2).keys() == {"joint_gain"}
+    fields = BatchWorld.randomized_fields
+    assert draw_table({"object_friction": [0.5, 2.0]}, 0, 7, fields, "fused") == {}
+    assert draw_table({"action_noise": 0.0, "joint_gain": 1.0}, 1, 2, fields, "fused").keys() == {"joint_gain"}
 
 
 def test_a_state_of_version_0_2_continues() -> None:

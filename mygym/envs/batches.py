@@ -1,0 +1,101 @@
+"""Batches of episodes in every engine that has them: what no batch can have, and how one is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mygym.engines.arrays import Arrays
+from mygym.engines.engine import FUSED, engines_with_batches, has_batches
+from mygym.engines.world import BatchWorlds
+from mygym.envs.env_spec import EnvSpec
+from mygym.envs.episodes import BatchEpisodes
+from mygym.envs.fused_worlds import check_memory, check_supported, fused_worlds
+from mygym.envs.randomization import BatchRandomization, draw_table
+from mygym.envs.robot_env import RobotEnv
+from mygym.envs.starts import POOL, StartTable, TableStarts, make_pools
+from mygym.envs.task_world import TaskWorld, apply_task_params
+from mygym.errors import ConfigError, bad_value
+from mygym.robotics.controllers import find_controller
+from mygym.tasks.lookup import find_task
+from mygym.tasks.observations import camera_components
+from mygym.tasks.task import Task
+
+POOL_OF_CONTACTS = 128
+"""Size of `make_pools` for engines that solve contacts, in which the expert's episodes take seconds."""
+
+
+def engine_of(spec: EnvSpec) -> str:
+    """Return the engine of a batch of an environment: that of the description, or `fused` where it names none."""
+    return spec.engine if "engine" in spec.model_fields_set else FUSED
+
+
+def check_batch(spec: EnvSpec, engine: str) -> None:
+    """Refuse an environment that no batch, or no batch of an engine, can have, before anything is built.
+
+    Args:
+        spec: The environment.
+        engine: Name of the engine.
+
+    Raises:
+        ConfigError: The message names the key, the value, and what is allowed.
+        RegistryError: Unknown name.
+    """
+    if not has_batches(engine):
+        why = "has no batches: each of its worlds is simulated for itself"
+        raise ConfigError(bad_value("engine", engine, engines_with_batches(), why))
+    task, *_ = apply_task_params(find_task(spec.task), spec.task_params)
+    control = find_controller(spec.control).config
+    if control.action_repeat != 1:  # the worlds of a batch end their episodes at different steps of an action
+        raise _refusal("control.action_repeat", control.action_repeat, "1", engine)
+    if seen := camera_components(spec.observations or ()):
+        raise _refusal("observations", seen[0], "components without a camera", engine, "needs images")
+    for key in ("detector", "encoder"):
+        if file := getattr(spec.image_params, key):
+            raise _refusal(f"image_params.{key}", file, "null", engine, "needs images")
+    same = "the same objects in all episodes"
+    for role in task.roles:
+        if len(task.assets(role)) > 1:
+            raise _refusal("task_params.objects", task.asset(role), same, engine, "differs between episodes")
+    for each in task.distractors:
+        if len(set(each.counts)) > 1 or len(each.objects) > 1:
+            raise _refusal("task_params.distractors", each.object, same, engine, "differs between episodes")
+    if engine == FUSED:
+        check_supported(spec)
+
+
+def _refusal(key: str, value: Any, allowed: str, engine: str, why: str = "is not available") -> ConfigError:
+    return ConfigError(bad_value(key, value, allowed, f"{why}, which batches of engine {engine} do not have"))
+
+
+def make_episodes(env: RobotEnv, engine: str, count: int, arrays: Arrays) -> BatchEpisodes:
+    """Return a batch of the episodes of an environment.
+
+    Args:
+        env: The environment, in the engine, or in Bullet for `fused`; its world needs a reset afterwards.
+        engine: Name of the engine.
+        count: `N`.
+        arrays: Array library of the engine `fused`; the others have their own.
+
+    Raises:
+        ConfigError: The batch does not fit into memory, or the engine cannot represent a value.
+    """
+    task, bounds, config = env.task, env.workspace.bounds, env.env_spec.randomize
+    make: Callable[[int], BatchWorlds]
+    if engine == FUSED:
+        check_memory(count, arrays)
+        make, pool = fused_worlds(env, arrays), POOL
+    else:
+        make, pool = env.world.batch, POOL_OF_CONTACTS
+    worlds = make(count)
+    arrays = worlds.arrays
+    table = StartTable.draw(TaskWorld(task, env.world, env.areas))
+    joints = sum(len(arm.joints) for arm in env.robot.arms)
+    randomized = draw_table(config, len(env.world.objects), joints, worlds.randomized_fields, engine)
+
+    def batch(changed: Task, number: int) -> BatchEpisodes:
+        return BatchEpisodes(changed, make(number), TableStarts(table, arrays), bounds)
+
+    pools = make_pools(batch, task, find_task(env.env_spec.task).horizon, pool)
+    disturbances = BatchRandomization(randomized, worlds) if randomized else None
+    return BatchEpisodes(task, worlds, TableStarts(table, arrays, disturbances, pools), bounds, disturbances)

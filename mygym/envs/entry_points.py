@@ -1,0 +1,63 @@
+"""Entry points of the Gymnasium ids: one environment, and several in a vector."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import SyncVectorEnv
+
+from mygym.engines.engine import BULLET, has_batches
+from mygym.envs.batch_vector_env import BatchVectorEnv
+from mygym.envs.ids import ANY_TASK, env_id
+from mygym.envs.robot_env import RobotEnv
+
+
+def make_env(**arguments: Any) -> RobotEnv:
+    """Return an environment whose horizon is the `max_episode_steps` of `gymnasium.make`, or else that of its task.
+
+    Gymnasium passes `max_episode_steps` to no entry point: it truncates at that step itself, too late if the horizon
+    comes before. A wrapper in the spec could ask for it, but Gymnasium accepts no vector environment beside such
+    wrappers. So the function looks at the arguments of its caller.
+
+    Args:
+        **arguments: Arguments of `RobotEnv`.
+    """
+    env, caller = RobotEnv(**arguments), sys._getframe(1)
+    if caller.f_code is gymnasium.make.__code__:
+        asked, of = (caller.f_locals[name] for name in ("max_episode_steps", "id"))
+        steps = getattr(of, "max_episode_steps", None) if asked is None else asked
+        if steps not in (None, -1):  # -1: no limit of Gymnasium's
+            env.set_horizon(steps)
+    return env
+
+
+vars(make_env)["metadata"] = RobotEnv.metadata  # Gymnasium reads the render modes before it calls
+
+
+def make_vector_env(num_envs: int = 1, **arguments: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Return a `BatchVectorEnv` for engines with batches, and for others the `SyncVectorEnv` of `gymnasium.make_vec`.
+
+    Args:
+        num_envs: `N`.
+        **arguments: Arguments of `BatchVectorEnv`, or of `gymnasium.make` and `RobotEnv`; with `max_episode_steps`.
+
+    Raises:
+        ConfigError: A value is invalid.
+        RegistryError: Unknown name.
+    """
+    if not has_batches(arguments.get("engine") or BULLET):
+        task = arguments.get("task")
+        if isinstance(task, str) and env_id(task) in gymnasium.registry:
+            name = env_id(task)
+            del arguments["task"]
+        else:
+            name = ANY_TASK
+        return SyncVectorEnv([partial(gymnasium.make, name, **arguments) for _ in range(num_envs)])
+    steps = arguments.pop("max_episode_steps", None)
+    arguments.pop("disable_env_checker", None)
+    if steps not in (None, -1):
+        arguments["task_params"] = {**(arguments.get("task_params") or {}), "horizon": steps}
+    return BatchVectorEnv(num_envs, **arguments)
