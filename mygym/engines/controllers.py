@@ -499,6 +499,8 @@ class BatchArmControllers:
         for index, (controller, joints) in enumerate(zip(self.controllers, self.arms.joints, strict=True)):
             target = targets[index]
             towards = self.second_ee_start[index - 1] if target is None else self._columns(target)
+            if index and target is not None:  # worlds without a target have not-a-number
+                towards = self._xp.where(self._xp.isnan(towards), self.second_ee_start[index - 1], towards)
             change = zeros + changes[index]
             measured = q[joints], velocity[joints], tools[index], tool_yaw
             parts.append(controller.action_towards(towards, *measured, change))

@@ -233,7 +233,9 @@ class World(ABC):
             len(arm.gripper.links) if self.spec.gripper and arm.gripper else 0 for arm in arms
         ]
         counts = first_fingers, len(self.alternatives), len(self.parts), len(arms), sum(other_fingers)
-        return State.zeros(count, sum(len(arm.joints) for arm in arms), *counts, self.arm_controllers.command_offset_size)
+        return State.zeros(
+            count, sum(len(arm.joints) for arm in arms), *counts, self.arm_controllers.command_offset_size
+        )
 
     def _home(self) -> FloatArray:
         """Return `(J,)` rad: the given home; else the first arm's tool at `tool_home`, the other arms at their home.
@@ -472,7 +474,9 @@ class World(ABC):
         Returns:
             `(A,)` in [-1, 1].
         """
-        return self.arm_controllers.action_towards(self.state, ee_target, gripper, yaw_change, second_target, second_gripper)
+        return self.arm_controllers.action_towards(
+            self.state, ee_target, gripper, yaw_change, second_target, second_gripper
+        )
 
     # One of `N` worlds ----------------------------------------------------------------------------------------------
 
