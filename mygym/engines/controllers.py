@@ -31,7 +31,7 @@ from mygym.robotics.controllers.controller import YAW_LAG, YAW_RANGE, YAW_STEP
 from mygym.robotics.controllers.end_effector import EE_STEP, IK_ITERATIONS, IK_TOLERANCE
 from mygym.robotics.controllers.joint import APPROACH_GAIN
 from mygym.tasks.context import ArmCommand
-from mygym.tasks.state import State, namespace
+from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
 
 C = TypeVar("C", bound=Controller)
@@ -122,7 +122,7 @@ class BatchController(Generic[C]):
 
     def _turned(self, yaw: Array) -> Rotations:
         """Return the orientations held at home, rotated by yaws `(N,)` rad, see `rotate_about_tool_axis`."""
-        x, y, z = self._axes
+        x, y, _ = self._axes
         sine, cosine = self._xp.sin(yaw), self._xp.cos(yaw)
         across, along = x * cosine - y * sine, x * sine + y * cosine
         return [[across[row], along[row], self._held[row][2]] for row in range(3)]
