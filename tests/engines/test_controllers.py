@@ -28,6 +28,7 @@ from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 from tests.components import CONTROLS
+from tests.engines.fused import WaitingOperations, pretend_gpu
 from tests.robotics.test_base_placement import four_axes
 from tests.robotics.test_inference import link_of, write
 
@@ -187,6 +188,8 @@ def test_each_world_has_the_numbers_of_a_single_one(name: str, control: str, rep
         for step in trace:
             state, command = taken(step.before, [row]), step.command
             if step.restarted[row]:
+                assert not step.before.command_offset[row].any()
+                assert step.before.tool_yaw_offset[row] == 0.0
                 alone.read(state)
                 alone.reset(state)
             change = 0.0 if command.yaw_change is None else float(command.yaw_change[row])
@@ -247,6 +250,23 @@ def test_worlds_do_not_influence_others(library: str, name: str, control: str) -
                 np.testing.assert_array_equal(values, many.results[key][:count], err_msg=key)
             for key in ("tool_yaw", "command_offset", "tool_yaw_offset"):
                 np.testing.assert_array_equal(getattr(few.after, key), getattr(many.after, key)[:count], err_msg=key)
+
+
+@pytest.mark.parametrize("control", ARRAY_CONTROLS)
+def test_no_operation_waits_for_a_gpu(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, plant = fresh(arms("panda_pair", control), 4, find_arrays("torch"))
+    played(batch, plant, range(2))  # constants are on the device then
+    state = taken(plant.state, slice(None), torch.from_numpy)
+    actions, target = torch.zeros(4, len(batch.arms.names)), torch.zeros(4, 3)
+    rows, command = Rows(torch.tensor([True, False, True, False]), None), ArmCommand(target, 1.0, target[:, 0], target)
+    pretend_gpu(monkeypatch)
+    with WaitingOperations() as waiting:
+        batch.read(state)
+        batch.reset(rows, state)
+        batch.action_towards(state, command)
+        batch.command(actions, state)
+        batch.read_offsets(state)
+    assert waiting.names == []
 
 
 def same(trace: Sequence[Step], other: Sequence[Step], rows: Any = slice(None), from_rows: Any = slice(None)) -> None:
@@ -320,13 +340,14 @@ def test_other_controllers_are_computed_world_by_world() -> None:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_inverse_kinematics_are_those_of_a_single_arm(name: str) -> None:
-    """A start within the limits, one beyond them that has no error, and targets within reach and beyond it."""
+    """Starts without an error, beyond the limits or with a small one; targets within reach and beyond it."""
     chain: Chain = arms(name, "ee_delta").controllers[0].chain
     kinematics, single, rng = BatchKinematics(chain, DOUBLE), Kinematics(chain), np.random.default_rng(3)
     q = chain.home[:, None] + rng.uniform(-0.3, 0.3, (len(chain.home), 12))
     poses = np.stack([single.pose(column.copy()) for column in q.T + rng.uniform(-0.2, 0.2, q.T.shape)])
     q[0, 0] = chain.upper[0] + 0.1
     poses[0], poses[1] = single.pose(q[:, 0].copy()), single.pose(q[:, 1].copy())
+    poses[1, :3, 3] += 5e-5
     poses[2, :3, 3] += 1.0
     rotations: Any = [[poses[:, row, column] for column in range(3)] for row in range(3)]
     position = poses[:, :3, 3].T
