@@ -50,7 +50,11 @@ registry("engine").register(
     BULLET, "mygym.engines.bullet.world:BulletWorld", "Bullet: all tasks; evaluations use it.", _ORIGIN
 )
 registry("engine").register(
-    MUJOCO, "mygym.engines.mujoco.world:MujocoWorld", "MuJoCo: all tasks, many worlds at once.", _ORIGIN
+    MUJOCO,
+    "mygym.engines.mujoco.world:MujocoWorld",
+    "MuJoCo: all tasks, many worlds in one process.",
+    _ORIGIN,
+    requires=("mygym[mujoco]",),
 )
 registry("engine").register(
     FUSED,

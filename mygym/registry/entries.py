@@ -55,7 +55,7 @@ ALIASES: Mapping[str, Mapping[str, str]] = {"strategy": {"experts": "mixture"}}
 EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
     **dict.fromkeys(("minari", "h5py"), "demos"),
-    "mujoco": "mjcf",
+    "mujoco": "mujoco",
     "pyarrow": "lerobot",
     "trimesh": "meshes",
     "wandb": "wandb",

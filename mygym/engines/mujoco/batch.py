@@ -137,5 +137,4 @@ class MujocoWorlds:
 
 def _indices(rows: Rows) -> NDArray[np.intp]:
     """Return the indices `(n,)` of worlds."""
-    assert rows.index is not None
-    return rows.index
+    return np.asarray(rows.index, dtype=np.intp)

@@ -149,7 +149,8 @@ class Model:
         """`(pairs, m)`: whether a pair of geoms is of each present object."""
         model = self.compiled
         bodies = np.stack([model.geom_bodyid[model.pair_geom1], model.geom_bodyid[model.pair_geom2]], axis=1)
-        return (bodies[:, :, None] == self.object_bodies).any(axis=1)
+        owners: NDArray[np.bool_] = (bodies[:, :, None] == self.object_bodies).any(axis=1)
+        return owners
 
 
 def build_model(
@@ -469,8 +470,8 @@ def decay(lost: float) -> float:
 
 def _inertia(spec: ObjectSpec) -> list[float]:
     axes = quaternion_to_matrix(spec.body.principal)
-    moments = np.diag(axes @ np.diag(spec.body.moments) @ axes.T)
-    return [spec.body.mass] * 3 + moments.tolist()
+    moments: list[float] = np.diag(axes @ np.diag(spec.body.moments) @ axes.T).tolist()
+    return [*[spec.body.mass] * 3, *moments]
 
 
 def _may_meet(first: str, second: str) -> bool:

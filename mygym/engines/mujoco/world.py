@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import mujoco
 import numpy as np
 
 from mygym.engines.mujoco.batch import MujocoWorlds
 from mygym.engines.mujoco.bodies import FIELDS, Bodies
-from mygym.engines.mujoco.model import build_model
+from mygym.engines.mujoco.model import Model, build_model
 from mygym.engines.world import World
 from mygym.tasks.state import State
 from mygym.types import FloatArray
@@ -36,6 +37,7 @@ class MujocoWorld(World):
 
     def _build(self) -> None:
         self._bodies_of: dict[object, Bodies] = {}
+        self._scratch: tuple[Model, Any] | None = None
         self.bodies = self._bodies()
         """The bodies of the episode."""
 
@@ -76,7 +78,9 @@ class MujocoWorld(World):
         first = sum(len(each.joints) for each in self.robot.arms[:arm])
         joints = slice(first, first + len(q))
         at_q, at_v = model.arm_q[joints], model.arm_v[joints]
-        data = mujoco.MjData(model.compiled)
+        if self._scratch is None or self._scratch[0] is not model:
+            self._scratch = model, mujoco.MjData(model.compiled)
+        data = self._scratch[1]
         data.qpos[at_q], data.qvel[at_v], data.qacc[at_v] = q, v, a
         mujoco.mj_fwdPosition(model.compiled, data)
         mujoco.mj_fwdVelocity(model.compiled, data)

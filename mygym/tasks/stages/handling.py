@@ -55,6 +55,10 @@ HALF = 0.2
 BETWEEN, GRASP_HALF = 0.02, 0.04
 """m from the grip point: full closeness within the first, half of it beyond that by the second."""
 
+AT_GRIP, PALM = 0.012, 0.03
+"""m between the tool and the grip within which the fingers close; and m above the grip up to which they go on closing
+with the palm on the object."""
+
 CARRYING = 3.0
 """Weight of stages that carry an object: the reward of lifting must exceed the risk of losing it."""
 
@@ -102,20 +106,17 @@ def _touch(context: StageContext) -> Array:
     return namespace(context.ee_position).astype(context.finger_contact, context.ee_position.dtype).mean(-1)
 
 
-def _palm_rests(context: StageContext) -> Array:
-    """Return whether the palm rests on the object, so that the hand comes no lower; `(N,)` bool."""
-    xp = namespace(context.ee_position)
-    on_fingers, closing = xp.any(context.finger_contact, axis=-1), context.state.gripper_command < 0.5
-    above = planar_distance(context.ee_position, context.target) < 0.012
-    return above & touched(context) & (closing | ~on_fingers)
-
-
 def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
-    grip = context.target
+    """Close the fingers at the grip; or, without more pressure, where the palm rests on a tall object."""
+    grip, ee = context.target, context.ee_position
     xp = namespace(grip)
-    is_at_grip = (distance(context.ee_position, grip) < 0.012) | _palm_rests(context)
+    is_at_grip = distance(ee, grip) < AT_GRIP
+    on_palm = touched(context) & ~xp.any(context.finger_contact, axis=-1)
+    closing = (context.state.gripper_command < 0.5) & (ee[:, 2] < grip[:, 2] + PALM)
+    rests = (on_palm | closing) & (planar_distance(ee, grip) < AT_GRIP) & ~is_at_grip
     target = xp.where(is_at_grip[:, None], grip, over_then_down(context, grip))
-    return ArmCommand(target, xp.where(is_at_grip, CLOSED, OPEN), aligned(context))
+    target = xp.where(rests[:, None], with_height(grip, ee[:, 2]), target)
+    return ArmCommand(target, xp.where(is_at_grip | rests, CLOSED, OPEN), aligned(context))
 
 
 # move ---------------------------------------------------------------------------------------------------------------
