@@ -109,7 +109,8 @@ KEEP = 0.9
 """Share of the hand's sideways error behind the object that is corrected in a control step."""
 
 STEER = 1.5
-"""rad by which the hand moves around the object for each rad of the object's wrong direction."""
+"""rad by which the hand moves around an object for each rad of its wrong direction; the other way for one that rolls,
+which the flat hand drags along sideways."""
 
 ROLLS = 20.0
 """rad/m: an object that spins more than this about a horizontal axis rolls; others slide."""
@@ -117,6 +118,11 @@ ROLLS = 20.0
 
 def _launch_start(context: StageContext) -> Array:
     return behind_object(context, BEHIND_AT_LAUNCH)
+
+
+def _rolls(context: StageContext) -> Array:
+    """Return whether the object rolls, `(N,)` bool."""
+    return length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
 
 
 def _departure(context: StageContext) -> Array:
@@ -127,8 +133,7 @@ def _departure(context: StageContext) -> Array:
     slides = offset * (twice / xp.maximum(length(offset)[:, None], 1e-6)) ** 0.5
     if not context.bound.rolls_by_axis:
         return slides
-    rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
-    return xp.where(rolls[:, None], xp.sign(offset) * (twice * abs(offset)) ** 0.5, slides)
+    return xp.where(_rolls(context)[:, None], xp.sign(offset) * (twice * abs(offset)) ** 0.5, slides)
 
 
 def _slide_potential(context: StageContext) -> Array:
@@ -155,7 +160,8 @@ def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     needed_after_push = (needed**2 + (slowing * TIME_STEP) ** 2) ** 0.5 - slowing * TIME_STEP
     slowest = xp.minimum(0.4 * needed, FIRST_PUSH)
     wanted = xp.clip(speed + needed / STEPS_OF_PUSH, slowest, xp.minimum(needed_after_push, FASTEST_PUSH))
-    aim = horizontal(direction - STEER * drift / xp.maximum(needed, 0.05)[:, None])
+    steer = xp.where(_rolls(context), -STEER, STEER) / xp.maximum(needed, 0.05)
+    aim = horizontal(direction - steer[:, None] * drift)
     ee_offset = ee - position
     ahead = (ee_offset * aim).sum(-1)
     aside = with_height(ee_offset - ahead[:, None] * aim, xp.zeros_like(needed))
