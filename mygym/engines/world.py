@@ -136,7 +136,10 @@ class BatchWorlds(Worlds, Protocol):
         """
 
     def randomize(self, values: Mapping[str, Array]) -> None:
-        """Set physical parameters of all worlds, before a `reset`; fields that do not vary are left out.
+        """Set physical parameters of all worlds; fields that do not vary are left out.
+
+        The values of a world differ from those of the call before only when its `reset` follows. After
+        `load_state_dict` all are set again, and no reset follows.
 
         Args:
             values: Field of `EpisodeRandomization` → `(k, N)` for values of each object, `(J, N)` of each joint, or
@@ -144,10 +147,13 @@ class BatchWorlds(Worlds, Protocol):
         """
 
     def copy_from(self, other: Any, source: Array, rows: Rows) -> None:
-        """Put the worlds `rows` into the states of the worlds `source` `(n,)` of others of the same description."""
+        """Put the worlds `rows` into the states of the worlds `source` `(n,)` of others of the same description.
+
+        The parameters of `randomize` stay.
+        """
 
     def variables(self) -> list[Array]:
-        """Return the arrays on which the next steps depend, in the order of `set_variables`."""
+        """Return the arrays on which the next steps depend, in the order of `set_variables`; for engines on a GPU."""
 
     def set_variables(self, arrays: Iterator[Array]) -> None:
         """Replace the arrays of `variables` by the next of `arrays`."""

@@ -86,9 +86,10 @@ class BatchEnv:
         arrays = find_arrays(output, device)
         if self.engine != FUSED and output != "numpy":
             raise ConfigError(bad_value("output", output, ["numpy"], f"is not available with engine {self.engine}"))
-        single = spec.model_copy(update={"engine": BULLET if self.engine == FUSED else self.engine})
-        with closing(RobotEnv.of(single)) as env:  # decides spaces, areas, home and controller, and checks them
-            self.episodes: BatchEpisodes = make_episodes(env, self.engine, count, arrays)
+        # A single world decides spaces, areas, home and controller, and checks them; it has the nominal parameters.
+        single = {"engine": BULLET if self.engine == FUSED else self.engine, "randomize": {}}
+        with closing(RobotEnv.of(spec.model_copy(update=single))) as env:
+            self.episodes: BatchEpisodes = make_episodes(env, self.engine, count, arrays, spec.randomize)
             self.arrays = self.episodes.worlds.arrays
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space

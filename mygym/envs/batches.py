@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mygym.engines.arrays import Arrays
@@ -68,19 +68,23 @@ def _refusal(key: str, value: Any, allowed: str, engine: str, why: str = "is not
     return ConfigError(bad_value(key, value, allowed, f"{why}, which batches of engine {engine} do not have"))
 
 
-def make_episodes(env: RobotEnv, engine: str, count: int, arrays: Arrays) -> BatchEpisodes:
+def make_episodes(
+    env: RobotEnv, engine: str, count: int, arrays: Arrays, randomize: Mapping[str, Any]
+) -> BatchEpisodes:
     """Return a batch of the episodes of an environment.
 
     Args:
-        env: The environment, in the engine, or in Bullet for `fused`; its world needs a reset afterwards.
+        env: The environment without randomization, in the engine, or in Bullet for `fused`; its world needs a reset
+            afterwards.
         engine: Name of the engine.
         count: `N`.
         arrays: Array library of the engine `fused`; the others have their own.
+        randomize: The config's `randomize`.
 
     Raises:
         ConfigError: The batch does not fit into memory, or the engine cannot represent a value.
     """
-    task, bounds, config = env.task, env.workspace.bounds, env.env_spec.randomize
+    task, bounds = env.task, env.workspace.bounds
     make: Callable[[int], BatchWorlds]
     if engine == FUSED:
         check_memory(count, arrays)
@@ -91,7 +95,7 @@ def make_episodes(env: RobotEnv, engine: str, count: int, arrays: Arrays) -> Bat
     arrays = worlds.arrays
     table = StartTable.draw(TaskWorld(task, env.world, env.areas))
     joints = sum(len(arm.joints) for arm in env.robot.arms)
-    randomized = draw_table(config, len(env.world.objects), joints, worlds.randomized_fields, engine)
+    randomized = draw_table(randomize, len(env.world.objects), joints, worlds.randomized_fields, engine)
 
     def batch(changed: Task, number: int) -> BatchEpisodes:
         return BatchEpisodes(changed, make(number), TableStarts(table, arrays), bounds)

@@ -9,7 +9,7 @@ from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, 
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
 from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
-from mygym.engines.engine import FUSED
+from mygym.engines.engine import FUSED, has_batches
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import changed, common
@@ -48,6 +48,12 @@ STRATEGY_KEYS = ("strategy", "strategy_params")
 
 ALGORITHM_FOR_FUSED = "ppo"
 """Default algorithm for the fused engine (`benchmarks/results/fused.md`)."""
+
+ENVS_OF_A_BATCH = 32
+"""Default `n_envs` of on-policy algorithms for tasks of one stage in engines with batches; rollouts keep their size."""
+
+SHORTEST_ROLLOUT = 16
+"""Steps of each environment in a rollout below which the default stays as it is."""
 
 ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
 """Default algorithm for tasks of several stages without an `algo` in their `run_defaults`
@@ -145,11 +151,20 @@ def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
 
 
 def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
-    """Return the algorithm's values for the fused engine and the number of the task's stages; empty for others."""
-    values = dict(entry.fused_defaults) if asked.engine == FUSED else {}
-    if values and len(task.stage_names) > 1:
-        values = merged(values, entry.fused_stage_defaults)
-    return Layer(f"algorithm {entry.name}, for engine fused", values)
+    """Return the algorithm's values for the fused engine and the number of the task's stages.
+
+    With another engine that has batches, those of short rollouts in many environments; else empty.
+    """
+    values: dict[str, Any] = {}
+    if asked.engine == FUSED:
+        values = dict(entry.fused_defaults)
+        if values and len(task.stage_names) > 1:
+            values = merged(values, entry.fused_stage_defaults)
+    elif "n_envs" not in asked.model_fields_set and len(task.stage_names) == 1 and has_batches(asked.engine):
+        n_steps = entry.defaults.get("n_steps", 0) * entry.run_defaults.get("n_envs", 1) // ENVS_OF_A_BATCH
+        if SHORTEST_ROLLOUT <= n_steps < entry.defaults["n_steps"]:
+            values = {"n_envs": ENVS_OF_A_BATCH, "algo_params": {"n_steps": n_steps}}
+    return Layer(f"algorithm {entry.name}, for engine {asked.engine}", values)
 
 
 def task_layer(task: Task, entry: Algorithm, of_engine: Layer) -> Layer:

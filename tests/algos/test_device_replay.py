@@ -177,7 +177,7 @@ def test_transitions_are_those_of_the_environments(train_freq: int, monkeypatch:
         model.learn(STEPS)
         assert len(step) == 1
         buffer = model.replay_buffer
-        arguments = env_factory.env_spec(make_plan({"engine": "fused", **config_of("td3")}).config)
+        arguments = env_factory.training_spec(make_plan({"engine": "fused", **config_of("td3")}).config)
         reference = BatchVecEnv(arguments, 24)
         reference._seeds = model.env.unwrapped.batch.episodes.seeds.tolist()
         observations = reference.reset()

@@ -39,7 +39,8 @@ class BulletWorlds:
         self.action_size = self.worlds[0].action_size
         self._values: Mapping[str, FloatArray] = {}
         first = self.worlds[0]
-        rest = first._objects_in_a_row(), np.array([part.rest for part in first.parts]), {}
+        start = np.concatenate([first.state.object_position[0], first.state.object_orientation[0]], axis=1)
+        rest = start, np.array([part.rest for part in first.parts]), {}
         self._starts: list[Any] = [rest] * count
         self._actions: list[list[FloatArray]] = [[] for _ in range(count)]
         self.state: State

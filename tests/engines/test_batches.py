@@ -246,3 +246,16 @@ def test_gymnasium_makes_a_batch() -> None:
     assert ended == [[False, False]] * 3 + [[True, True]]
     with closing(gymnasium.make("mygym/OpenDrawer-v0", **ENGINE)) as env:
         assert isinstance(env.unwrapped.world, SideBySide)
+
+
+def test_an_algorithm_has_more_environments_in_a_batch() -> None:
+    alone, batch, own = (
+        make_plan({"algo": "ppo", "task": "reach", **more}).config
+        for more in ({}, ENGINE, {**ENGINE, "n_envs": 4, "algo_params": {"n_steps": 8}})
+    )
+    assert (batch.n_envs, own.n_envs, own.algo_params["n_steps"]) == (32, 4, 8)
+    rollouts = [config.n_envs * config.algo_params["n_steps"] for config in (alone, batch)]
+    assert rollouts[0] == rollouts[1]
+    assert (
+        make_plan({"algo": "sac", "task": "reach", **ENGINE}).config.n_envs == make_plan({"algo": "sac"}).config.n_envs
+    )
