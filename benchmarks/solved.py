@@ -1,6 +1,7 @@
 """Success of the scripted expert on every supported combination of task, workspace and robot.
 
     python benchmarks/solved.py > benchmarks/results/solved.md
+    python benchmarks/solved.py --engine mujoco > benchmarks/results/solved_mujoco.md
 
 Episodes have seeds 0 to 99; control is `ee_delta` with its default step, whatever algorithm and step a training of the
 task has by default. Robots of the extra `robots` are skipped if it is not installed.
@@ -13,8 +14,9 @@ import argparse
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from itertools import groupby
+from itertools import groupby, repeat
 
+from mygym.engines.engine import BULLET
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import Combination, combinations
 from mygym.errors import ConfigError
@@ -25,10 +27,10 @@ from mygym.training.evaluation import evaluate_policy
 NEEDED = 0.95
 
 
-def solved(combination: Combination, episodes: int) -> tuple[int, float]:
+def solved(combination: Combination, episodes: int, engine: str) -> tuple[int, float]:
     """Return the number of solved episodes and the mean length in steps."""
     try:
-        with RobotEnv(**combination._asdict()) as env:
+        with RobotEnv(**combination._asdict(), engine=engine) as env:
             evaluation = evaluate_policy(OraclePolicy([env], 0), [env], range(episodes))
     except ConfigError as error:
         print(f"{combination}: {error}", file=sys.stderr)
@@ -49,6 +51,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", metavar="TASK", help="tasks (default: all)")
     parser.add_argument("--robots", nargs="+", metavar="ROBOT", help="robots (default: all)")
     parser.add_argument("--workspaces", nargs="+", metavar="WORKSPACE", help="workspaces (default: all)")
+    parser.add_argument("--engine", default=BULLET, help="engine (default: %(default)s)")
     options = parser.parse_args()
 
     start = time.perf_counter()
@@ -58,12 +61,15 @@ def main() -> None:
         if c.robot in (options.robots or (c.robot,)) and c.workspace in (options.workspaces or (c.workspace,))
     ]
     print(f"# Episodes of {options.episodes} that the scripted expert solves\n")
-    print("Made by `python benchmarks/solved.py`; the docstring of the program explains the table.\n")
+    made_by = "python benchmarks/solved.py" + (f" --engine {options.engine}" if options.engine != BULLET else "")
+    print(f"Made by `{made_by}`; the docstring of the program explains the table.\n")
     print("| task | workspace | robots: episodes solved (mean steps) |")
     print("|---|---|---|")
     failed = 0
     with ProcessPoolExecutor(options.processes) as pool:
-        counts = zip(selected, pool.map(solved, selected, [options.episodes] * len(selected)), strict=True)
+        counts = zip(
+            selected, pool.map(solved, selected, repeat(options.episodes), repeat(options.engine)), strict=True
+        )
         for (task, workspace), group in groupby(counts, lambda item: (item[0].task, item[0].workspace)):
             cells = []
             for combination, (count, steps) in group:
