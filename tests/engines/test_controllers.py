@@ -44,7 +44,8 @@ def described(urdf: Path, joints: dict[str, float], tool: str, z: float, base: t
 
 
 SPECS = {name: load_robot(name) for name in ("panda", "panda_pair")}
-"""Two shipped robots whose tools turn, then the first without, one of four joints whose yaw is free, three whose tilt is free, and nine on a rail."""
+"""Two shipped robots whose tools turn. `robots` adds one whose tool does not (`still`), arms of four joints with a free
+yaw and three with a free tilt, and an arm of nine on a rail."""
 
 
 @pytest.fixture(scope="module", autouse=True)
