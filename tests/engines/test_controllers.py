@@ -277,6 +277,15 @@ def same(trace: Sequence[Step], other: Sequence[Step], rows: Any = slice(None), 
             np.testing.assert_array_equal(values[rows], two.results[key][from_rows], err_msg=key)
 
 
+@pytest.mark.parametrize("control", ARRAY_CONTROLS)
+def test_a_gpu_computes_what_a_cpu_gathers(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU computes all worlds and masks those that are not concerned."""
+    single, arrays = arms("panda_pair", control), find_arrays("torch")
+    gathered = played(*fresh(single, 4, arrays), range(22))
+    pretend_gpu(monkeypatch)
+    same(played(*fresh(single, 4, arrays), range(22)), gathered)
+
+
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_batch_continues_from_its_state(control: str) -> None:
     single = arms("panda_pair", control)
