@@ -8,13 +8,14 @@ except that torch rounds yaws of tools (`atan2`) in the last worlds of an array 
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from mygym.engines.arrays import Arrays, Rows, to_numpy
-from mygym.engines.kinematics import BatchKinematics, Rotations
+from mygym.engines.kinematics import BatchKinematics, Rotations, total
 from mygym.errors import RunError
 from mygym.robotics.controllers import (
     Controller,
@@ -37,8 +38,8 @@ from mygym.types import Array, FloatArray
 C = TypeVar("C", bound=Controller)
 
 
-class BatchController(Generic[C]):
-    """The controllers of one arm in `N` worlds; the batch axis is the last of all arrays.
+class BatchController(ABC, Generic[C]):
+    """The controllers of one arm in `N` worlds; the batch axis is the last of all arrays, which is quick for numpy.
 
     Args:
         single: The controller of a single arm: its parameters, bounds and chain.
@@ -53,10 +54,11 @@ class BatchController(Generic[C]):
         self.single, self.count, self._arrays, self._xp = single, count, arrays, arrays.xp
         self.kinematics = BatchKinematics(single.chain, arrays)
         self._held: Rotations = single.chain.rotation.tolist()
-        self._axes = [arrays.floats(axis)[:, None] for axis in single.chain.rotation.T]
+        self._x, self._y, _ = (self._column(axis) for axis in single.chain.rotation.T)
         self._low, self._high = self._column(single.low), self._column(single.high)
         self._lower, self._upper = self._column(single.chain.lower), self._column(single.chain.upper)
 
+    @abstractmethod
     def reset(self, rows: Rows, q: Array, ee_position: Array, tool_yaw: Array) -> None:
         """Set the commands of some worlds to the measured posture.
 
@@ -66,17 +68,16 @@ class BatchController(Generic[C]):
             ee_position: `(3, N)` m, measured.
             tool_yaw: `(N,)` rad, measured; 0 if the tool cannot turn.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
         """Return the motor commands `(J, N)` for the arm's actions `(A, N)`, see `Controller.command`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def action_towards(
         self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
     ) -> Array:
         """Return the actions `(A, N)` towards targets `(3, N)` m, see `Controller.action_towards`."""
-        raise NotImplementedError
 
     def command_offset(self, q: Array, ee_position: Array) -> Array:
         """Return the last commands relative to the measured postures, `(L, N)`, see `Controller.command_offset`."""
@@ -88,9 +89,8 @@ class BatchController(Generic[C]):
 
     def measured_tool_yaw(self, q: Array) -> Array:
         """Return the tool yaws `(N,)` rad at joint positions `(J, N)` rad."""
-        (x, y, _), (across, along, _) = self._axes, self.kinematics.forward(q).rotation
-        sine, cosine = x * along - y * across, x * across + y * along
-        return self._xp.atan2(sine[0] + sine[1] + sine[2], cosine[0] + cosine[1] + cosine[2])
+        x, y, (tool_x, tool_y, _) = self._x, self._y, self.kinematics.forward(q).rotation
+        return self._xp.atan2(total(x * tool_y - y * tool_x, 0), total(x * tool_x + y * tool_y, 0))
 
     def variables(self) -> list[Array]:
         """Return the arrays on which the next steps depend."""
@@ -122,10 +122,9 @@ class BatchController(Generic[C]):
 
     def _turned(self, yaw: Array) -> Rotations:
         """Return the orientations held at home, rotated by yaws `(N,)` rad, see `rotate_about_tool_axis`."""
-        x, y, _ = self._axes
         sine, cosine = self._xp.sin(yaw), self._xp.cos(yaw)
-        across, along = x * cosine - y * sine, x * sine + y * cosine
-        return [[across[row], along[row], self._held[row][2]] for row in range(3)]
+        x, y = self._x * cosine - self._y * sine, self._x * sine + self._y * cosine
+        return [[x[row], y[row], self._held[row][2]] for row in range(3)]
 
     def _scaled_to_unit(self, action: Array) -> Array:
         """Return actions `(n, N)` scaled down so that no component exceeds 1, see `scale_to_unit`."""
@@ -136,15 +135,15 @@ class BatchController(Generic[C]):
         return self._xp.minimum(self._xp.maximum(values, centre - radius), centre + radius)
 
 
-E_ = TypeVar("E_", bound=EndEffectorController)
+E = TypeVar("E", bound=EndEffectorController)
 
 
-class BatchEndEffector(BatchController[E_]):
+class BatchEndEffector(BatchController[E]):
     """Commands of the end-effector position and, with `tool_yaw`, of the tool's yaw, see `EndEffectorController`."""
 
     STATE = ("joint_command", "ee_command", "yaw_command")
 
-    def __init__(self, single: E_, count: int, arrays: Arrays) -> None:
+    def __init__(self, single: E, count: int, arrays: Arrays) -> None:
         super().__init__(single, count, arrays)
         self.joint_command = self._column(single.chain.home) + arrays.zeros(1, count)
         """`(J, N)` rad: joint targets."""
@@ -245,15 +244,15 @@ class BatchEndEffectorAbsolute(BatchEndEffector[EndEffectorAbsolute]):
         return self._xp.concat([action, self._wanted_yaw(tool_yaw, yaw_change)[None] / YAW_RANGE])
 
 
-J_ = TypeVar("J_", bound=JointController)
+J = TypeVar("J", bound=JointController)
 
 
-class BatchJoints(BatchController[J_]):
+class BatchJoints(BatchController[J]):
     """Commands of joints, see `JointController`."""
 
     STATE = ("joint_command", "held_yaw", "holds_yaw")
 
-    def __init__(self, single: J_, count: int, arrays: Arrays) -> None:
+    def __init__(self, single: J, count: int, arrays: Arrays) -> None:
         super().__init__(single, count, arrays)
         self.joint_command = self._column(single.chain.home) + arrays.zeros(1, count)
         """`(J, N)` rad: last commanded positions, from which the kinematics start."""
@@ -458,7 +457,10 @@ class BatchArmControllers:
         state.tool_yaw_offset[...] = state.tool_yaw_offset * ~rows.mask
 
     def command(self, actions: Array, state: State) -> Array:
-        """Return the motor commands `(N, J)` of all arms, see `Controller.mode`, for actions `(N, A)` in [-1, 1]."""
+        """Return the motor commands `(N, J)` of all arms for actions `(N, A)` in [-1, 1], see `Controller.mode`.
+
+        It is a view of what the controllers remember: do not change it.
+        """
         components = self._columns(actions)
         q, tools, tool_yaw = self._measured(state)
         commands = [

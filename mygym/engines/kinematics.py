@@ -1,7 +1,7 @@
-"""Forward and inverse kinematics of the same arm in a batch of worlds; formulas and constants are those of `Kinematics`.
+"""Forward and inverse kinematics of the arms of `N` worlds, with the formulas and constants of `Kinematics`.
 
-The batch axis `N` is the last. A world's numbers are the same to the bit whatever `N` is: no operation sums over worlds,
-and sums over joints have one order, which library functions for sums do not promise.
+The batch axis `N` is the last. A world's numbers are the same to the bit whatever `N` is: no operation sums over
+worlds, and sums over joints have one order, which the libraries' functions for sums do not promise.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ def described(urdf: Path, joints: dict[str, float], tool: str, z: float, base: t
 
 
 SPECS = {name: load_robot(name) for name in ("panda", "panda_pair")}
-"""Two shipped robots whose tools turn, then the first without, one of four joints whose yaw is free, three whose tilt is free, and nine on a rail."""
+"""Two shipped robots whose tools turn. `robots` adds one whose tool does not (`still`), arms of four joints with a free
+yaw and three with a free tilt, and an arm of nine on a rail."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -274,6 +275,15 @@ def same(trace: Sequence[Step], other: Sequence[Step], rows: Any = slice(None), 
     for one, two in zip(trace, other, strict=True):
         for key, values in one.results.items():
             np.testing.assert_array_equal(values[rows], two.results[key][from_rows], err_msg=key)
+
+
+@pytest.mark.parametrize("control", ARRAY_CONTROLS)
+def test_a_gpu_computes_what_a_cpu_gathers(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU computes all worlds and masks those that are not concerned."""
+    single, arrays = arms("panda_pair", control), find_arrays("torch")
+    gathered = played(*fresh(single, 4, arrays), range(22))
+    pretend_gpu(monkeypatch)
+    same(played(*fresh(single, 4, arrays), range(22)), gathered)
 
 
 @pytest.mark.parametrize("control", CONTROLS)

@@ -20,7 +20,7 @@ SUBSTEPS = 8
 """Physics steps in a control step, as in Bullet, to which the motors are fitted."""
 
 CONTROLLERS = ("ee_delta",)
-"""Controllers that the engine has: its fingers stop the tool between the commanded position and the joints."""
+"""Controllers that the engine has."""
 
 FILE = Path(__file__).with_name("motors.yaml")
 
@@ -114,7 +114,8 @@ class BatchArm:
 
     def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
         self.count, self._arrays, self.dt = count, arrays, model.controller.dt
-        self.controller = BatchEndEffectorDelta(model.controller, count, arrays)
+        # Its formulas alone: a floor may hold the tool back between the commanded position and the joints.
+        self.controller = BatchEndEffectorDelta(model.controller, 0, arrays)
         self._kinematics = self.controller.kinematics
         self._motors = BatchMotors(model.motors, self.dt, arrays)
         self._held = model.controller.chain.rotation

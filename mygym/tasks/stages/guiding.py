@@ -164,6 +164,9 @@ HANDLE_CONTACT = 0.02
 HOOK = 0.024
 """m behind the handle at which a rod hooks the handle; half as far below it."""
 
+SOFT_PULL = 0.004
+"""m by which a pull grows in each control step, so that fingers do not slip off the handle of a part at rest."""
+
 GRIP_STEPS = 5
 """Control steps that fingers need to close on a handle."""
 
@@ -219,8 +222,10 @@ def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     xp = namespace(context.goal)
     direction, left = _onward(context)
     hold = _hold(context)
-    pulls = context.count >= (GRIP_STEPS if _has_fingers(context) else 1)
-    onward = hold + xp.minimum(left, 0.02)[:, None] * direction
+    pulled = context.count - (GRIP_STEPS if _has_fingers(context) else 1)
+    lead = xp.minimum(left, xp.clip(SOFT_PULL * (pulled + 1.0), 0.0, 0.02))
+    pulls = pulled >= 0
+    onward = hold + lead[:, None] * direction
     target = xp.where(pulls[:, None], onward, over_then_down(context, hold))
     return ArmCommand(target, xp.where(context.count > 0, CLOSED, OPEN))
 
