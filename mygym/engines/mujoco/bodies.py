@@ -25,7 +25,7 @@ Parameters = Mapping[str, FloatArray]
 FIELDS = ("object_mass", "object_friction", "object_damping", "joint_friction", "joint_gain")
 """Fields of `EpisodeRandomization` that change bodies."""
 
-AHEAD = 0.2
+AHEAD = 0.14
 """Share of a velocity's change that is added to it: a motor that reaches it late covers the same way in the step."""
 
 MAX_PERSISTENT = 512

@@ -164,8 +164,9 @@ HANDLE_CONTACT = 0.02
 HOOK = 0.024
 """m behind the handle at which a rod hooks the handle; half as far below it."""
 
-SOFT_PULL = 0.004
-"""m by which a pull grows in each control step, so that fingers do not slip off the handle of a part at rest."""
+SOFT_PULL, PULL = 0.004, 0.02
+"""m by which a pull grows in each control step, so that fingers do not slip off the handle of a part at rest; and m by
+which the hand leads the handle at most."""
 
 GRIP_STEPS = 5
 """Control steps that fingers need to close on a handle."""
@@ -223,7 +224,7 @@ def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     direction, left = _onward(context)
     hold = _hold(context)
     pulled = context.count - (GRIP_STEPS if _has_fingers(context) else 1)
-    lead = xp.minimum(left, xp.clip(SOFT_PULL * (pulled + 1.0), 0.0, 0.02))
+    lead = xp.minimum(left, xp.clip(SOFT_PULL * (pulled + 1.0), 0.0, PULL))
     pulls = pulled >= 0
     onward = hold + lead[:, None] * direction
     target = xp.where(pulls[:, None], onward, over_then_down(context, hold))
