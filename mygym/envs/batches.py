@@ -47,7 +47,7 @@ def check_batch(spec: EnvSpec, engine: str) -> None:
     task, *_ = apply_task_params(find_task(spec.task), spec.task_params)
     control = find_controller(spec.control).config
     if control.action_repeat != 1:  # the worlds of a batch end their episodes at different steps of an action
-        raise _refusal("control.action_repeat", control.action_repeat, "1", engine)
+        raise _refusal("control.action_repeat", control.action_repeat, "1", engine, "repeats actions")
     if seen := camera_components(spec.observations or ()):
         raise _refusal("observations", seen[0], "components without a camera", engine, "needs images")
     for key in ("detector", "encoder"):
@@ -64,8 +64,8 @@ def check_batch(spec: EnvSpec, engine: str) -> None:
         check_supported(spec)
 
 
-def _refusal(key: str, value: Any, allowed: str, engine: str, why: str = "is not available") -> ConfigError:
-    return ConfigError(bad_value(key, value, allowed, f"{why}, which batches of engine {engine} do not have"))
+def _refusal(key: str, value: Any, allowed: str, engine: str, why: str) -> ConfigError:
+    return ConfigError(bad_value(key, value, allowed, f"{why}, which batches of engine {engine} cannot represent"))
 
 
 def make_episodes(

@@ -23,7 +23,8 @@ class SideBySide(BulletWorld):
     batched = True
 
     def batch(self, count: int) -> BulletWorlds:
-        """Return `count` worlds."""
+        """Return `count` worlds; an engine may share what this world has, which is therefore nominal."""
+        assert self.randomization == EpisodeRandomization()
         return BulletWorlds(self.spec, count)
 
 

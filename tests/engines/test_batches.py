@@ -52,16 +52,20 @@ def begin_as(env: RobotEnv, seed: int) -> Any:
     return env._observer.observe()
 
 
-def play_both(count: int, noise: float = 0.0, steps: int = 1000, **arguments: Any) -> list[bool]:
+def play_both(
+    count: int, noise: float = 0.0, steps: int = 1000, engine: str = "side_by_side", **arguments: Any
+) -> list[bool]:
     """Play the expert's actions in a batch and in `RobotEnv`; return which episodes succeed.
 
     Args:
         count: Number of episodes.
         noise: Largest change of the expert's actions.
         steps: Most control steps.
-        **arguments: Arguments of `RobotEnv`.
+        engine: An engine whose worlds have, in a batch, the numbers of a single one.
+        **arguments: Other arguments of `RobotEnv`.
     """
-    rng, batch = np.random.default_rng(0), BatchEnv({**arguments, **ENGINE}, count)
+    arguments["engine"] = engine
+    rng, batch = np.random.default_rng(0), BatchEnv(arguments, count)
     running, solved = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
     with ExitStack() as stack:
         envs = [stack.enter_context(closing(RobotEnv(**arguments))) for _ in range(count)]
