@@ -76,7 +76,7 @@ def play_both(
         while running.any() and steps:
             actions = batch.expert_action()
             for row in np.flatnonzero(running):
-                np.testing.assert_allclose(actions[row], envs[row].expert_action(), atol=1e-6)
+                np.testing.assert_allclose(actions[row], envs[row].expert_action(), atol=1e-5)
             actions = (actions + noise * rng.uniform(-1.0, 1.0, actions.shape)).astype(np.float32)
             step, steps = batch.step(actions), steps - 1
             for row in np.flatnonzero(running):

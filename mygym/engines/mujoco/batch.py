@@ -48,6 +48,8 @@ class MujocoWorlds:
         self._bodies = Bodies(model, mode, count, world.dt, world.moving_distractors, threads)
         self._controllers = BatchArmControllers(world.arm_controllers, count, self.arrays)
         self._values: Mapping[str, Array] = {}
+        self._is_loaded = False
+        """Whether the next `randomize` has the parameters of the episodes that `load_state_dict` has restored."""
         self.state: State = world.empty_state(count)
         """The current states."""
         self.state.object_present[...], self.state.object_size[...] = True, world.state.object_size
@@ -60,11 +62,17 @@ class MujocoWorlds:
     def randomize(self, values: Mapping[str, Array]) -> None:
         """Set physical parameters of worlds from their next reset on, see `BatchWorlds.randomize`."""
         self._values = {name: value for name, value in values.items() if name in FIELDS}
+        if self._is_loaded:
+            self._set_parameters(np.arange(self.count))
+            self._is_loaded = False
+
+    def _set_parameters(self, at: NDArray[np.intp]) -> None:
+        self._bodies.set_parameters(at, {name: values.T[at] for name, values in self._values.items()})
 
     def reset(self, rows: Rows, poses: Array, parts: Array) -> None:
         """Put worlds at the start of an episode, see `BatchWorlds.reset`."""
         at, state = _indices(rows), self.state
-        self._bodies.set_parameters(at, {name: values.T[at] for name, values in self._values.items()})
+        self._set_parameters(at)
         self._bodies.load(at, self._home, np.asarray(parts, dtype=float), np.asarray(poses, dtype=float))
         state.object_depth[at] = 0.0
         self._bodies.read(state, at)
@@ -125,6 +133,7 @@ class MujocoWorlds:
         self._restore(slice(None), state["bodies"], state["state"])
         self._elapsed[...] = state["elapsed"]
         self._controllers.load_state_dict(state["controllers"])
+        self._is_loaded = True
 
     def variables(self) -> list[Array]:
         """Raise `RunError`: a step is not a computation of arrays, which a GPU could repeat."""

@@ -131,8 +131,10 @@ class Bodies:
             parameters: Values of these worlds.
         """
         self._changed |= set(parameters)
-        for name in self._changed:
+        for name in self._changed - {"object_damping"}:
             getattr(self, f"_set_{name}")(rows, parameters.get(name))
+        if self._changed & {"object_mass", "object_damping"}:
+            self._set_damping(rows, parameters)
 
     def _of_objects(self, values: FloatArray | None, n: int) -> FloatArray:
         """Return values `(n, m)` of the objects that are present."""
@@ -154,10 +156,10 @@ class Bodies:
         of_pairs = np.where(self.model.pair_owners, factor[:, None, :], 1.0).prod(axis=2)
         self._batch.expand("pair_friction")[rows] = self.model.compiled.pair_friction * of_pairs[:, :, None]
 
-    def _set_object_damping(self, rows: NDArray[np.intp], lost: FloatArray | None) -> None:
-        model = self.model
+    def _set_damping(self, rows: NDArray[np.intp], parameters: Parameters) -> None:
+        model, lost = self.model, parameters.get("object_damping")
         share = np.full((len(rows), len(model.objects)), DAMPING) if lost is None else lost[:, model.present]
-        rate = -np.log1p(-np.minimum(share, 0.999))
+        rate = -np.log1p(-np.minimum(share, 0.999)) * self._of_objects(parameters.get("object_mass"), len(rows))
         self._batch.expand("dof_damping")[rows[:, None, None], model.object_dofs] = (
             rate[:, :, None] * model.object_inertia
         )
