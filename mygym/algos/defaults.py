@@ -17,7 +17,7 @@ from mygym.registry import Algorithm, add_algorithm
 RECIPES = Path(__file__).with_name("recipes")
 
 SECTIONS = (
-    *("defaults", "run_defaults", "stage_defaults", "task_defaults", "fused_defaults", "fused_stage_defaults"),
+    *("defaults", "run_defaults", "stage_defaults", "task_defaults", "engine_defaults", "engine_stage_defaults"),
     "search_space",
 )
 """Fields of an `Algorithm` that its recipe has."""

@@ -125,7 +125,7 @@ def _preferences() -> Iterator[Mapping[str, Any]]:
 def _layers(algorithm: Algorithm) -> Iterator[Mapping[str, Any]]:
     yield {**algorithm.run_defaults, "algo_params": algorithm.defaults}
     yield from (algorithm.stage_defaults, *algorithm.task_defaults.values())
-    yield from (algorithm.fused_defaults, algorithm.fused_stage_defaults)
+    yield from (*algorithm.engine_defaults.values(), *algorithm.engine_stage_defaults.values())
 
 
 def _where(condition: Mapping[str, Any], then: Mapping[str, Any]) -> Json:

@@ -57,6 +57,13 @@ registry("engine").register(
     requires=("mygym[mujoco]",),
 )
 registry("engine").register(
+    f"{MUJOCO}_10ms",
+    "mygym.engines.mujoco.world:CoarseMujocoWorld",
+    "MuJoCo with steps of 10 ms in place of 5 ms: for training.",
+    _ORIGIN,
+    requires=("mygym[mujoco]",),
+)
+registry("engine").register(
     FUSED,
     "mygym.engines.fused.world:BatchWorld",
     "Thousands of worlds as arrays: an arm, a box on a table.",

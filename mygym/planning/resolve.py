@@ -151,18 +151,16 @@ def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
 
 
 def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
-    """Return the algorithm's values for the fused engine and the number of the task's stages.
+    """Return the algorithm's values for the engine and the number of the task's stages.
 
-    With another engine that has batches, those of short rollouts in many environments; else empty.
+    Without any, for another engine that has batches, those of short rollouts in many environments; else empty.
     """
-    values: dict[str, Any] = {}
-    if asked.engine == FUSED:
-        values = dict(entry.fused_defaults)
-        if values and len(task.stage_names) > 1:
-            values = merged(values, entry.fused_stage_defaults)
-    elif "n_envs" not in asked.model_fields_set and len(task.stage_names) == 1 and has_batches(asked.engine):
+    values = dict(entry.engine_defaults.get(asked.engine, {}))
+    if len(task.stage_names) > 1:
+        values = merged(values, entry.engine_stage_defaults.get(asked.engine, {}))
+    if not values and "n_envs" not in asked.model_fields_set and has_batches(asked.engine):
         n_steps = entry.defaults.get("n_steps", 0) * entry.run_defaults.get("n_envs", 1) // ENVS_OF_A_BATCH
-        if SHORTEST_ROLLOUT <= n_steps < entry.defaults["n_steps"]:
+        if len(task.stage_names) == 1 and SHORTEST_ROLLOUT <= n_steps < entry.defaults["n_steps"]:
             values = {"n_envs": ENVS_OF_A_BATCH, "algo_params": {"n_steps": n_steps}}
     return Layer(f"algorithm {entry.name}, for engine {asked.engine}", values)
 

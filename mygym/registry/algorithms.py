@@ -33,10 +33,10 @@ class Algorithm:
     """Values that it prefers for tasks of several stages, above `run_defaults`."""
     task_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Values that it prefers for named tasks, above `stage_defaults`; by the name of the task."""
-    fused_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Values that it prefers for the fused engine, above the others: its steps cost little."""
-    fused_stage_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Values that it prefers for the fused engine and tasks of several stages, above `fused_defaults`."""
+    engine_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Values that it prefers for engines with batches, above the others; by the name of the engine."""
+    engine_stage_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Values that it prefers for engines with batches and tasks of several stages, above `engine_defaults`."""
     search_space: Mapping[str, Any] = field(default_factory=dict)
     """Hyperparameter → range of a sweep with `space: default`, e.g. `{"gamma": {"choice": [0.9, 0.95]}}`."""
     dict_observations: bool = True
@@ -114,8 +114,8 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
             **{task: _preferences(values, whole, parent, entry) for task, values in parent.task_defaults.items()},
             **entry.task_defaults,
         },
-        fused_defaults=_preferences(parent.fused_defaults, whole, parent, entry),
-        fused_stage_defaults=_preferences(parent.fused_stage_defaults, whole, parent, entry),
+        engine_defaults=_of_engines(parent.engine_defaults, whole, parent, entry),
+        engine_stage_defaults=_of_engines(parent.engine_stage_defaults, whole, parent, entry),
         search_space={**_constructor_defaults(whole, parent, parent.search_space), **entry.search_space},
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
@@ -158,6 +158,13 @@ def _adapted(cls: type) -> Iterator[type]:
         for base in cls.__bases__:
             if not base.__module__.startswith("mygym.") and hasattr(base, "learn"):
                 yield base
+
+
+def _of_engines(
+    preferred: Mapping[str, Mapping[str, Any]], entry: Algorithm, parent: Algorithm, stated: Algorithm
+) -> dict[str, Mapping[str, Any]]:
+    """Return `_preferences` for each engine."""
+    return {engine: _preferences(values, entry, parent, stated) for engine, values in preferred.items()}
 
 
 def _preferences(

@@ -32,7 +32,7 @@ def test_a_recipe_has_the_sections_of_its_base_that_it_does_not_state() -> None:
     )
     assert (multippo.run_defaults["strategy"], len(multippo.task_defaults)) == ("mixture", 0)
     assert ppo.task_defaults["stack"]["control"] == {"name": "ee_delta", "step": 0.015}
-    assert algorithm("dagger").fused_defaults["training_params"] == {"rollout_steps": 10}
+    assert algorithm("dagger").engine_defaults["fused"]["training_params"] == {"rollout_steps": 10}
 
 
 def test_a_recipe_may_differ_in_jax() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from mujoco.batch import Batch
 from numpy.typing import NDArray
 
-from mygym.engines.mujoco.model import DAMPING, SUBSTEPS, Model
+from mygym.engines.mujoco.model import DAMPING, Model
 from mygym.engines.robots import finger_speeds, width_coefficients
 from mygym.engines.world import CATCH_UP_FACTOR, GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.controllers import Mode
@@ -56,6 +56,7 @@ class Bodies:
         threads: int = 1,
     ) -> None:
         self.model, self.count, self._mode, self._dt = model, count, mode, dt
+        self._substeps = round(dt / model.compiled.opt.timestep)
         self._moving = {k: distractor for k, distractor in moving.items() if k in model.objects}
         self._batch = batch = Batch(model.compiled, count, threads, count <= MAX_PERSISTENT)
         self._q, self._v, self._control, self._forces, self._sensors = (
@@ -236,7 +237,7 @@ class Bodies:
             )
         for k, distractor in self._moving.items():
             self._drive(k, distractor, state.time)
-        self._batch.step(nstep=SUBSTEPS, stage=_VELOCITY)
+        self._batch.step(nstep=self._substeps, stage=_VELOCITY)
 
     def _velocity_towards(self, missing: FloatArray) -> FloatArray:
         """Return target velocities `(N, J)` rad/s; all joints of an arm are slowed alike, see `RobotBody`.

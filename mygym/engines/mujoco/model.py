@@ -33,9 +33,6 @@ from mygym.robotics.urdf import Joint, inertial, origin_of, read_joints, root_li
 from mygym.robotics.workspace import WorkspaceSpec
 from mygym.types import FloatArray
 
-SUBSTEPS = 8
-"""Physics steps in a control step, of 5 ms."""
-
 ARMATURE = 0.1
 """kg m², added to the inertia of each joint of an arm. Without it a joint's servo, whose gain is that of the joint
 alone, swings against the others: the tool is 37 to 58 mm away from Bullet's in place of 2."""
@@ -159,7 +156,7 @@ def build_model(
     objects: Mapping[int, ObjectSpec],
     gripper: bool,
     mode: Mode,
-    dt: float,
+    timestep: float,
 ) -> Model:
     """Compile the model of a world.
 
@@ -169,12 +166,12 @@ def build_model(
         objects: Index in `State.object_position` → the object, of those that are present.
         gripper: Whether fingers move.
         mode: Meaning of the commands of joints.
-        dt: s, duration of a control step.
+        timestep: s, duration of a physics step.
 
     Raises:
         AssetError: MuJoCo cannot represent a shape.
     """
-    builder = _Builder(dt / SUBSTEPS)
+    builder = _Builder(timestep)
     parts = [part for spec in workspace.fixtures.values() if spec.collides for part in builder.add_fixture(spec)]
     builder.add_robot(robot, gripper, mode)
     for k, spec in objects.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -34,6 +34,8 @@ class MujocoWorld(World):
     """
 
     batched = True
+    substeps: ClassVar[int] = 8
+    """Physics steps in a control step: of 5 ms."""
 
     def _build(self) -> None:
         self._bodies_of: dict[object, Bodies] = {}
@@ -49,7 +51,7 @@ class MujocoWorld(World):
             if len(self._bodies_of) >= MAX_MODELS:
                 del self._bodies_of[next(iter(self._bodies_of))]
             mode, gripper = self.control.kind.mode, self.has_gripper
-            model = build_model(self.robot, self.workspace, objects, gripper, mode, self.dt)
+            model = build_model(self.robot, self.workspace, objects, gripper, mode, self.dt / self.substeps)
             self._bodies_of[key] = Bodies(model, mode, 1, self.dt, self.moving_distractors)
         return self._bodies_of[key]
 
@@ -95,3 +97,9 @@ class MujocoWorld(World):
     def batch(self, count: int) -> MujocoWorlds:
         """Return `count` worlds of this description, see `World.batch`."""
         return MujocoWorlds(self, count)
+
+
+class CoarseMujocoWorld(MujocoWorld):
+    """A MuJoCo world whose physics steps take 10 ms, for training of tasks without delicate contacts."""
+
+    substeps = 4
