@@ -89,11 +89,15 @@ def start(worlds: MujocoWorlds, rows: Rows, x: float) -> None:
 
 
 @pytest.mark.parametrize(("count", "threads"), [(2, 1), (7, 2), (33, 3)])
-def test_row_depends_on_neither_count_nor_threads_nor_history(count: int, threads: int) -> None:
+def test_row_depends_on_neither_count_nor_threads_nor_history(
+    count: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     with closing(world_of("cube")) as world:
         actions = rng.uniform(-1.0, 1.0, (25, 1, world.action_size)) + np.array([0.0, 0.0, -0.7, 0.0])
-        alone, others = MujocoWorlds(world, 1), MujocoWorlds(world, count, threads)
+        alone = MujocoWorlds(world, 1)
+        monkeypatch.setattr(MujocoWorlds, "threads", threads)
+        others = MujocoWorlds(world, count)
     start(alone, Rows.all(1, alone.arrays), 0.1)
     expected = played(alone, actions)
     played(others, rng.uniform(-1.0, 1.0, (10, count, others.action_size)))  # a history, of other episodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,17 @@ class MujocoWorlds:
     Args:
         world: A world of the description, whose objects are all present.
         count: `N`.
-        threads: Number of threads; None: one for each core, if there are enough worlds.
     """
 
     randomized_fields = FIELDS
+    threads: ClassVar[int | None] = None
+    """Number of threads; None: one for each core, if there are enough worlds."""
 
-    def __init__(self, world: MujocoWorld, count: int, threads: int | None = None) -> None:
+    def __init__(self, world: MujocoWorld, count: int) -> None:
         self.count, self.arrays = count, Arrays(np, None, double=True)
         self.action_size, self.action_repeat = world.action_size, world.action_repeat
         self._home, self._dt = world.home, world.dt
-        if threads is None:
-            threads = max(1, min(len(os.sched_getaffinity(0)), count // WORLDS_PER_THREAD))
+        threads = self.threads or max(1, min(len(os.sched_getaffinity(0)), count // WORLDS_PER_THREAD))
         model, mode = world.bodies.model, world.control.kind.mode
         self._bodies = Bodies(model, mode, count, world.dt, world.moving_distractors, threads)
         self._controllers = BatchArmControllers(world.arm_controllers, count, self.arrays)
