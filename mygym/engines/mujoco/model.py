@@ -50,6 +50,9 @@ IMPEDANCE = (0.99, 0.999, 0.001, 0.5, 2.0)
 FRICTION_HARDNESS = 10.0
 """Hardness of friction as a multiple of the normal direction's, MuJoCo's `impratio`."""
 
+TABLE = 0.5
+"""m: edge of a level box from which it is a table, whose top is a plane for the links of arms."""
+
 PATCH = 0.01
 """m: radius of the patch in which a finger's pad meets an object. In a point a bar would turn."""
 
@@ -176,8 +179,9 @@ def build_model(
     builder.add_robot(robot, gripper, mode)
     for k, spec in objects.items():
         builder.add_object(k, spec)
-    builder.add_pairs()
-    builder.add_motors(robot, gripper, mode)
+    at_home = builder.at_home(robot, gripper)
+    builder.add_pairs(at_home)
+    builder.add_motors(robot, gripper, mode, at_home)
     builder.add_sensors(robot, gripper, objects)
     return Model(builder.compiled(), robot, parts, objects, gripper)
 
@@ -197,6 +201,8 @@ class _Builder:
         option.gravity = [0.0, 0.0, 0.0]  # weights of objects are forces: real arms compensate their own
         self._surfaces: list[_Surface] = []
         self._parts = 0
+        self._tops: dict[str, float] = {}
+        """Geom of a table → height of its top, m."""
         self._links: dict[str, tuple[str, FloatArray]] = {}
 
     def compiled(self) -> mujoco.MjModel:
@@ -337,27 +343,59 @@ class _Builder:
                 geom.meshname = name
             elif piece.shape == "box":
                 geom.size = [edge / 2 for edge in piece.size]
+                if surface.owner == FIXTURE and min(piece.size[:2]) >= TABLE and orientation == [1.0, 0.0, 0.0, 0.0]:
+                    self._add_top(body, geom, name)
             elif piece.shape == "sphere":
                 geom.size = [piece.size[0], 0.0, 0.0]
             else:
                 geom.size = [piece.size[0], piece.size[1] / 2, 0.0]
             self._surfaces.append(_Surface(name, surface.owner, surface.friction, surface.spinning, surface.rolling))
 
+    def _add_top(self, body: Any, box: Any, name: str) -> None:
+        """Add the top of a box that is as large as a table as a plane, for the links of arms."""
+        x, y, z = box.pos
+        self._tops[name] = z + box.size[2]
+        top = body.add_geom(name=f"{name}/top", type=mujoco.mjtGeom.mjGEOM_PLANE, pos=[x, y, self._tops[name]])
+        top.size, top.mass = [box.size[0], box.size[1], 1.0], 0.0
+        top.contype = top.conaffinity = 0
+
     # Contacts, motors, sensors --------------------------------------------------------------------------------------
 
-    def add_pairs(self) -> None:
-        """Add the pairs of geoms that may meet; their friction is the product of both, as in Bullet."""
+    def at_home(self, robot: RobotSpec, gripper: bool) -> mujoco.MjData:
+        """Return the state of the bodies with the robot at its home and open fingers."""
+        model = self.compiled()
+        data = mujoco.MjData(model)
+        for arm in robot.arms:
+            for joint in arm.joints:
+                data.qpos[model.joint(f"robot/{joint.name}").qposadr[0]] = joint.home
+            if arm.gripper and gripper:
+                for name, opened in zip(arm.gripper.joints, arm.gripper.open, strict=True):
+                    data.qpos[model.joint(f"robot/{name}").qposadr[0]] = opened
+        mujoco.mj_forward(model, data)
+        return data
+
+    def add_pairs(self, at_home: mujoco.MjData) -> None:
+        """Add the pairs of geoms that may meet; their friction is the product of both, as in Bullet.
+
+        For the links that are above a table at home it has no edge: a plane takes half of the time of a box, whose
+        enclosing sphere every link is in.
+        """
         for number, first in enumerate(self._surfaces):
             for second in self._surfaces[number + 1 :]:
                 if not _may_meet(first.owner, second.owner):
                     continue
+                geom = first.geom
+                if first.geom in self._tops and second.owner in (ROBOT, FINGER):
+                    top, link = self._tops[first.geom], at_home.geom(second.geom).id
+                    if at_home.geom_xpos[link, 2] - at_home.model.geom_rbound[link] > top:
+                        geom = f"{first.geom}/top"
                 friction = first.friction * second.friction
                 spinning = first.spinning * second.friction + second.spinning * first.friction
                 if FINGER in (first.owner, second.owner):
                     spinning = max(spinning, PATCH * friction)
                 rolling = first.rolling * second.friction + second.rolling * first.friction
                 self._spec.add_pair(
-                    geomname1=first.geom,
+                    geomname1=geom,
                     geomname2=second.geom,
                     condim=6 if rolling else 4 if spinning else 3,
                     friction=[friction, friction, max(spinning, 1e-5), max(rolling, 1e-6), max(rolling, 1e-6)],
@@ -365,12 +403,12 @@ class _Builder:
                     solimp=list(IMPEDANCE),
                 )
 
-    def add_motors(self, robot: RobotSpec, gripper: bool, mode: Mode) -> None:
+    def add_motors(self, robot: RobotSpec, gripper: bool, mode: Mode, at_home: mujoco.MjData) -> None:
         """Add a motor for each joint of the arms, and for each finger; couple the fingers of a hand.
 
         A motor of a velocity reaches it within a few physics steps, up to the joint's largest force.
         """
-        inertia = self._joint_inertias(robot, gripper)
+        inertia = _joint_inertias(at_home)
         for arm in robot.arms:
             for joint in arm.joints:
                 name = f"robot/{joint.name}"
@@ -403,26 +441,6 @@ class _Builder:
         if gain is not None:
             motor.set_to_velocity(kv=gain)
         motor.forcelimited, motor.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
-
-    def _joint_inertias(self, robot: RobotSpec, gripper: bool) -> dict[str, float]:
-        """Return the inertia of each joint of the robot at its home with open fingers, kg m² or kg."""
-        model = self.compiled()
-        data = mujoco.MjData(model)
-        for arm in robot.arms:
-            for joint in arm.joints:
-                data.qpos[model.joint(f"robot/{joint.name}").qposadr[0]] = joint.home
-            if arm.gripper and gripper:
-                for name, opened in zip(arm.gripper.joints, arm.gripper.open, strict=True):
-                    data.qpos[model.joint(f"robot/{name}").qposadr[0]] = opened
-        mujoco.mj_forward(model, data)
-        full = np.zeros((model.nv, model.nv))
-        mujoco.mj_fullM(model, data, full)
-        names = [model.joint(index).name for index in range(model.njnt)]
-        return {
-            name: float(full[at, at])
-            for name, at in zip(names, model.jnt_dofadr.tolist(), strict=True)
-            if name.startswith("robot/")
-        }
 
     def add_sensors(self, robot: RobotSpec, gripper: bool, objects: Mapping[int, ObjectSpec]) -> None:
         """Add sensors of tools, handles, spins and contacts."""
@@ -458,6 +476,15 @@ class _Builder:
 
     def _add_sensor(self, name: str, kind: Any, object_type: Any, object_name: str) -> Any:
         return self._spec.add_sensor(name=name, type=kind, objtype=object_type, objname=object_name)
+
+
+def _joint_inertias(data: mujoco.MjData) -> dict[str, float]:
+    """Return the inertia of each joint, kg m² or kg, by name."""
+    model = data.model
+    full = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, full)
+    dofs = model.jnt_dofadr.tolist()
+    return {model.joint(index).name: float(full[at, at]) for index, at in enumerate(dofs)}
 
 
 def decay(lost: float) -> float:
