@@ -96,7 +96,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
     check_model(spec)
     table = load_workspace(Path(registry("workspace").get("table").load()))
-    spec, share = place_base(spec, table)
+    spec, share = place_base(spec, table, read_mesh)
     findings += _placement(spec, share, table)
     findings += _shortcomings(spec)
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
