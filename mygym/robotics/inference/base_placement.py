@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,11 @@ BASES_TRIED = 3
 CRUISE = 0.1
 """m above the table at which a tool travels."""
 
-STEP_BACK = 0.01
-"""m by which a base moves back at a time from objects that a tool does not get behind."""
+BASE_STEP, BASE_STEPS = 0.06, 4
+"""Lengths of the arm between bases from which a tool may get behind more objects, and their number back and up."""
+
+FARTHEST_MISS = 0.05
+"""m: a point that the tool misses by more is not worse than one that it misses by this."""
 
 UPRIGHT = 0.1
 """Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
@@ -101,7 +105,7 @@ class _Shape:
             (frames[:, joint, 2, :3] @ points.T).min(axis=1) + frames[:, joint, 2, 3]
             for joint, points in enumerate(self.links)
         ]
-        depths: FloatArray = np.maximum(-LOWER - np.min(lowest, axis=0, initial=0.0), 0.0)
+        depths: FloatArray = np.maximum(-LOWER - np.min(lowest, axis=0), 0.0)
         return depths
 
     def reached(self, chain: Chain, points: FloatArray) -> NDArray[np.bool_]:
@@ -155,7 +159,7 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader)
         best = _choose_base(near, smaller, shape, FURTHER_CANDIDATES, best)
         if best.share == 1.0:
             break
-    best = _moved_back(best, workspace.scaled(best.spec.area_scale), shape)
+    best = _moved(best, workspace.scaled(best.spec.area_scale), shape)
     return best.spec, best.share
 
 
@@ -189,28 +193,43 @@ def _planes(points: FloatArray) -> FloatArray:
     return np.column_stack([normals, -(normals * a).sum(axis=1)])
 
 
-def _moved_back(best: _Placed, workspace: WorkspaceSpec, shape: _Shape) -> _Placed:
-    """Return a robot whose base is moved back, while it reaches as much, until its tool gets behind the near objects.
+def _moved(best: _Placed, workspace: WorkspaceSpec, shape: _Shape) -> _Placed:
+    """Return the robot with its base back or up, where it reaches as much and its tool gets behind more near objects.
 
     Args:
         best: The robot.
         workspace: The workspace with areas of the robot's size.
         shape: The robot's shape.
     """
-    area = workspace.areas["surface"]
-    x, y, z = area.low[0] - BEHIND, (area.low[1] + area.high[1]) / 2, workspace.tool_bounds.low[2]
-    behind = np.array([[x, y, z], [x, y, z + CRUISE]])
-    while best.share > 0.0:
-        kinematics = Kinematics(make_chain(best.spec, best.spec.arms[0], workspace.tool_direction))
-        if kinematics.reachable(behind, kinematics.chain.rotation).all():
-            break
-        x, y, z = best.spec.base_position
-        moved = replace(best.spec, base_position=(round(x - STEP_BACK, 3), y, z))
-        placed = _choose_home(moved, workspace, shape, FURTHER_CANDIDATES)
-        if placed.share < best.share:
-            break
-        best = placed
+    misses = _misses_behind(best.spec, workspace, shape)
+    if best.share == 0.0 or misses == 0.0:
+        return best
+    step = BASE_STEP * arm_length(make_chain(best.spec, best.spec.arms[0], workspace.tool_direction))
+    x, y, z = best.spec.base_position
+    # The nearest of equal positions.
+    for back, up in sorted(product(range(BASE_STEPS), repeat=2), key=sum):
+        base = round(x - back * step, 3), y, round(z + up * step, 3)
+        placed = _choose_home(replace(best.spec, base_position=base), workspace, shape, FURTHER_CANDIDATES)
+        if placed.share >= best.share and (fewer := _misses_behind(placed.spec, workspace, shape)) < misses:
+            best, misses = placed, fewer
     return best
+
+
+def _misses_behind(spec: RobotSpec, workspace: WorkspaceSpec, shape: _Shape) -> float:
+    """Return by how much the tool misses points behind the near objects and over them, m on average.
+
+    The tool moves over an object, and then down. Where a link is too low or the body is in the way, it does not get
+    there.
+    """
+    low, high = workspace.areas["surface"].low, workspace.areas["surface"].high
+    x, y = np.meshgrid([low[0] - BEHIND, low[0] - BEHIND / 2], [low[1], (low[1] + high[1]) / 2, high[1]])
+    behind = np.column_stack([x.ravel(), y.ravel(), np.full(x.size, workspace.tool_bounds.low[2])])
+    chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+    q, misses = np.tile(chain.home, (len(behind), 1)), []
+    for points in (behind + (0.0, 0.0, CRUISE), behind):
+        q, away, frames = postures_at(chain, q, points, chain.rotation)
+        misses.append(np.where(shape.beside_body(spec, points), FARTHEST_MISS, away + shape.depths(frames)))
+    return float((np.array(misses) - REACHED).clip(0.0, FARTHEST_MISS).mean())
 
 
 def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
@@ -266,10 +285,7 @@ class _ReachMap:
         Of equal bases, that from which it also gets behind most objects at the edge of the areas is preferred, and then
         the nearest to the table top, in the middle of the equal ones. Points beside the body are not reached.
         """
-        low, high = points.min(axis=0), points.max(axis=0)
-        edges = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
-        sides = np.array(np.meshgrid(*edges)).reshape(2, -1).T
-        around = np.column_stack([sides, np.full(len(sides), low[2])])
+        around = _around(points)
         x, y, z = self._shoulder
         steps = [
             (-share * self._length - x, -y, height)
@@ -295,6 +311,14 @@ class _ReachMap:
         height = min((base[2] for scores, base in scored if scores == most), key=abs)
         middle = [base for scores, base in scored if scores == most and base[2] == height]
         return list(dict.fromkeys([middle[len(middle) // 2], *ordered][:BASES_TRIED]))
+
+
+def _around(points: FloatArray) -> FloatArray:
+    """Return points `(9, 3)` m on the table behind objects at the edges of areas with points `(n, 3)` m."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    edges = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
+    sides = np.array(np.meshgrid(*edges)).reshape(2, -1).T
+    return np.column_stack([sides, np.full(len(sides), low[2])])
 
 
 def _choose_base(
