@@ -83,7 +83,7 @@ CLEARANCE = 0.08
 
 
 @dataclass(frozen=True, eq=False)
-class _Shape:
+class Shape:
     """The robot's shape, as far as it is in the way of its tool."""
 
     body: tuple[FloatArray, ...]
@@ -101,12 +101,11 @@ class _Shape:
 
     def depths(self, frames: FloatArray) -> FloatArray:
         """Return how far the arm's links are below the table top, `(n,)` m, for joints' frames `(n, J, 4, 4)`."""
-        lowest = [
-            (frames[:, joint, 2, :3] @ points.T).min(axis=1) + frames[:, joint, 2, 3]
-            for joint, points in enumerate(self.links)
-        ]
-        depths: FloatArray = np.maximum(-LOWER - np.min(lowest, axis=0), 0.0)
-        return depths
+        lowest = np.zeros(len(frames))
+        for joint, points in enumerate(self.links):
+            heights = (frames[:, joint, 2, :3] @ points.T).min(axis=1) + frames[:, joint, 2, 3]
+            lowest = np.minimum(lowest, heights)
+        return np.maximum(-LOWER - lowest, 0.0)
 
     def reached(self, chain: Chain, points: FloatArray) -> NDArray[np.bool_]:
         """Return `(n,)`: whether the tool, held as at home, reaches points `(n, 3)` m with its links above the table."""
@@ -136,7 +135,7 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader)
         workspace: The workspace.
         read_mesh: Reader of the meshes of its body and links.
     """
-    shape = _shape(spec, read_mesh)
+    shape = shape_of(spec, read_mesh)
     shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
     y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
     # An arm that begins below the table top, or close to it, may be inside the table: the last resort.
@@ -163,7 +162,8 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader)
     return best.spec, best.share
 
 
-def _shape(spec: RobotSpec, read_mesh: MeshReader) -> _Shape:
+def shape_of(spec: RobotSpec, read_mesh: MeshReader) -> Shape:
+    """Return the shape of a robot's first arm, and of what it is mounted on."""
     root = robot_model(spec)
     joints = read_joints(root)
     merge_fixed_joints(root)
@@ -172,7 +172,7 @@ def _shape(spec: RobotSpec, read_mesh: MeshReader) -> _Shape:
     for joint in (joints[joint.name] for joint in spec.joints[:-1]):
         points = points_of_links(root, [(joint.child, np.eye(4))], read_mesh) @ rotation_of_z_to(np.array(joint.axis))
         links.append(np.concatenate([np.zeros((1, 3)), _corners(points)]))
-    return _Shape(tuple(_planes(shape) for shape in shapes), tuple(links))
+    return Shape(tuple(_planes(shape) for shape in shapes), tuple(links))
 
 
 def _corners(points: FloatArray) -> FloatArray:
@@ -193,7 +193,7 @@ def _planes(points: FloatArray) -> FloatArray:
     return np.column_stack([normals, -(normals * a).sum(axis=1)])
 
 
-def _moved(best: _Placed, workspace: WorkspaceSpec, shape: _Shape) -> _Placed:
+def _moved(best: _Placed, workspace: WorkspaceSpec, shape: Shape) -> _Placed:
     """Return the robot with its base back or up, where it reaches as much and its tool gets behind more near objects.
 
     Args:
@@ -215,7 +215,7 @@ def _moved(best: _Placed, workspace: WorkspaceSpec, shape: _Shape) -> _Placed:
     return best
 
 
-def _misses_behind(spec: RobotSpec, workspace: WorkspaceSpec, shape: _Shape) -> float:
+def _misses_behind(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape) -> float:
     """Return by how much the tool misses points behind the near objects and over them, m on average.
 
     The tool moves over an object, and then down. Where a link is too low or the body is in the way, it does not get
@@ -279,7 +279,7 @@ class _ReachMap:
             self._reached[left] = reached_along(chain, points[left], start, workspace.tool_direction, MAP_ITERATIONS)
         self._reached = self._reached.reshape(MAP_SIZE)
 
-    def bases(self, points: FloatArray, shape: _Shape) -> list[tuple[float, float, float]]:
+    def bases(self, points: FloatArray, shape: Shape) -> list[tuple[float, float, float]]:
         """Return the base positions from which the tool reaches most points `(n, 3)` m of areas, the best first.
 
         Of equal bases, that from which it also gets behind most objects at the edge of the areas is preferred, and then
@@ -322,7 +322,7 @@ def _around(points: FloatArray) -> FloatArray:
 
 
 def _choose_base(
-    candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, shape: _Shape, postures: int, best: _Placed
+    candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, shape: Shape, postures: int, best: _Placed
 ) -> _Placed:
     """Return the best of robots with different base poses, with its home.
 
@@ -344,7 +344,7 @@ def _choose_base(
     return best
 
 
-def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, shape: _Shape, postures: int) -> _Placed:
+def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape, postures: int) -> _Placed:
     """Return the robot with the home that reaches most of the workspace.
 
     Homes from which the links stay above the table, not at joint limits, near the middle of the joints' ranges are
