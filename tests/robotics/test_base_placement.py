@@ -18,7 +18,7 @@ from mygym.engines.robots import mesh_points
 from mygym.envs.supported import support_warning, supported_tasks
 from mygym.errors import ConfigError
 from mygym.robotics.inference.robots import infer_robot
-from mygym.robotics.kinematics import Kinematics, make_chain, reached_along
+from mygym.robotics.kinematics import Kinematics, make_chain, postures_at, reached_along
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_grippers import INERTIAL, MIRRORED, WRIST, box, part, robot
@@ -186,3 +186,30 @@ def test_the_map_of_reach_agrees_with_the_kinematics_of_one_point(name: str) -> 
     np.testing.assert_array_equal(expected, [True, True, True, False, False])
     reached = reached_along(chain, points, np.tile(chain.home, (len(points), 1)), DOWN, 60)
     np.testing.assert_array_equal(reached, expected)
+
+
+def test_a_body_in_front_of_the_arm_does_not_stand_in_the_work_area(tmp_path: Path) -> None:
+    """As the PR2, whose base is ahead of its shoulder: objects were inside it, as it stood on the table."""
+    shapes = box("0.9 0.5 0.3", "0.1 0 0.15") + box("0.1 0.1 0.8", "0 0 0.4")
+    path = few_axes(tmp_path / "mobile.urdf", ("0 0 1", 0.1), ("0 1 0", 0.3), ("0 1 0", 0.3), ("0 1 0", 0.1))
+    text = path.read_text().replace(box("0.06 0.06 0.05", "0 0 0.025"), shapes).replace("0 0 0.05", "0 0 0.8")
+    path.write_text(text)
+    spec = infer_robot(path, mesh_points).spec
+    table = load_workspace("table").fit(spec)
+    front, bottom = spec.base_position[0] + 0.55, spec.base_position[2]
+    is_beside = front < table.areas["surface"].low[0] or bottom + 0.3 < 0 or bottom > table.areas["air"].high[2]
+    assert is_beside, spec.base_position
+
+
+def test_thick_links_stay_above_the_table(tmp_path: Path) -> None:
+    """As the UR3, whose elbow came down on the table where the origins of its joints are above it."""
+    path = robot(tmp_path / "thick.urdf", *MIRRORED)
+    motor = box("0.34 0.3 0.34")
+    path.write_text(re.sub(r'(<link name="a3">)', rf"\1{motor}", path.read_text()))
+    spec = infer_robot(path, mesh_points).spec
+    chain = make_chain(spec, spec.arms[0], DOWN)
+    area = load_workspace("table").fit(spec).areas["surface"]
+    points = np.array([[x, y, 0.02] for x in (area.low[0], area.high[0]) for y in (area.low[1], area.high[1])])
+    _, away, frames = postures_at(chain, np.tile(chain.home, (len(points), 1)), points, chain.rotation)
+    assert away.max() < 0.005
+    assert frames[:, 2, 2, 3].min() > 0.16

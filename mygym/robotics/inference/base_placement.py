@@ -209,6 +209,8 @@ def _moved(best: _Placed, workspace: WorkspaceSpec, shape: Shape) -> _Placed:
     # The nearest of equal positions.
     for back, up in sorted(product(range(BASE_STEPS), repeat=2), key=sum):
         base = round(x - back * step, 3), y, round(z + up * step, 3)
+        if _is_inside_table(base[2]):
+            continue
         placed = _choose_home(replace(best.spec, base_position=base), workspace, shape, FURTHER_CANDIDATES)
         if placed.share >= best.share and (fewer := _misses_behind(placed.spec, workspace, shape)) < misses:
             best, misses = placed, fewer
@@ -290,7 +292,7 @@ class _ReachMap:
         steps = [
             (-share * self._length - x, -y, height)
             for height in (0.0, *(share * self._length - z for share in np.arange(0.1, 0.9, 0.1)))
-            if not -LEAST_STAND < height < 0.0
+            if not _is_inside_table(height)
             for share in np.arange(0.2, 0.8, 0.05)
         ]
         scored, wanted = [], np.concatenate([points, around])
@@ -311,6 +313,11 @@ class _ReachMap:
         height = min((base[2] for scores, base in scored if scores == most), key=abs)
         middle = [base for scores, base in scored if scores == most and base[2] == height]
         return list(dict.fromkeys([middle[len(middle) // 2], *ordered][:BASES_TRIED]))
+
+
+def _is_inside_table(height: float) -> bool:
+    """Return whether a base at a height in m would be neither on the table or a socket, nor on the floor."""
+    return -LEAST_STAND < height < 0.0
 
 
 def _around(points: FloatArray) -> FloatArray:
