@@ -147,7 +147,7 @@ def reused_clients() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def placed_bases() -> Iterator[None]:
-    """Search the base of arms with the same kinematics and shape once: it takes seconds, and many tests write such an arm."""
+    """Search the base of arms with the same kinematics and shape once: it takes seconds, and many tests write one."""
     found: dict[tuple[str | bytes, ...], tuple[RobotSpec, float]] = {}
 
     def place(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader) -> tuple[RobotSpec, float]:

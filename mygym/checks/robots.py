@@ -18,7 +18,7 @@ from mygym.checks.suite import Check, CheckFailed, CheckLeftOut, demand
 from mygym.checks.tasks import expert_solves
 from mygym.engines.engine import inspection_of
 from mygym.engines.rendering.camera import Camera
-from mygym.engines.robots import find_robot
+from mygym.engines.robots import find_robot, mesh_points
 from mygym.engines.world import World
 from mygym.envs.areas import reached
 from mygym.envs.supported import supported_tasks

@@ -87,7 +87,7 @@ class Shape:
     """The robot's shape, as far as it is in the way of its tool."""
 
     body: tuple[FloatArray, ...]
-    """Of each shape that the arm does not move: the planes `(f, 4)` of its hull with a rim, in the root link's frame."""
+    """Of each shape that the arm does not move: the planes `(f, 4)` of its hull with a rim, in the root's frame."""
     links: tuple[FloatArray, ...]
     """Of each link of the arm but the last: corners `(n, 3)` m of its hull, in the frame of the joint that moves it."""
 
@@ -108,7 +108,7 @@ class Shape:
         return np.maximum(-LOWER - lowest, 0.0)
 
     def reached(self, chain: Chain, points: FloatArray) -> NDArray[np.bool_]:
-        """Return `(n,)`: whether the tool, held as at home, reaches points `(n, 3)` m with its links above the table."""
+        """Return `(n,)`: whether the tool, held as at home, reaches points `(n, 3)` m with no link in the table."""
         _, away, frames = postures_at(chain, np.tile(chain.home, (len(points), 1)), points, chain.rotation)
         reached: NDArray[np.bool_] = (away < REACHED) & (self.depths(frames) == 0.0)
         return reached
@@ -228,7 +228,7 @@ def _misses_behind(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape) -> f
     behind = np.column_stack([x.ravel(), y.ravel(), np.full(x.size, workspace.tool_bounds.low[2])])
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
     q, misses = np.tile(chain.home, (len(behind), 1)), []
-    for points in (behind + (0.0, 0.0, CRUISE), behind):
+    for points in (behind + np.array([0.0, 0.0, CRUISE]), behind):
         q, away, frames = postures_at(chain, q, points, chain.rotation)
         misses.append(np.where(shape.beside_body(spec, points), FARTHEST_MISS, away + shape.depths(frames)))
     return float((np.array(misses) - REACHED).clip(0.0, FARTHEST_MISS).mean())
@@ -389,14 +389,15 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape, postur
     corners = area_points(workspace, 4 if chain.tilt_is_free else 2)
     tried = [at_home(chain, home, workspace.tool_direction) for _, home in candidates[: 2 if chain.tilt_is_free else 5]]
     if chain.tilt_is_free:
-        reached = np.array([
-            reached_along(at, corners, np.tile(at.home, (len(corners), 1)), workspace.tool_direction, MAP_ITERATIONS)
-            for at in tried
-        ])
+        starts = [np.tile(at.home, (len(corners), 1)) for at in tried]
+        along = workspace.tool_direction, MAP_ITERATIONS
+        reached = np.array([reached_along(at, corners, q, *along) for at, q in zip(tried, starts, strict=True)])
     else:
         reached = np.array([shape.reached(at, corners) for at in tried])
     shares = (reached & ~shape.beside_body(spec, corners)).mean(axis=1)
     best = int(shares.argmax())
+    if shares[best] == 0.0:
+        return _Placed(spec)
     joints = (replace(joint, home=float(q)) for joint, q in zip(spec.joints, tried[best].home, strict=True))
     return _Placed(replace(spec, joints=tuple(joints)), float(shares[best]))
 

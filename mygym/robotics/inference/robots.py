@@ -80,7 +80,11 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     is_all = moving == {joint.name for joint in chain}
     sure: Certainty = "certain" if is_all else "likely"
     text = f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"
-    findings = [*file.repairs, *replaced, Finding(text, "joints", sure, "no other joint moves" if is_all else arm.reason)]
+    findings = [
+        *file.repairs,
+        *replaced,
+        Finding(text, "joints", sure, "no other joint moves" if is_all else arm.reason),
+    ]
     specs = tuple(map(infer_joint, chain))
     findings += _assumed_limits(chain)
     grasp = infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
