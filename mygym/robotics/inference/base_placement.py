@@ -389,9 +389,9 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape, postur
     corners = area_points(workspace, 4 if chain.tilt_is_free else 2)
     tried = [at_home(chain, home, workspace.tool_direction) for _, home in candidates[: 2 if chain.tilt_is_free else 5]]
     if chain.tilt_is_free:
-        starts = [np.tile(at.home, (len(corners), 1)) for at in tried]
+        begins = [np.tile(at.home, (len(corners), 1)) for at in tried]
         along = workspace.tool_direction, MAP_ITERATIONS
-        reached = np.array([reached_along(at, corners, q, *along) for at, q in zip(tried, starts, strict=True)])
+        reached = np.array([reached_along(at, corners, q, *along) for at, q in zip(tried, begins, strict=True)])
     else:
         reached = np.array([shape.reached(at, corners) for at in tried])
     shares = (reached & ~shape.beside_body(spec, corners)).mean(axis=1)
