@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ from mygym.config import RunConfig
 from mygym.engines.robots import mesh_points
 from mygym.envs.supported import support_warning, supported_tasks
 from mygym.errors import ConfigError
+from mygym.robotics.inference.base_placement import shape_of
 from mygym.robotics.inference.robots import infer_robot
-from mygym.robotics.kinematics import Kinematics, make_chain, postures_at, reached_along
+from mygym.robotics.kinematics import Kinematics, make_chain, reached_along
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_grippers import INERTIAL, MIRRORED, WRIST, box, part, robot
@@ -201,15 +203,12 @@ def test_a_body_in_front_of_the_arm_does_not_stand_in_the_work_area(tmp_path: Pa
     assert is_beside, spec.base_position
 
 
-def test_thick_links_stay_above_the_table(tmp_path: Path) -> None:
-    """As the UR3, whose elbow came down on the table where the origins of its joints are above it."""
+@pytest.mark.parametrize("edge", [0.1, 1.6])
+def test_a_point_at_which_a_thick_link_is_in_the_table_is_not_reached(edge: float, tmp_path: Path) -> None:
+    """As at the UR3's elbow, whose motor came down on the table where the origins of its joints are above it."""
     path = robot(tmp_path / "thick.urdf", *MIRRORED)
-    motor = box("0.34 0.3 0.34")
-    path.write_text(re.sub(r'(<link name="a3">)', rf"\1{motor}", path.read_text()))
-    spec = infer_robot(path, mesh_points).spec
+    path.write_text(re.sub(r'(<link name="a3">)', rf"\1{box(f'{edge} 0.1 {edge}')}", path.read_text()))
+    spec = infer_robot(robot(tmp_path / "thin.urdf", *MIRRORED), mesh_points).spec
     chain = make_chain(spec, spec.arms[0], DOWN)
-    area = load_workspace("table").fit(spec).areas["surface"]
-    points = np.array([[x, y, 0.02] for x in (area.low[0], area.high[0]) for y in (area.low[1], area.high[1])])
-    _, away, frames = postures_at(chain, np.tile(chain.home, (len(points), 1)), points, chain.rotation)
-    assert away.max() < 0.005
-    assert frames[:, 2, 2, 3].min() > 0.16
+    shape = shape_of(replace(spec, urdf=str(path)), mesh_points)
+    assert shape.reached(chain, np.array([[0.0, 0.0, 0.2], [0.1, 0.1, 0.02]])).all() == (edge < 1.0)
