@@ -21,9 +21,10 @@ from mygym.engines.bullet.client import bullet
 from mygym.registry import REGISTRIES, isolated
 from mygym.robotics import robot
 from mygym.robotics.inference import robots
-from mygym.robotics.inference.base_placement import place_base
+from mygym.robotics.inference.base_placement import place_base, shape_of
 from mygym.robotics.kinematics import make_chain
 from mygym.robotics.robots import RobotSpec
+from mygym.robotics.surface_points import MeshReader
 from mygym.robotics.workspace import WorkspaceSpec
 from mygym.training.stop_request import SIGNALS
 
@@ -146,15 +147,17 @@ def reused_clients() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def placed_bases() -> Iterator[None]:
-    """Search the base of arms with the same kinematics once: it takes seconds, and many tests write such an arm."""
+    """Search the base of arms with the same kinematics and shape once: it takes seconds, and many tests write one."""
     found: dict[tuple[str | bytes, ...], tuple[RobotSpec, float]] = {}
 
-    def place(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+    def place(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader) -> tuple[RobotSpec, float]:
+        shape = shape_of(spec, read_mesh)
         chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
         pose = spec.base_position, spec.base_orientation, spec.area_scale
-        key = repr((workspace, pose)), *(getattr(chain, field.name).tobytes() for field in fields(chain))
+        arrays = *(getattr(chain, field.name) for field in fields(chain)), *shape.body, *shape.links
+        key = repr((workspace, pose)), *(array.tobytes() for array in arrays)
         if key not in found:
-            found[key] = place_base(spec, workspace)
+            found[key] = place_base(spec, workspace, read_mesh)
         placed, share = found[key]
         joints = (replace(joint, home=other.home) for joint, other in zip(spec.joints, placed.joints, strict=True))
         names = ("base_position", "base_orientation", "area_scale")

@@ -18,7 +18,7 @@ from mygym.checks.suite import Check, CheckFailed, CheckLeftOut, demand
 from mygym.checks.tasks import expert_solves
 from mygym.engines.engine import inspection_of
 from mygym.engines.rendering.camera import Camera
-from mygym.engines.robots import find_robot
+from mygym.engines.robots import find_robot, mesh_points
 from mygym.engines.world import World
 from mygym.envs.areas import reached
 from mygym.envs.supported import supported_tasks
@@ -384,7 +384,7 @@ def _reaches_the_area(name: str) -> str:
 def _placement(name: str) -> str:
     """Return the base pose and the home that suit the tool, for corrected descriptions of inferred robots."""
     spec = find_robot(name)
-    placed, share = place_base(spec, load_workspace("table"))
+    placed, share = place_base(spec, load_workspace("table"), mesh_points)
     values = f"base_position: {list(placed.base_position)}"
     if placed.base_orientation != spec.base_orientation:
         values += f", base_orientation: {list(placed.base_orientation)}"

@@ -353,10 +353,60 @@ class Kinematics:
 
     def reachable(self, points: FloatArray, rotation: FloatArray, tolerance: float = 0.005) -> NDArray[np.bool_]:
         """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation, to `tolerance` m."""
-        home = self.chain.home
-        return np.array(
-            [self.residual(self.inverse(home, p, rotation), p, rotation) < tolerance for p in points], dtype=bool
-        )
+        away = postures_at(self.chain, np.tile(self.chain.home, (len(points), 1)), points, rotation)[1]
+        reached: NDArray[np.bool_] = away < tolerance
+        return reached
+
+
+def postures_at(
+    chain: Chain,
+    q: FloatArray,
+    points: FloatArray,
+    rotation: FloatArray,
+    home: FloatArray | None = None,
+    iterations: int = 50,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return joint positions that bring the tool to points, each as `Kinematics.inverse`, all computed at once.
+
+    Args:
+        chain: The chain.
+        q: `(n, J)` rad or m, the start of each.
+        points: `(n, 3)` m, or `(3,)` for all.
+        rotation: `(n, 3, 3)` the orientation of the tool, or `(3, 3)` for all.
+        home: `(n, J)` rad or m, the preferred postures; by default the chain's.
+        iterations: Largest number.
+
+    Returns:
+        Joint positions `(n, J)`, the distances `(n,)` m of the tool from its poses as `Kinematics.residual`, and the
+        joints' frames `(n, J, 4, 4)` in the world.
+    """
+    home = np.broadcast_to(chain.home if home is None else home, q.shape)
+    points, rotation = np.broadcast_to(points, (len(q), 3)), np.broadcast_to(rotation, (len(q), 3, 3))
+    q, away, frames = q.copy(), np.zeros(len(q)), np.zeros((*q.shape, 4, 4))
+    left = np.arange(len(q))
+    for iteration in range(iterations + 1):
+        pose, frames[left], jacobian = _moved(chain, q[left])
+        if chain.yaw_is_free or chain.tilt_is_free:
+            turn = np.cross(pose[:, :3, 2], rotation[left, :, 2])
+            weight = chain.tilt_weight
+        else:
+            turn = 0.5 * np.cross(pose[:, :3, :3], rotation[left], axis=1).sum(axis=2)
+            weight = ORIENTATION_WEIGHT
+        error = np.concatenate([points[left] - pose[:, :3, 3], weight * turn], axis=1)
+        away[left] = np.linalg.norm(error, axis=1)
+        if iteration == iterations:
+            break
+        is_left = np.abs(error).max(axis=1) >= TOLERANCE
+        left, error, matrix = left[is_left], error[is_left], jacobian[is_left] * np.repeat((1.0, weight), 3)
+        if not len(left):
+            break
+        pull = NULL_SPACE_GAIN * (home[left] - q[left])
+        aim = error - (pull[:, None] @ matrix)[:, 0]
+        square = np.swapaxes(matrix, 1, 2) @ matrix + _REGULARISER
+        change = pull + (matrix @ np.linalg.solve(square, aim[:, :, None]))[:, :, 0]
+        change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
+        q[left] = np.clip(q[left] + change, chain.lower, chain.upper)
+    return q, away, frames
 
 
 def reached_along(
@@ -428,20 +478,10 @@ def _converged(
         The tool's poses `(n, 4, 4)`, the weighted errors `(n, 6)`, and the transposed Jacobians `(n, J, 6)` in m and
         rad per rad or m.
     """
-    slides = chain.slides if len(chain.slides) else np.zeros(len(chain.home), dtype=bool)
     goal, weight = np.asarray(direction, dtype=float), np.repeat(weights, 3)
     for iteration in range(iterations + 1):
-        terms = np.stack([np.ones_like(q), np.cos(q), np.where(slides, q, np.sin(q))], axis=2)
-        local = np.einsum("njk,jkl->njl", terms, chain.basis).reshape(*q.shape, 4, 4)
-        frames = [local[:, 0]]
-        for joint in range(1, q.shape[1]):
-            frames.append(frames[-1] @ local[:, joint])
-        pose = frames[-1] @ chain.tool
+        pose, _, jacobian = _moved(chain, q)
         error = weight * np.concatenate([points - pose[:, :3, 3], np.cross(pose[:, :3, 2], goal)], axis=1)
-        stacked = np.stack(frames, axis=1)
-        axes, lever = stacked[:, :, :3, 2], pose[:, None, :3, 3] - stacked[:, :, :3, 3]
-        moves = np.where(slides[:, None], axes, np.cross(axes, lever))
-        jacobian = np.concatenate([moves, np.where(slides[:, None], 0.0, axes)], axis=2)
         if iteration == iterations:
             break
         matrix = weight * jacobian
@@ -450,6 +490,25 @@ def _converged(
         change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
         q = np.clip(q + change, chain.lower, chain.upper)
     return pose, error, jacobian
+
+
+def _moved(chain: Chain, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the tool's poses `(n, 4, 4)`, the joints' frames `(n, J, 4, 4)` and the transposed Jacobians `(n, J, 6)`.
+
+    Args:
+        chain: The chain.
+        q: `(n, J)` rad or m.
+    """
+    slides = chain.slides if len(chain.slides) else np.zeros(len(chain.home), dtype=bool)
+    terms = np.stack([np.ones_like(q), np.cos(q), np.where(slides, q, np.sin(q))], axis=2)
+    local = np.einsum("njk,jkl->njl", terms, chain.basis).reshape(*q.shape, 4, 4)
+    frames = [local[:, 0]]
+    for joint in range(1, q.shape[1]):
+        frames.append(frames[-1] @ local[:, joint])
+    pose, stacked = frames[-1] @ chain.tool, np.stack(frames, axis=1)
+    axes, lever = stacked[:, :, :3, 2], pose[:, None, :3, 3] - stacked[:, :, :3, 3]
+    moves = np.where(slides[:, None], axes, np.cross(axes, lever))
+    return pose, stacked, np.concatenate([moves, np.where(slides[:, None], 0.0, axes)], axis=2)
 
 
 _REGULARISER = DAMPING**2 * np.eye(6)

@@ -113,7 +113,8 @@ def complete_robot(path: Path, read_mesh: MeshReader) -> Inferred | None:
         values = asdict(inferred.spec) | {"name": ""}
         if "end_effector" in data and "base_position" not in data:
             spec = as_asset(RobotSpec, _corrected(values, {"end_effector": data["end_effector"]}))
-            spec, _ = place_base(spec, load_workspace(Path(registry("workspace").get("table").load())))
+            table = load_workspace(Path(registry("workspace").get("table").load()))
+            spec, _ = place_base(spec, table, read_mesh)
             values = asdict(spec)
         spec = resolved(as_asset(RobotSpec, _corrected(values, data)), path)
     except AssetError as error:

@@ -39,6 +39,13 @@ def points_of_links(root: ET.Element, poses: Iterable[tuple[str, FloatArray]], r
         poses: Link and its pose `(4, 4)` in the frame of the points.
         read_mesh: Reader of meshes.
     """
+    return np.concatenate([np.zeros((0, 3)), *shapes_of_links(root, poses, read_mesh)])
+
+
+def shapes_of_links(
+    root: ET.Element, poses: Iterable[tuple[str, FloatArray]], read_mesh: MeshReader
+) -> list[FloatArray]:
+    """Return the points of `points_of_links`, an array `(n, 3)` m for each shape."""
     placed = [(root.find(f"link[@name='{link}']"), pose) for link, pose in poses]
     for kind in ("collision", "visual"):
         clouds = [
@@ -50,8 +57,8 @@ def points_of_links(root: ET.Element, poses: Iterable[tuple[str, FloatArray]], r
             for points in (points_on(shape, read_mesh),)
         ]
         if clouds:
-            return np.concatenate(clouds)
-    return np.zeros((0, 3))
+            return clouds
+    return []
 
 
 def points_on(shape: ET.Element, read_mesh: MeshReader) -> FloatArray:

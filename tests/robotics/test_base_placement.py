@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from mygym.config import RunConfig
 from mygym.engines.robots import mesh_points
 from mygym.envs.supported import support_warning, supported_tasks
 from mygym.errors import ConfigError
+from mygym.robotics.inference.base_placement import shape_of
 from mygym.robotics.inference.robots import infer_robot
 from mygym.robotics.kinematics import Kinematics, make_chain, reached_along
 from mygym.robotics.robot import load_robot
@@ -186,3 +188,27 @@ def test_the_map_of_reach_agrees_with_the_kinematics_of_one_point(name: str) -> 
     np.testing.assert_array_equal(expected, [True, True, True, False, False])
     reached = reached_along(chain, points, np.tile(chain.home, (len(points), 1)), DOWN, 60)
     np.testing.assert_array_equal(reached, expected)
+
+
+def test_a_body_in_front_of_the_arm_does_not_stand_in_the_work_area(tmp_path: Path) -> None:
+    """As the PR2, whose base is ahead of its shoulder: objects were inside it, as it stood on the table."""
+    shapes = box("0.9 0.5 0.3", "0.1 0 0.15") + box("0.1 0.1 0.8", "0 0 0.4")
+    path = few_axes(tmp_path / "mobile.urdf", ("0 0 1", 0.1), ("0 1 0", 0.3), ("0 1 0", 0.3), ("0 1 0", 0.1))
+    text = path.read_text().replace(box("0.06 0.06 0.05", "0 0 0.025"), shapes).replace("0 0 0.05", "0 0 0.8")
+    path.write_text(text)
+    spec = infer_robot(path, mesh_points).spec
+    table = load_workspace("table").fit(spec)
+    front, bottom = spec.base_position[0] + 0.55, spec.base_position[2]
+    is_beside = front < table.areas["surface"].low[0] or bottom + 0.3 < 0 or bottom > table.areas["air"].high[2]
+    assert is_beside, spec.base_position
+
+
+@pytest.mark.parametrize("edge", [0.1, 1.6])
+def test_a_point_at_which_a_thick_link_is_in_the_table_is_not_reached(edge: float, tmp_path: Path) -> None:
+    """As at the UR3's elbow, whose motor came down on the table where the origins of its joints are above it."""
+    path = robot(tmp_path / "thick.urdf", *MIRRORED)
+    path.write_text(re.sub(r'(<link name="a3">)', rf"\1{box(f'{edge} 0.1 {edge}')}", path.read_text()))
+    spec = infer_robot(robot(tmp_path / "thin.urdf", *MIRRORED), mesh_points).spec
+    chain = make_chain(spec, spec.arms[0], DOWN)
+    shape = shape_of(replace(spec, urdf=str(path)), mesh_points)
+    assert shape.reached(chain, np.array([[0.0, 0.0, 0.2], [0.1, 0.1, 0.02]])).all() == (edge < 1.0)

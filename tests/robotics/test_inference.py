@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from mygym.robotics.inference.grippers import infer_gripper
 from mygym.robotics.inference.robots import infer_robot
 from mygym.robotics.urdf import Joint, read_joints, read_urdf
 from mygym.robotics.workspace import load_workspace
+from tests.robotics.test_grippers import MIRRORED, robot
 
 INERTIAL = (
     '<inertial><mass value="0.5"/><inertia ixx="0.002" iyy="0.002" izz="0.002" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -257,3 +259,16 @@ def test_the_quill_of_a_scara_is_a_joint_of_its_arm_and_the_expert_reaches(tmp_p
     path = write(tmp_path / "a.urdf", [shoulder, elbow, quill, tool])
     assert names(arm_of(path).joints) == ["shoulder", "elbow", "quill", "roll"]
     assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=3).success_rate == 1.0
+
+
+@pytest.mark.parametrize("fingers", [1.0, 0.5])
+def test_a_velocity_of_1_that_all_joints_have_is_a_placeholder(tmp_path: Path, fingers: float) -> None:
+    """As the SO-100's: at 1 rad/s it does not get behind objects in time."""
+    path = robot(tmp_path / "a.urdf", *MIRRORED)
+    text = re.sub(r'effort="[\d.]+" velocity="[\d.]+"', 'effort="35" velocity="1"', path.read_text())
+    head, mark, tail = text.partition('<link name="one">')
+    path.write_text(head + mark + tail.replace('velocity="1"', f'velocity="{fingers}"'))
+    inferred = infer_robot(path, mesh_points)
+    is_placeholder = fingers == 1.0
+    assert {joint.velocity for joint in inferred.spec.joints} == {3.0 if is_placeholder else 1.0}
+    assert any("1 rad/s" in note and "7 joints" in note for note in inferred.notes) == is_placeholder

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mygym.robotics.kinematics import Kinematics, make_chain, postures_at
+from mygym.robotics.robot import load_robot
 from tests.components import ROBOTS
 from tests.worlds import MakeWorld, first_home, with_first
 
@@ -69,3 +71,17 @@ def test_a_missed_pose_is_told_in_centimetres_and_degrees(make_world: MakeWorld)
     above = pose[:3, 3] + (0.0, 0.0, 0.1)
     assert kinematics.missing(kinematics.chain.home, above, tilted) == "10.0 cm short, the tool tilted by 30°"
     assert kinematics.missing(kinematics.chain.home, pose[:3, 3], pose[:3, :3]) == ""
+
+
+@pytest.mark.parametrize("name", ["panda", "kuka"])
+def test_postures_of_many_points_are_those_of_single_points(name: str) -> None:
+    spec = load_robot(name)
+    chain = make_chain(spec, spec.arms[0], (0.0, 0.0, -1.0))
+    kinematics = Kinematics(chain)
+    points = np.array([[0.0, 0.0, 0.2], [0.15, -0.15, 0.02], [0.1, 0.1, 0.3], [1.2, 0.0, 0.2]])
+    found, away, frames = postures_at(chain, np.tile(chain.home, (len(points), 1)), points, chain.rotation)
+    for point, q, distance, frame in zip(points, found, away, frames, strict=True):
+        expected = kinematics.inverse(chain.home, point, chain.rotation)
+        np.testing.assert_allclose(q, expected, atol=1e-9)
+        assert distance == pytest.approx(kinematics.residual(expected, point, chain.rotation), abs=1e-9)
+        np.testing.assert_allclose(frame[:, :3, 3], kinematics.joint_points(expected), atol=1e-9)

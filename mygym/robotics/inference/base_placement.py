@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mygym.robotics.kinematics import Chain, Kinematics, at_home, make_chain, reached_along
-from mygym.robotics.robots import RobotSpec, cached_by_model
-from mygym.robotics.transforms import axis_angle_to_matrix, matrix_to_quaternion
+from mygym.robotics.kinematics import Chain, Kinematics, at_home, make_chain, postures_at, reached_along
+from mygym.robotics.meshes import hull
+from mygym.robotics.robots import RobotSpec, cached_by_model, robot_model
+from mygym.robotics.surface_points import MeshReader, points_of_links, shapes_of_links
+from mygym.robotics.transforms import axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix, rotation_of_z_to
+from mygym.robotics.urdf import merge_fixed_joints, read_joints, root_link
 from mygym.robotics.workspace import WorkspaceSpec, load_workspace
 from mygym.types import FloatArray
 
@@ -40,8 +45,11 @@ BASES_TRIED = 3
 CRUISE = 0.1
 """m above the table at which a tool travels."""
 
-STEP_BACK = 0.01
-"""m by which a base moves back at a time from objects that a tool does not get behind."""
+BASE_STEP, BASE_STEPS = 0.06, 4
+"""Lengths of the arm between bases from which a tool may get behind more objects, and their number back and up."""
+
+FARTHEST_MISS = 0.05
+"""m: a point that the tool misses by more is not worse than one that it misses by this."""
 
 UPRIGHT = 0.1
 """Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
@@ -58,62 +66,172 @@ HOME_CANDIDATES, FURTHER_CANDIDATES = 24, 10
 HOME_RESIDUAL = 0.002
 """m by which the tool may miss the workspace's `tool_home` at home; orientation is weighted as in the kinematics."""
 
+REACHED = 0.005
+"""m by which the tool may miss a point of the areas; orientation is weighted as in the kinematics."""
+
+BESIDE_BODY = 0.02
+"""m from the robot's body within which neither an object nor a tool has room."""
+
+LEAST_STAND = 0.2
+"""m below the table top: a base that stands on the floor is lower; one that is higher would be inside the table."""
+
+LOWER = 0.005
+"""m by which a link may be below the table top: it may have the height of the base, and hulls are approximate."""
+
 CLEARANCE = 0.08
 """m above the table that the joints have at home, so that the links between them do not touch it."""
 
 
-def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """The robot's shape, as far as it is in the way of its tool."""
+
+    body: tuple[FloatArray, ...]
+    """Of each shape that the arm does not move: the planes `(f, 4)` of its hull with a rim, in the root's frame."""
+    links: tuple[FloatArray, ...]
+    """Of each link of the arm but the last: corners `(n, 3)` m of its hull, in the frame of the joint that moves it."""
+
+    def beside_body(self, spec: RobotSpec, points: FloatArray) -> NDArray[np.bool_]:
+        """Return `(n,)`: whether the robot's own body is at points `(n, 3)` m."""
+        local = (points - spec.base_position) @ quaternion_to_matrix(spec.base_orientation)
+        beside = np.zeros(len(points), dtype=bool)
+        for planes in self.body:
+            beside |= (local @ planes[:, :3].T + planes[:, 3]).max(axis=1) < 0.0
+        return beside
+
+    def depths(self, frames: FloatArray) -> FloatArray:
+        """Return how far the arm's links are below the table top, `(n,)` m, for joints' frames `(n, J, 4, 4)`."""
+        lowest = np.zeros(len(frames))
+        for joint, points in enumerate(self.links):
+            heights = (frames[:, joint, 2, :3] @ points.T).min(axis=1) + frames[:, joint, 2, 3]
+            lowest = np.minimum(lowest, heights)
+        return np.maximum(-LOWER - lowest, 0.0)
+
+    def reached(self, chain: Chain, points: FloatArray) -> NDArray[np.bool_]:
+        """Return `(n,)`: whether the tool, held as at home, reaches points `(n, 3)` m with no link in the table."""
+        _, away, frames = postures_at(chain, np.tile(chain.home, (len(points), 1)), points, chain.rotation)
+        reached: NDArray[np.bool_] = (away < REACHED) & (self.depths(frames) == 0.0)
+        return reached
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A robot at a base position and a home."""
+
+    spec: RobotSpec
+    share: float = 0.0
+    """Share of the corners of the workspace's areas that it reaches."""
+
+
+def place_base(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader) -> tuple[RobotSpec, float]:
     """Return the robot at the base position and home that reach most of the workspace, and the share reached.
 
     The share counts the corners of the workspace's areas; the search ends at the first position that reaches all. A
     robot that reaches little is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
+    A point beside the robot's own body, or at which a link is below the table top, is not reached.
+
+    Args:
+        spec: The robot.
+        workspace: The workspace.
+        read_mesh: Reader of the meshes of its body and links.
     """
+    shape = shape_of(spec, read_mesh)
     shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
     y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
     # An arm that begins below the table top, or close to it, may be inside the table: the last resort.
     positions = [(x, round(y, 3) + 0.0, z) for z in BASE_Z for x in BASE_X]
     sunk = [position for position in positions if position[2] < 0 and position[2] + height < CLEARANCE]
-    best = replace(spec, base_position=positions[0]), 0.0
+    best = _Placed(replace(spec, base_position=positions[0]))
     for group in ([position for position in positions if position not in sunk], sunk):
         candidates = [replace(spec, base_position=position, area_scale=1.0) for position in group]
-        best = _choose_base(candidates, workspace, HOME_CANDIDATES, best)
-        if best[1] > 0:
+        best = _choose_base(candidates, workspace, shape, HOME_CANDIDATES, best)
+        if best.share > 0:
             break
-    if best[1] >= ENOUGH:
-        return best
+    if best.share >= ENOUGH:
+        return best.spec, best.share
     turned = _facing_forward(spec, workspace)
     reach = _ReachMap(turned, workspace)
     for scale in AREA_SCALES:
         smaller = workspace.scaled(scale)
-        near = [replace(turned, base_position=base, area_scale=scale) for base in reach.bases(area_points(smaller, 3))]
-        best = _choose_base(near, smaller, FURTHER_CANDIDATES, best)
-        if best[1] == 1.0:
+        bases = reach.bases(area_points(smaller, 3), shape)
+        near = [replace(turned, base_position=base, area_scale=scale) for base in bases]
+        best = _choose_base(near, smaller, shape, FURTHER_CANDIDATES, best)
+        if best.share == 1.0:
             break
-    return _moved_back(best, workspace.scaled(best[0].area_scale))
+    best = _moved(best, workspace.scaled(best.spec.area_scale), shape)
+    return best.spec, best.share
 
 
-def _moved_back(best: tuple[RobotSpec, float], workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
-    """Return a robot whose base is moved back, while it reaches as much, until its tool gets behind the near objects.
+def shape_of(spec: RobotSpec, read_mesh: MeshReader) -> Shape:
+    """Return the shape of a robot's first arm, and of what it is mounted on."""
+    root = robot_model(spec)
+    joints = read_joints(root)
+    merge_fixed_joints(root)
+    shapes = shapes_of_links(root, [(root_link(root), np.eye(4))], read_mesh)
+    links = []
+    for joint in (joints[joint.name] for joint in spec.joints[:-1]):
+        points = points_of_links(root, [(joint.child, np.eye(4))], read_mesh) @ rotation_of_z_to(np.array(joint.axis))
+        links.append(np.concatenate([np.zeros((1, 3)), _corners(points)]))
+    return Shape(tuple(_planes(shape) for shape in shapes), tuple(links))
+
+
+def _corners(points: FloatArray) -> FloatArray:
+    """Return the corners of the hull of points `(n, 3)`; the points themselves if they lie in one plane."""
+    try:
+        return hull(points).vertices
+    except ValueError:
+        return points
+
+
+def _planes(points: FloatArray) -> FloatArray:
+    """Return the planes `(f, 4)`, unit normals outwards and distances, of the hull of points `(n, 3)` m with a rim."""
+    rim = BESIDE_BODY * np.concatenate([np.eye(3), -np.eye(3)])
+    mesh = hull((_corners(points)[:, None] + rim).reshape(-1, 3))
+    a, b, c = (mesh.vertices[mesh.faces[:, corner]] for corner in range(3))
+    normals = np.cross(b - a, c - a)
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
+    return np.column_stack([normals, -(normals * a).sum(axis=1)])
+
+
+def _moved(best: _Placed, workspace: WorkspaceSpec, shape: Shape) -> _Placed:
+    """Return the robot with its base back or up, where it reaches as much and its tool gets behind more near objects.
 
     Args:
-        best: The robot, and the share of corners that it reaches.
+        best: The robot.
         workspace: The workspace with areas of the robot's size.
+        shape: The robot's shape.
     """
-    area = workspace.areas["surface"]
-    x, y, z = area.low[0] - BEHIND, (area.low[1] + area.high[1]) / 2, workspace.tool_bounds.low[2]
-    behind = np.array([[x, y, z], [x, y, z + CRUISE]])
-    while best[1] > 0.0:
-        spec, share = best
-        kinematics = Kinematics(make_chain(spec, spec.arms[0], workspace.tool_direction))
-        if kinematics.reachable(behind, kinematics.chain.rotation).all():
-            break
-        x, y, z = spec.base_position
-        moved = replace(spec, base_position=(round(x - STEP_BACK, 3), y, z))
-        placed = _choose_home(moved, workspace, FURTHER_CANDIDATES)
-        if placed[1] < share:
-            break
-        best = placed
+    misses = _misses_behind(best.spec, workspace, shape)
+    if best.share == 0.0 or misses == 0.0:
+        return best
+    step = BASE_STEP * arm_length(make_chain(best.spec, best.spec.arms[0], workspace.tool_direction))
+    x, y, z = best.spec.base_position
+    # The nearest of equal positions.
+    for back, up in sorted(product(range(BASE_STEPS), repeat=2), key=sum):
+        base = round(x - back * step, 3), y, round(z + up * step, 3)
+        if _is_inside_table(base[2]):
+            continue
+        placed = _choose_home(replace(best.spec, base_position=base), workspace, shape, FURTHER_CANDIDATES)
+        if placed.share >= best.share and (fewer := _misses_behind(placed.spec, workspace, shape)) < misses:
+            best, misses = placed, fewer
     return best
+
+
+def _misses_behind(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape) -> float:
+    """Return by how much the tool misses points behind the near objects and over them, m on average.
+
+    The tool moves over an object, and then down. Where a link is too low or the body is in the way, it does not get
+    there.
+    """
+    low, high = workspace.areas["surface"].low, workspace.areas["surface"].high
+    x, y = np.meshgrid([low[0] - BEHIND, low[0] - BEHIND / 2], [low[1], (low[1] + high[1]) / 2, high[1]])
+    behind = np.column_stack([x.ravel(), y.ravel(), np.full(x.size, workspace.tool_bounds.low[2])])
+    chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+    q, misses = np.tile(chain.home, (len(behind), 1)), []
+    for points in (behind + np.array([0.0, 0.0, CRUISE]), behind):
+        q, away, frames = postures_at(chain, q, points, chain.rotation)
+        misses.append(np.where(shape.beside_body(spec, points), FARTHEST_MISS, away + shape.depths(frames)))
+    return float((np.array(misses) - REACHED).clip(0.0, FARTHEST_MISS).mean())
 
 
 def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
@@ -146,7 +264,7 @@ class _ReachMap:
     def __init__(self, spec: RobotSpec, workspace: WorkspaceSpec) -> None:
         chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
         shoulder, length = Kinematics(chain).joint_points(chain.home)[0], arm_length(chain)
-        self._shoulder, self._length = shoulder, length
+        self._spec, self._shoulder, self._length = spec, shoulder, length
         # The tool hangs below the wrist, so that it reaches farther down than up.
         extent = np.array([[0.0, 1.0], [-0.5, 0.5], [-1.0, 0.8]]) * length
         self._axes = [
@@ -163,113 +281,125 @@ class _ReachMap:
             self._reached[left] = reached_along(chain, points[left], start, workspace.tool_direction, MAP_ITERATIONS)
         self._reached = self._reached.reshape(MAP_SIZE)
 
-    def bases(self, points: FloatArray) -> list[tuple[float, float, float]]:
+    def bases(self, points: FloatArray, shape: Shape) -> list[tuple[float, float, float]]:
         """Return the base positions from which the tool reaches most points `(n, 3)` m of areas, the best first.
 
         Of equal bases, that from which it also gets behind most objects at the edge of the areas is preferred, and then
-        the lowest, in the middle of the equal ones. A base below the table top would be inside the table.
+        the nearest to the table top, in the middle of the equal ones. Points beside the body are not reached.
         """
-        low, high = points.min(axis=0), points.max(axis=0)
-        edges = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
-        sides = np.array(np.meshgrid(*edges)).reshape(2, -1).T
-        around = np.column_stack([sides, np.full(len(sides), low[2])])
+        around = _around(points)
         x, y, z = self._shoulder
         steps = [
             (-share * self._length - x, -y, height)
-            for height in (
-                0.0,
-                *(share * self._length - z for share in np.arange(0.1, 0.9, 0.1) if share * self._length > z),
-            )
+            for height in (0.0, *(share * self._length - z for share in np.arange(0.1, 0.9, 0.1)))
+            if not _is_inside_table(height)
             for share in np.arange(0.2, 0.8, 0.05)
         ]
-        scored = []
+        scored, wanted = [], np.concatenate([points, around])
         for bx, by, bz in steps:
-            at = np.concatenate([points, around]) - (bx, by, bz)
+            base = round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3)
+            at = wanted - base
             index = [
                 np.rint((at[:, k] - axis[0]) / (axis[1] - axis[0])).astype(int) for k, axis in enumerate(self._axes)
             ]
             inside = np.all([(i >= 0) & (i < size) for i, size in zip(index, MAP_SIZE, strict=True)], axis=0)
             clipped = tuple(np.clip(i, 0, size - 1) for i, size in zip(index, MAP_SIZE, strict=True))
             reached = inside & self._reached[clipped]
+            reached &= ~shape.beside_body(replace(self._spec, base_position=base), wanted)
             shares = float(reached[: len(points)].mean()), float(reached[len(points) :].mean())
-            scored.append((shares, (round(float(bx), 3), round(float(by), 3) + 0.0, round(float(bz), 3))))
+            scored.append((shares, base))
         ordered = [base for _, base in sorted(scored, key=lambda item: item[0], reverse=True)]
         most = max(scores for scores, _ in scored)
-        lowest = min(base[2] for scores, base in scored if scores == most)
-        middle = [base for scores, base in scored if scores == most and base[2] == lowest]
+        height = min((base[2] for scores, base in scored if scores == most), key=abs)
+        middle = [base for scores, base in scored if scores == most and base[2] == height]
         return list(dict.fromkeys([middle[len(middle) // 2], *ordered][:BASES_TRIED]))
 
 
+def _is_inside_table(height: float) -> bool:
+    """Return whether a base at a height in m would be neither on the table or a socket, nor on the floor."""
+    return -LEAST_STAND < height < 0.0
+
+
+def _around(points: FloatArray) -> FloatArray:
+    """Return points `(9, 3)` m on the table behind objects at the edges of areas with points `(n, 3)` m."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    edges = [(a - BEHIND, (a + b) / 2, b + BEHIND) for a, b in zip(low[:2], high[:2], strict=True)]
+    sides = np.array(np.meshgrid(*edges)).reshape(2, -1).T
+    return np.column_stack([sides, np.full(len(sides), low[2])])
+
+
 def _choose_base(
-    candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, postures: int, best: tuple[RobotSpec, float]
-) -> tuple[RobotSpec, float]:
-    """Return the best of robots with different base poses, with its home, and the share of corners that it reaches.
+    candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, shape: Shape, postures: int, best: _Placed
+) -> _Placed:
+    """Return the best of robots with different base poses, with its home.
 
     The search ends at the first robot that reaches all.
 
     Args:
         candidates: The robots.
         workspace: The workspace.
+        shape: The robot's shape.
         postures: Number of random postures from which the search for a home starts.
-        best: The robot and its share, if no candidate reaches more.
+        best: The robot, if no candidate reaches more.
     """
     for candidate in candidates:
-        placed = _choose_home(candidate, workspace, postures)
+        placed = _choose_home(candidate, workspace, shape, postures)
         # Of smaller areas with the same share of their corners, more of the inside is reached.
-        if (placed[1], -candidate.area_scale) > (best[1], -best[0].area_scale):
-            best = placed
-        if best[1] == 1.0:
+        best = max(best, placed, key=lambda placed: (placed.share, -placed.spec.area_scale))
+        if best.share == 1.0:
             break
     return best
 
 
-def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tuple[RobotSpec, float]:
-    """Return the robot with the home that reaches most of the workspace, and the share of corners reached.
+def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape, postures: int) -> _Placed:
+    """Return the robot with the home that reaches most of the workspace.
 
-    Homes above the table, not at joint limits, near the middle of the joints' ranges are preferred. The hand closes
-    along the world's y axis if the arm can turn it so.
+    Homes from which the links stay above the table, not at joint limits, near the middle of the joints' ranges are
+    preferred. The hand closes along the world's y axis if the arm can turn it so.
     """
     lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
     low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
-    tool = np.array(workspace.tool_home)
-    if np.linalg.norm(tool - Kinematics(chain).joint_points(chain.home)[0]) > arm_length(chain) + HOME_RESIDUAL:
-        return spec, 0.0
+    tool, kinematics = np.array(workspace.tool_home), Kinematics(chain)
+    if np.linalg.norm(tool - kinematics.joint_points(chain.home)[0]) > arm_length(chain) + HOME_RESIDUAL:
+        return _Placed(spec)
     rng = np.random.default_rng(0)
+    middle = (low + high) / 2
+    # The middle of the ranges and postures beside it come first: they lead to natural homes.
+    shares = np.minimum(1.0, np.arange(postures) / (postures / 2))[:, None]
+    starts = middle + shares * (rng.uniform(low, high, (postures, len(low))) - middle)
+    rotations = np.array([_aligned(at_home(chain, start, workspace.tool_direction).rotation) for start in starts])
+    homes, away, frames = postures_at(chain, starts, tool, rotations, starts, iterations=100)
+    candidates: list[tuple[tuple[float, ...], FloatArray]] = []
+    for number in np.flatnonzero(away < HOME_RESIDUAL):
+        home, heights = homes[number], frames[number, :, 2, 3]
+        margin = np.minimum(home - lower, upper - home) / (upper - lower)
+        # An elbow below the table would collide with it; the base may stand lower.
+        above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
+        free = round(float(margin.min().clip(max=LARGE_MARGIN)), 2)
+        axes = kinematics.pose(home)[:3, 2] @ rotations[number, :, 2]
+        upright = round(float(axes), 1) if chain.tilt_is_free else 1.0
+        bend = float(np.linalg.norm((home - middle) / (high - low)))
+        candidates.append(((round(above, 2), free, upright, -bend), home.round(3)))
+    if not candidates:
+        return _Placed(spec)
+    candidates.sort(key=lambda candidate: candidate[0], reverse=True)
     # An arm that tilts its tool as it moves is a short one: corners alone would say little of what it reaches.
     corners = area_points(workspace, 4 if chain.tilt_is_free else 2)
-    candidates: list[tuple[tuple[float, ...], FloatArray]] = []
-    middle = (low + high) / 2
-    for number in range(postures):
-        # The middle of the ranges and postures beside it come first: they lead to natural homes.
-        start = middle + min(1.0, number / (postures / 2)) * (rng.uniform(low, high) - middle)
-        kinematics = Kinematics(at_home(chain, start, workspace.tool_direction))
-        rotation = _aligned(kinematics.chain.rotation)
-        home = kinematics.inverse(kinematics.chain.home, tool, rotation, iterations=100)
-        if kinematics.residual(home, tool, rotation) < HOME_RESIDUAL:
-            margin = np.minimum(home - lower, upper - home) / (upper - lower)
-            heights = kinematics.joint_points(home)[:, 2]
-            # An elbow below the table would collide with it; the base may stand lower.
-            above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
-            free = round(float(margin.min().clip(max=LARGE_MARGIN)), 2)
-            upright = round(float(kinematics.pose(home)[:3, 2] @ rotation[:, 2]), 1) if chain.tilt_is_free else 1.0
-            bend = float(np.linalg.norm((home - middle) / (high - low)))
-            candidates.append(((round(above, 2), free, upright, -bend), home))
-    best = spec, 0.0
-    candidates.sort(key=lambda candidate: candidate[0], reverse=True)
-    for _, home in candidates[: 2 if chain.tilt_is_free else 5]:
-        kinematics = Kinematics(at_home(chain, home.round(3), workspace.tool_direction))
-        if chain.tilt_is_free:
-            start = np.tile(kinematics.chain.home, (len(corners), 1))
-            reached = reached_along(chain, corners, start, workspace.tool_direction, MAP_ITERATIONS)
-        else:
-            reached = kinematics.reachable(corners, kinematics.chain.rotation)
-        share = float(reached.mean())
-        if share > best[1]:
-            joints = (replace(joint, home=float(q)) for joint, q in zip(spec.joints, home.round(3), strict=True))
-            best = replace(spec, joints=tuple(joints)), share
-    return best
+    tried = [at_home(chain, home, workspace.tool_direction) for _, home in candidates[: 2 if chain.tilt_is_free else 5]]
+    if chain.tilt_is_free:
+        begins = [np.tile(at.home, (len(corners), 1)) for at in tried]
+        along = workspace.tool_direction, MAP_ITERATIONS
+        reached = np.array([reached_along(at, corners, q, *along) for at, q in zip(tried, begins, strict=True)])
+    else:
+        reached = np.array([shape.reached(at, corners) for at in tried])
+    shares = (reached & ~shape.beside_body(spec, corners)).mean(axis=1)
+    best = int(shares.argmax())
+    if shares[best] == 0.0:
+        return _Placed(spec)
+    joints = (replace(joint, home=float(q)) for joint, q in zip(spec.joints, tried[best].home, strict=True))
+    return _Placed(replace(spec, joints=tuple(joints)), float(shares[best]))
 
 
 def _aligned(rotation: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +24,9 @@ from mygym.robotics.workspace import WorkspaceSpec, load_workspace
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 3.0, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
+
+PLACEHOLDERS = 4
+"""Joints of a file whose limits are all alike, so that a velocity of 1 rad/s among them is a placeholder."""
 
 NOT_TURNED = (0.0, 0.0, 0.0, 1.0)
 """Orientation of a base that is not turned."""
@@ -64,7 +67,7 @@ def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
 def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader) -> Inferred:
     file = read_robot(str(urdf))
     root = file.root
-    joints = read_joints(root)
+    joints, replaced = _without_placeholders(read_joints(root))
     if not any(joint.kind in MOVING_JOINT_TYPES for joint in joints.values()):
         raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
     arm = infer_arm(joints)
@@ -77,7 +80,11 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     is_all = moving == {joint.name for joint in chain}
     sure: Certainty = "certain" if is_all else "likely"
     text = f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"
-    findings = [*file.repairs, Finding(text, "joints", sure, "no other joint moves" if is_all else arm.reason)]
+    findings = [
+        *file.repairs,
+        *replaced,
+        Finding(text, "joints", sure, "no other joint moves" if is_all else arm.reason),
+    ]
     specs = tuple(map(infer_joint, chain))
     findings += _assumed_limits(chain)
     grasp = infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
@@ -96,7 +103,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
     check_model(spec)
     table = load_workspace(Path(registry("workspace").get("table").load()))
-    spec, share = place_base(spec, table)
+    spec, share = place_base(spec, table, read_mesh)
     findings += _placement(spec, share, table)
     findings += _shortcomings(spec)
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
@@ -104,6 +111,20 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
         reason = "they move neither the arm nor the gripper; each stays at zero or at its nearest limit"
         findings.append(Finding(f"fixed: {', '.join(sorted(moving - used))}", "locked", "certain", reason))
     return Inferred(spec, tuple(findings), share)
+
+
+def _without_placeholders(joints: dict[str, Joint]) -> tuple[dict[str, Joint], list[Finding]]:
+    """Return joints without a velocity that stands for an unknown one, and the finding that says so.
+
+    No robot moves each joint, of its shoulder as of its fingers, with the same torque at exactly 1 rad/s.
+    """
+    moving = [joint for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None]
+    limits = {(joint.effort, joint.velocity) for joint in moving}
+    if len(moving) < PLACEHOLDERS or len(limits) > 1 or {velocity for _, velocity in limits} != {1.0}:
+        return joints, []
+    text = f"velocities of 1 rad/s, which all {len(moving)} joints have, with equal efforts, mean no limit"
+    unlimited = {name: replace(joint, velocity=math.inf) for name, joint in joints.items()}
+    return unlimited, [Finding(text, "joints", "guess", "no arm has motors that are all alike and this slow")]
 
 
 def _shortcomings(spec: RobotSpec) -> Iterator[Finding]:
