@@ -122,6 +122,21 @@ def parse_count(text: str, flag: str) -> int:
     return parse_integer(text, flag, "a whole number, at least 1", low=1)
 
 
+def parse_percent(text: str, flag: str) -> float:
+    """Return the share in [0, 1] of a flag such as `5%` or `5`.
+
+    Raises:
+        ConfigError: Not a number of percent points.
+    """
+    try:
+        value = float(text.removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ConfigError(bad_value(flag, text, "a number of percent points, e.g. 5%"))
+    return value
+
+
 def check_output(path: Path, flag: str, suffixes: Collection[str], force: bool) -> None:
     """Refuse a file that cannot be written or exists, before the work starts.
 
