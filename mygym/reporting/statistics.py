@@ -137,7 +137,7 @@ def paired_difference(first: ArrayLike, second: ArrayLike) -> tuple[float, Inter
     def joined(of_a: float, of_b: float) -> float:
         return math.sqrt(max(0.0, of_a**2 - 2 * correlation * of_a * of_b + of_b**2))
 
-    difference = rate_b - rate_a
+    difference = int(b.sum() - a.sum()) / count
     low = difference - joined(high_a - rate_a, rate_b - low_b)
     return difference, Interval(low, difference + joined(rate_a - low_a, high_b - rate_b))
 
