@@ -47,7 +47,7 @@ COMMANDS = {
     "schema": "print the JSON schema of configs",
     "view": "draw robots, workspaces, objects and tasks",
     "new": "scaffold a component: an algorithm, a task, a robot …",
-    "parity": "compare the fused engine with Bullet",
+    "parity": "compare the steps of an engine with those of Bullet",
     "card": "measure how hard a task is",
     "check": "validate a component",
 }
