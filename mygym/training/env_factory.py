@@ -116,7 +116,7 @@ def make_eval_envs(
         engine: Name of the engine; None: the one that judges the run.
     """
     plan = plan_of(run)
-    arguments = {"render_width": plan.config.video.width, "render_height": plan.config.video.height}
+    arguments: dict[str, Any] = {"render_width": plan.config.video.width, "render_height": plan.config.video.height}
     arguments |= {"engine": engine} if engine else {}
     envs = []
     for _ in range(min(BATCH, plan.config.eval.episodes if episodes is None else episodes)):
