@@ -9,9 +9,10 @@ from pathlib import Path
 from mygym.cli.arguments import parse_count, parse_percent
 from mygym.cli.command import JSON, argument, command
 from mygym.cli.output import print_json, print_table
+from mygym.engines.engine import BULLET, MUJOCO
 
 EPISODES = 100
-ENGINES = ("pybullet", "mujoco")
+ENGINES = (BULLET, MUJOCO)
 
 PARSER = command(
     "mygym certify",

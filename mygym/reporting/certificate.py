@@ -27,9 +27,6 @@ from mygym.training.video import record_side_by_side
 SCHEMA = 1
 """Version of the file's form."""
 
-ENGINES = (BULLET, MUJOCO)
-"""Engines of a certificate unless others are chosen; the gap is that of the second to the first."""
-
 PACKAGES = {BULLET: ("pybullet",), MUJOCO: ("mujoco-core", "mujoco")}
 """Engine → the packages of which one brings it."""
 
@@ -215,7 +212,11 @@ def check_engines(names: Sequence[str]) -> tuple[str, str]:
 
 
 def certify(
-    path: str | Path, episodes: int, engines: Sequence[str] = ENGINES, tolerance: float = 0.05, film: bool = True
+    path: str | Path,
+    episodes: int,
+    engines: Sequence[str] = (BULLET, MUJOCO),
+    tolerance: float = 0.05,
+    film: bool = True,
 ) -> Certificate:
     """Play the same fresh episodes in two engines; write certificate.json, certificate.md and films into the run.
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import imageio_ffmpeg
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 import mygym
@@ -121,17 +123,28 @@ def test_a_policy_that_fails_in_the_second_engine_exits_with_1_and_a_film_shows_
 def test_films_show_the_engines_side_by_side(
     run: Path, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes: list[tuple[int, int]] = []
+    """The engine that ends earlier, on the left, waits in its last frame; a caption is on each half."""
+    far_away()
+    filmed: list[NDArray[np.uint8]] = []
     encode = video._encode
 
     def encoded(path: Path, content: bytearray, size: tuple[int, int], fps: int) -> None:
-        sizes.append(size)
-        assert fps == 25
+        assert (size, fps) == ((192, 72), 25)
+        filmed.append(np.frombuffer(bytes(content), np.uint8).reshape(-1, 72, 192, 3))
         encode(path, content, size, fps)
 
     monkeypatch.setattr(video, "_encode", encoded)
-    assert mygym_command("certify", str(run), "--episodes", "1").code == 0
-    assert sizes == [(192, 72)]
+    outcome = mygym_command("certify", str(run), "--episodes", "1", "--engines", "pybullet", "far", "--json")
+    (played,) = json.loads(outcome.out)["outcomes"]
+    end = played["pybullet"]["length"]
+    assert 1 < end < played["far"]["length"] == HORIZON
+    (frames,) = filmed
+    left, right = frames[:, :, :96], frames[:, :, 96:]
+    assert (left[end:] == left[end]).all()
+    assert (left[end] != left[end - 1]).any()
+    assert (right[end + 1] != right[end]).any()
+    assert (left[0, :12] != right[0, :12]).any(), "the captions"
+    assert (left[0, 24:] == right[0, 24:]).all(), "the same start"
 
 
 def certificate(both: int, first: int, second: int, neither: int, tolerance: float = 0.05) -> Certificate:

@@ -78,10 +78,12 @@ def outcomes(both: int, first: int, second: int, neither: int) -> tuple[list[boo
 
 
 def test_paired_differences_have_newcombes_interval() -> None:
-    """The example is of Newcombe's paper; the others follow from Wilson's interval without a correlation."""
+    """Calculated apart from the formulas of the paper; where all agree, the width is that of Wilson's interval."""
     difference, interval = paired_difference(*outcomes(36, 2, 12, 0))
     assert difference == pytest.approx(0.2)
     assert interval == pytest.approx((0.0569, 0.3404), abs=5e-5)
+    difference, interval = paired_difference(*outcomes(14, 0, 5, 22))  # a strong association, with its correction
+    assert (difference, *interval) == pytest.approx((5 / 41, 0.01148, 0.22649), abs=5e-5)
     difference, interval = paired_difference(*outcomes(36, 12, 2, 0))
     assert (difference, *interval) == pytest.approx((-0.2, -0.3404, -0.0569), abs=5e-5)
     z_squared = 3.8415
