@@ -27,8 +27,8 @@ from mygym.training.video import record_side_by_side
 SCHEMA = 1
 """Version of the file's form."""
 
-PACKAGES = {BULLET: ("pybullet",), MUJOCO: ("mujoco-core", "mujoco")}
-"""Engine → the packages of which one brings it."""
+PACKAGES = {"mygym.engines.bullet.world": ("pybullet",), "mygym.engines.mujoco.world": ("mujoco-core", "mujoco")}
+"""Module of an engine's class, or of a class that it extends → the packages of which one brings it."""
 
 FILMS = {"both succeed": "certificate_both_succeed.mp4", "one succeeds": "certificate_one_succeeds.mp4"}
 """Outcome of an episode in the two engines → its film in the run's folder of videos."""
@@ -40,7 +40,7 @@ class Verdict:
 
     engine: str
     version: str
-    """Package and version of the engine; empty for an engine of the user."""
+    """Package and version of the engine; empty for an engine without a package."""
     successes: tuple[bool, ...]
     """Outcome of each episode, in the order of the seeds."""
     lengths: tuple[int, ...]
@@ -253,9 +253,10 @@ def certify(
 
 def _verdict(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int]) -> Verdict:
     evaluation = evaluate_or_fail(name, policy, envs, seeds)
+    modules = dict.fromkeys(each.__module__ for each in find_engine(evaluation.engine).__mro__)
     return Verdict(
         evaluation.engine,
-        versions_in_words(*PACKAGES.get(evaluation.engine, ())),
+        versions_in_words(*(package for module in modules for package in PACKAGES.get(module, ()))),
         tuple(episode.success for episode in evaluation.episodes),
         tuple(episode.length for episode in evaluation.episodes),
     )
