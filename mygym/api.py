@@ -17,6 +17,7 @@ from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.networks import measure_detector, train_detector, train_encoder
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
+from mygym.engines.engine import find_engine
 from mygym.engines.robots import inferred_robot
 from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
@@ -121,18 +122,20 @@ def train(
         return session.run(partial(model.learn, plan.config.steps))
 
 
-def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:
+def make_env(source: Config | str | Path, **arguments: Any) -> AnyEnv:
     """Return the evaluation environment of a config or a run.
 
     Args:
         source: A config, or the path of a run.
-        **rendering: `render_mode`, `render_width`, `render_height`, `camera`.
+        **arguments: `render_mode`, `render_width`, `render_height`, `camera`, and `engine`, by default the one that
+            judges the run.
 
     Raises:
         ConfigError: A keyword is unknown, the config is wrong, or the path is not a run.
     """
-    check_keywords("make_env", rendering, ("source", "render_mode", "render_width", "render_height", "camera"))
-    return env_factory.make_env(find_plan(source), **rendering)
+    known = ("source", "render_mode", "render_width", "render_height", "camera", "engine")
+    check_keywords("make_env", arguments, known)
+    return env_factory.make_env(find_plan(source), **arguments)
 
 
 @checked_keywords
@@ -148,6 +151,7 @@ def evaluate(
     trust: bool = False,
     gui: bool = False,
     detector: str | Path | None = None,
+    engine: str | None = None,
 ) -> Evaluation:
     """Evaluate a run's policy, or a built-in policy (`oracle`, `random`, `zero`, `hover`) on a config's task.
 
@@ -163,13 +167,15 @@ def evaluate(
         gui: Play one episode after another in a window, whose sliders move the goal; its key `q` ends the evaluation.
         detector: A file of `train_detector`: the policy acts on the positions of objects that it sees, in place of the
             simulator's.
+        engine: Engine in which the episodes are played, `mygym list engine`; by default the one that judges the run.
 
     Returns:
         Each episode with its outcome; `success_rate` and `summary()` of all of them.
 
     Raises:
-        ConfigError: Neither or both of run and policy are given, an argument is invalid, `load` refuses the run, or a
-            window is not possible.
+        ConfigError: Neither or both of run and policy are given, an argument is invalid, the engine has no single
+            worlds, `load` refuses the run, or a window is not possible.
+        RegistryError: The engine is unknown, or its package is missing.
         RunError: The policy cannot be loaded, its actions are not finite, or no episode was played to the end.
     """
     if (run is None) == (policy is None):
@@ -180,6 +186,8 @@ def evaluate(
     if gui and (video or failure_videos):
         raise ConfigError(bad_value("gui", gui, "no video, no failure_videos", "cannot be combined with videos"))
     episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
+    if engine is not None:
+        find_engine(engine)
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
     if detector is not None:
         plan = _with_detector(plan, str(detector))
@@ -191,7 +199,11 @@ def evaluate(
         return builtin
 
     with contextlib.ExitStack() as stack:
-        envs = [env_factory.make_window_env(plan, stack)] if gui else env_factory.make_eval_envs(plan, stack, episodes)
+        envs = (
+            [env_factory.make_window_env(plan, stack, engine)]
+            if gui
+            else env_factory.make_eval_envs(plan, stack, episodes, engine)
+        )
         print_notes(plan)
         evaluated: Predicts
         if policy == SLIDERS:

@@ -1,4 +1,4 @@
-"""Parity of the fused engine with Bullet: both get the same actions from the same starts.
+"""Parity of an engine with batches with Bullet: both get the same actions from the same starts.
 
 Compared are the tool points, the objects, the scripted expert's success in each, and the grasps: of the episodes in
 which the engine holds the object, the share in which Bullet holds it, too, and the same for those grasps before which
@@ -22,6 +22,7 @@ from mygym.envs.batch_env import BatchEnv
 from mygym.envs.episodes import BatchEpisodes
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.engines import check_engine, env_spec
+from mygym.tasks.state import State
 from mygym.training import directory
 from mygym.training.loading import find_plan, load
 from mygym.types import Array, FloatArray
@@ -62,8 +63,8 @@ class Parity:
     """mm: median of the same."""
     success_pybullet: float | None = None
     """Share of episodes that the expert solves in Bullet; None for other actions."""
-    success_fused: float | None = None
-    """Share of episodes that the expert solves in the fused engine, closed loop; None for other actions."""
+    success_engine: float | None = None
+    """Share of episodes that the expert solves in the engine, closed loop; None for other actions."""
     grasps: int | None = None
     """Episodes in which the engine grasps the object; None for tasks without a grasp, and for other actions."""
     gate: float | None = None
@@ -88,13 +89,15 @@ class _Recording:
     held: Array
     """`(steps,)` bool: every finger presses on the object, which is at the tool."""
     start: FloatArray
-    """`(7,)`: pose of the object at the reset; empty without one."""
+    """`(k, 7)`: poses of the objects at the reset."""
+    parts: FloatArray
+    """`(P,)` m or rad: positions of the articulated parts at the reset."""
     goals: FloatArray
     """`(G, 3)` m."""
     solved: bool
 
 
-def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> tuple[Parity, ...]:
+def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int, engine: str = FUSED) -> tuple[Parity, ...]:
     """Return the differences in random episodes, in episodes of the expert and, with a grasp, of the noisy expert.
 
     All but the expert's success are open loop from each reset.
@@ -103,27 +106,29 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
         arguments: Arguments of `RobotEnv`.
         episodes: Number of episodes of each kind.
         seed: Seed of actions and episodes.
+        engine: The engine.
 
     Raises:
-        ConfigError: The fused engine cannot represent the arguments.
+        ConfigError: The engine has no batches, or cannot represent the arguments.
+        RegistryError: Unknown engine.
     """
-    fused = BatchEnv({**arguments, "engine": FUSED}, episodes)
+    batch = BatchEnv({**arguments, "engine": engine}, episodes)
     rng = np.random.default_rng(seed)
     seeds = range(seed, seed + episodes)
     with closing(RobotEnv(**arguments)) as env:
         size = env.world.action_size
         action_sequences = [rng.uniform(-1.0, 1.0, (STEPS, size)) for _ in seeds]
         recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, action_sequences, strict=True)]
-        kinds = [Parity("random", *_figures(fused, recordings))]
+        kinds = [Parity("random", *_figures(batch, recordings))]
         recordings = [_played(env, number, None) for number in seeds]
         solved = float(np.mean([recording.solved for recording in recordings]))
-        closed_loop = solved, _expert_success(fused, seed)
-        expert = Parity("expert", *_figures(fused, recordings))
-        kinds.append(replace(expert, success_pybullet=closed_loop[0], success_fused=closed_loop[1]))
-        if fused.task.needs_gripper:
-            actions, held, objects = _noisy_expert(fused, recordings, rng)
+        closed_loop = solved, _expert_success(batch, seed)
+        expert = Parity("expert", *_figures(batch, recordings))
+        kinds.append(replace(expert, success_pybullet=closed_loop[0], success_engine=closed_loop[1]))
+        if batch.task.needs_gripper and batch.task.roles:
+            actions, held, objects = _noisy_expert(batch, recordings, rng)
             recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, actions, strict=True)]
-            noisy = Parity("noisy expert", *_figures(fused, recordings))
+            noisy = Parity("noisy expert", *_figures(batch, recordings))
             kinds.append(replace(noisy, **_compare_grasps(held, objects, recordings)))
     return tuple(kinds)
 
@@ -133,7 +138,8 @@ def _played(env: RobotEnv, seed: int, actions: FloatArray | None) -> _Recording:
     env.reset(seed=seed)
     state, goals = env.world.state, env.goals[0].copy()
     has_object = bool(env.task.roles)
-    start = np.concatenate([state.object_position[0, 0], state.object_orientation[0, 0]]) if has_object else np.zeros(0)
+    start = np.concatenate([state.object_position[0], state.object_orientation[0]], axis=1)
+    parts = state.part_position[0].copy()
     taken, points, objects, held, solved, ended = [], [], [], [], False, False
     while not ended:
         if actions is None:
@@ -146,32 +152,40 @@ def _played(env: RobotEnv, seed: int, actions: FloatArray | None) -> _Recording:
             ended = len(taken) == len(actions)
         points.append(state.ee_position[0].copy())
         objects.append(state.object_position[0, 0].copy() if has_object else np.zeros(0))
-        near = has_object and np.linalg.norm(objects[-1] - points[-1]) < LIFTED
-        held.append(bool(near and state.finger_contact[0, 0].size and state.finger_contact[0, 0].all()))
-    return _Recording(seed, np.array(taken), np.array(points), np.array(objects), np.array(held), start, goals, solved)
+        held.append(bool(has_object and _holds(state)[0]))
+    return _Recording(
+        seed, np.array(taken), np.array(points), np.array(objects), np.array(held), start, parts, goals, solved
+    )
+
+
+def _holds(state: State) -> Array:
+    """Return `(N,)` bool: all fingers press on the first object, which is at the tool."""
+    pressing = state.finger_contact[:, 0]
+    near = np.linalg.norm(state.object_position[:, 0] - state.ee_position, axis=1) < LIFTED
+    return near & pressing.all(axis=1) & (pressing.shape[1] > 0)
 
 
 def _begin(episodes: BatchEpisodes, recordings: list[_Recording]) -> None:
     """Put the engine's episodes at the starts of Bullet's."""
     arrays = episodes.worlds.arrays
-    poses = np.array([recording.start for recording in recordings])
-    none = arrays.zeros(len(poses), 0)
-    episodes.worlds.reset(Rows.all(episodes.count, arrays), arrays.floats(poses.reshape(len(poses), -1, 7)), none)
+    poses = arrays.floats(np.array([recording.start for recording in recordings]))
+    parts = arrays.floats(np.array([recording.parts for recording in recordings]))
+    episodes.worlds.reset(Rows.all(episodes.count, arrays), poses, parts)
     episodes.begin_at(arrays.floats(np.array([recording.goals for recording in recordings])))
 
 
-def _figures(fused: BatchEnv, recordings: list[_Recording]) -> tuple[Any, ...]:
+def _figures(batch: BatchEnv, recordings: list[_Recording]) -> tuple[Any, ...]:
     """Return the first figures of a `Parity`: the engine repeats the actions of the recordings."""
-    episodes, worlds = fused.episodes, fused.worlds
+    episodes, worlds = batch.episodes, batch.worlds
     _begin(episodes, recordings)
     tools, objects = [], []
     for step, rows in enumerate(_padded([recording.actions for recording in recordings])):
-        worlds.step(worlds.arrays.floats(rows.T))
+        worlds.step_all(worlds.arrays.floats(rows))
         for number, recording in enumerate(recordings):
             if step < len(recording.points):
-                tools.append(np.linalg.norm(worlds.arm.ee_position[:, number] - recording.points[step]))
-                if worlds.box is not None:
-                    position = worlds.box.position[:, number]
+                tools.append(np.linalg.norm(worlds.state.ee_position[number] - recording.points[step]))
+                if recording.objects.shape[1]:
+                    position = worlds.state.object_position[number, 0]
                     objects.append(np.linalg.norm(position - recording.objects[step]))
     figures = len(recordings), len(tools), 1000.0 * float(np.mean(tools)), 1000.0 * float(np.percentile(tools, 95))
     if not objects:
@@ -188,7 +202,7 @@ def _padded(action_sequences: list[FloatArray]) -> FloatArray:
 
 
 def _noisy_expert(
-    fused: BatchEnv, recordings: list[_Recording], rng: np.random.Generator
+    batch: BatchEnv, recordings: list[_Recording], rng: np.random.Generator
 ) -> tuple[list[FloatArray], Array, FloatArray]:
     """Let the noisy expert act in the engine.
 
@@ -196,9 +210,7 @@ def _noisy_expert(
         Its actions `(steps, A)` in each episode; `(steps, N)` bool: the engine holds the object; `(steps, N, 3)` m: the
         objects after each step.
     """
-    episodes, worlds = fused.episodes, fused.worlds
-    box = worlds.box
-    assert box is not None
+    episodes, worlds = batch.episodes, batch.worlds
     _begin(episodes, recordings)
     scale = rng.uniform(0.0, NOISE, (len(recordings), 1))
     taken, held, objects = [], [], []
@@ -207,8 +219,8 @@ def _noisy_expert(
         actions[:, :3] += scale * rng.uniform(-1.0, 1.0, actions[:, :3].shape)
         taken.append(np.clip(actions, -1.0, 1.0))
         episodes.step(worlds.arrays.floats(taken[-1]))
-        held.append(np.array(worlds.grasp.held))
-        objects.append(np.array(box.position.T))
+        held.append(np.array(worlds.grasp.held) if batch.engine == FUSED else _holds(worlds.state))
+        objects.append(np.array(worlds.state.object_position[:, 0]))
     return list(np.array(taken).transpose(1, 0, 2)), np.array(held), np.array(objects)
 
 
@@ -231,24 +243,24 @@ def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recordin
     }
 
 
-def _expert_success(fused: BatchEnv, seed: int) -> float:
+def _expert_success(batch: BatchEnv, seed: int) -> float:
     """Return the share of the first episodes of all environments that the expert solves in the engine."""
-    return success_rate(fused, lambda _: fused.expert_action(), range(seed, seed + fused.count))
+    return success_rate(batch, lambda _: batch.expert_action(), range(seed, seed + batch.count))
 
 
-def success_rate(fused: BatchEnv, act: Callable[[Any], Array], seeds: range) -> float:
+def success_rate(batch: BatchEnv, act: Callable[[Any], Array], seeds: range) -> float:
     """Return the share of the first episodes of all environments that a policy solves in the engine.
 
     Args:
-        fused: The environments.
+        batch: The environments.
         act: Function from observations to actions `(N, A)`.
         seeds: Seed of each environment.
     """
-    observations = fused.reset(seeds)
-    running = np.ones(fused.count, dtype=bool)
-    solved = np.zeros(fused.count, dtype=bool)
+    observations = batch.reset(seeds)
+    running = np.ones(batch.count, dtype=bool)
+    solved = np.zeros(batch.count, dtype=bool)
     while running.any():
-        step = fused.step(act(fused.arranged(observations)))
+        step = batch.step(act(batch.arranged(observations)))
         observations = step.observations
         solved |= running & step.success
         running &= ~(step.terminated | step.truncated)
@@ -261,29 +273,30 @@ class Transfer:
 
     episodes: int
     """Episodes in each engine; those of the engines are not the same."""
-    success_fused: float
+    success_engine: float
     success_pybullet: float
 
 
-def measure_transfer(run: str | Path, episodes: int, seed: int) -> Transfer:
+def measure_transfer(run: str | Path, episodes: int, seed: int, engine: str = FUSED) -> Transfer:
     """Return the success of a run's policy in both engines; the run may have been trained in either.
 
     Args:
         run: Path of a run, or of a file that `mygym.load` accepts.
         episodes: Number of episodes in each engine.
         seed: Seed of the episodes.
+        engine: An engine with batches.
 
     Raises:
-        ConfigError: The path is not a run, or the fused engine cannot represent its config.
+        ConfigError: The path is not a run, or the engine has no batches or cannot represent its config.
         RunError: The policy cannot be loaded, or its actions are not finite.
     """
     plan = find_plan(directory.find_policy(run)[0])
-    config = plan.config.model_copy(update={"engine": FUSED})
+    config = plan.config.model_copy(update={"engine": engine, "n_envs": 1})
     check_engine(config, plan.evaluated_variants)
     spec = env_spec(config, plan.algorithm.dict_observations)
     spec = spec.model_copy(
-        update={"engine": FUSED, "task_params": spec.task_params.model_copy(update={"starts": None})}
+        update={"engine": engine, "task_params": spec.task_params.model_copy(update={"starts": None})}
     )
-    fused, policy = BatchEnv(spec, episodes), load(run)
-    solved = success_rate(fused, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
+    batch, policy = BatchEnv(spec, episodes), load(run)
+    solved = success_rate(batch, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
     return Transfer(episodes, solved, api.evaluate(run, episodes=episodes, seed=seed).success_rate)

@@ -26,7 +26,7 @@ CONFIG_FLAGS = {
     "framework": ("F", "implementation of the algorithm: pytorch or jax"),
     "strategy": ("S", "training strategy, such as curriculum, or several joined by + (mygym list strategy)"),
     "pretrained": ("RUN", "start from a run, or from its model.zip or policy.safetensors"),
-    "engine": ("E", "physics engine of training: pybullet, or fused"),
+    "engine": ("E", "physics engine of training: pybullet, mujoco or fused"),
     "steps": ("N", "env steps to train"),
     "n_envs": ("N", "number of training environments"),
     "learners": ("K", "processes that train the same model (ppo, a2c), each with a share of the environments"),
@@ -120,6 +120,21 @@ def parse_count(text: str, flag: str) -> int:
         ConfigError: The text is not a whole number of at least 1.
     """
     return parse_integer(text, flag, "a whole number, at least 1", low=1)
+
+
+def parse_percent(text: str, flag: str) -> float:
+    """Return the share in [0, 1] of a flag such as `5%` or `5`.
+
+    Raises:
+        ConfigError: Not a number of percent points.
+    """
+    try:
+        value = float(text.removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ConfigError(bad_value(flag, text, "a number of percent points, e.g. 5%"))
+    return value
 
 
 def check_output(path: Path, flag: str, suffixes: Collection[str], force: bool) -> None:

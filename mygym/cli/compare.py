@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from mygym.cli.arguments import parse_percent
 from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
     form = chosen_format(options)
-    threshold = _percent(options.fail_if_worse) if options.fail_if_worse else None
+    threshold = parse_percent(options.fail_if_worse, "--fail-if-worse") if options.fail_if_worse else None
     if options.save:
         if not options.save.endswith(".json"):
             raise ConfigError(bad_value("--save", options.save, "a file that ends in .json"))
@@ -86,21 +87,6 @@ def main(arguments: Sequence[str]) -> None:
         print_note(f"worse: {comparison.name}, {_difference(comparison)} percent points")
     if worse:
         sys.exit(1)
-
-
-def _percent(text: str) -> float:
-    """Return a share in [0, 1] of `5%` or `5`.
-
-    Raises:
-        ConfigError: Not a number of percent.
-    """
-    try:
-        value = float(text.removesuffix("%")) / 100
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise ConfigError(bad_value("--fail-if-worse", text, "a number of percent points, e.g. 5%"))
-    return value
 
 
 def _success(comparison: Comparison) -> str:

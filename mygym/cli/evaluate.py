@@ -29,17 +29,24 @@ PARSER = command(
     ),
     argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
+    argument(
+        "--engine",
+        dest="judge",
+        metavar="E",
+        help="physics engine of the episodes: a name of `mygym list engine` with single worlds (default pybullet)",
+    ),
     argument("--video", metavar="FILE", help="write an MP4 video of the first episodes, or a GIF"),
     argument("--detector", metavar="FILE", help="act on the objects that a detector sees, see mygym detector --help"),
     argument("--failure-videos", metavar="DIR", help="write an MP4 video of the first failed episode of each stage"),
     FORCE,
     TRUST,
     JSON,
-    config_flags=CONFIG_FLAGS,
+    config_flags=CONFIG_FLAGS.keys() - {"engine"},
     examples="""
 python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0
 python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --episodes 500 --video reach.mp4
 python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0/best_policy.safetensors
+python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --engine mujoco --video reach.mp4
 python evaluate.py --policy oracle --task push --robot kuka
 python evaluate.py --policy random --task AGMDW --json
 python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --gui
@@ -81,10 +88,11 @@ def main(arguments: Sequence[str]) -> None:
         trust=options.trust,
         gui=options.gui,
         detector=options.detector,
+        engine=options.judge,
     )
     if options.json:
         content = {"failures": _failures(evaluation), "episodes": [asdict(episode) for episode in evaluation.episodes]}
-        print_json({**evaluation.summary(), **content})
+        print_json({"engine": evaluation.engine, **evaluation.summary(), **content})
         return
     _print_evaluation(evaluation)
     if options.video:
@@ -98,7 +106,7 @@ def _check_flags(options: argparse.Namespace, file: dict[str, Any], flags: dict[
     """Refuse config values in combination with a run, and files that cannot be written."""
     unused = set(flags) - {"seed", "imports"}
     if options.run is not None and (file or unused):
-        allowed = "--episodes, --seed, --video, --failure-videos, --json"
+        allowed = "--episodes, --seed, --engine, --video, --failure-videos, --json"
         wrong = f"--{next(iter(unused), 'config')}"
         raise ConfigError(bad_value("evaluate", wrong, allowed, "cannot be combined with a run"))
     if options.video is not None:
@@ -110,7 +118,7 @@ def _check_flags(options: argparse.Namespace, file: dict[str, Any], flags: dict[
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:
-    print(f"episodes       {len(evaluation.episodes)}")
+    print(f"episodes       {len(evaluation.episodes)} in {evaluation.engine}")
     print(f"success_rate   {evaluation.success_rate:.1%}")
     for task, rate in evaluation.success_by_task.items():
         print(f"  {task:<12} {rate:.1%}")

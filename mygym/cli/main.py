@@ -29,6 +29,7 @@ COMMANDS = {
     "report": "write runs, curves and configs into one HTML file",
     "judge": "judge finished runs on fresh episodes, as rows of a leaderboard",
     "leaderboard": "print a leaderboard",
+    "certify": "judge a finished run in two physics engines, with films side by side",
     "doctor": "find out why a run does not learn",
     "sweep": "search for the values of a config whose runs are the best",
     "search": "search the best path through the super-networks of a run",
@@ -46,7 +47,7 @@ COMMANDS = {
     "schema": "print the JSON schema of configs",
     "view": "draw robots, workspaces, objects and tasks",
     "new": "scaffold a component: an algorithm, a task, a robot …",
-    "parity": "compare the fused engine with Bullet",
+    "parity": "compare the steps of an engine with those of Bullet",
     "card": "measure how hard a task is",
     "check": "validate a component",
 }

@@ -1,4 +1,4 @@
-"""`mygym parity`: compare the fused engine with Bullet."""
+"""`mygym parity`: compare an engine with Bullet."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 PARSER = command(
     "mygym parity",
-    "Compare the fused engine with Bullet: the same actions in both; distances between tools and objects, and grasps.",
+    "Compare an engine with Bullet: the same actions in both; distances between tools and objects, and grasps.",
     argument("run", nargs="?", metavar="RUN", help="a run, whose policy is to be compared instead"),
     argument("--robot", metavar="R", help="the arm (default panda)"),
     argument("--task", metavar="T", help="the task (default reach)"),
     argument("--control", metavar="C", help="the controller (default ee_delta)"),
+    argument("--engine", metavar="E", default="fused", help="the engine: fused, mujoco … (default fused)"),
     argument("--episodes", metavar="N", help="episodes of each kind (default 20), or of a run's policy (default 100)"),
     argument("--seed", metavar="S", default="0", help="seed of actions and episodes (default 0)"),
     JSON,
@@ -29,6 +30,7 @@ PARSER = command(
 mygym parity
 mygym parity --robot kuka --episodes 50
 mygym parity --task pick_and_place
+mygym parity --task open_door --engine mujoco
 mygym parity runs/reach/panda/ppo/1a2b3c4d/seed_0
 mygym parity --json
 """,
@@ -39,14 +41,15 @@ Success is that of the expert, in each engine by itself. Grasps: episodes in whi
 share of them in which Bullet holds it under the same actions; then the same for grasps before which the object is
 within 5 mm of Bullet's, as no earlier contact has moved it elsewhere.
 
-With a run: success of its policy in fresh episodes of each engine, and the gap between them.
+With a run: success of its policy in fresh episodes of each engine, and the gap between them; `mygym certify` plays the
+same episodes in both.
 """,
 )
 
 DEFAULTS = {"robot": "panda", "task": "reach", "control": "ee_delta"}
 """Values of the flags that a run replaces."""
 
-RUN_FLAGS = ["--episodes", "--seed", "--json", "--import"]
+RUN_FLAGS = ["--engine", "--episodes", "--seed", "--json", "--import"]
 """Flags that may be combined with a run."""
 
 
@@ -58,7 +61,8 @@ def main(arguments: Sequence[str]) -> None:
     if options.run is not None:
         if flags:
             raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", RUN_FLAGS, "cannot be combined with a run"))
-        _print_transfer(options.run, parse_count(options.episodes or "100", "--episodes"), seed, options.json)
+        count = parse_count(options.episodes or "100", "--episodes")
+        _print_transfer(options.run, count, seed, options.engine, options.json)
         return
     episodes = parse_count(options.episodes or "20", "--episodes")
     values = {**DEFAULTS, **flags}
@@ -67,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from mygym.checks.parity import compare_engines
 
-    kinds = compare_engines(values, episodes, seed)
+    kinds = compare_engines(values, episodes, seed, options.engine)
     if options.json:
         print_json([asdict(kind) for kind in kinds])
         return
@@ -81,7 +85,7 @@ def main(arguments: Sequence[str]) -> None:
                 "object mean, mm": _number(kind.object_mean),
                 "median, mm": _number(kind.object_median),
                 "pybullet": _share(kind.success_pybullet),
-                "fused": _share(kind.success_fused),
+                options.engine: _share(kind.success_engine),
                 "grasps": "" if kind.grasps is None else str(kind.grasps),
                 "of them in pybullet": _gate(kind),
             }
@@ -90,19 +94,19 @@ def main(arguments: Sequence[str]) -> None:
     )
 
 
-def _print_transfer(run: str, episodes: int, seed: int, as_json: bool) -> None:
+def _print_transfer(run: str, episodes: int, seed: int, engine: str, as_json: bool) -> None:
     """Print the success of a run's policy in both engines."""
     from mygym.checks.parity import measure_transfer
 
-    transfer = measure_transfer(run, episodes, seed)
+    transfer = measure_transfer(run, episodes, seed, engine)
     if as_json:
         print_json(asdict(transfer))
         return
-    gap = 100 * (transfer.success_fused - transfer.success_pybullet)
+    gap = 100 * (transfer.success_engine - transfer.success_pybullet)
     print(f"episodes  {transfer.episodes} in each engine")
-    print(f"fused     {transfer.success_fused:.1%}")
+    print(f"{engine:<8}  {transfer.success_engine:.1%}")
     print(f"pybullet  {transfer.success_pybullet:.1%}")
-    print(f"gap       {gap:+.1f} points (fused - pybullet)")
+    print(f"gap       {gap:+.1f} points ({engine} - pybullet)")
 
 
 def _gate(kind: Parity) -> str:

@@ -23,8 +23,8 @@ from mygym.training.result import Result, versions
 SEED = 0
 """Seed of the judge's episodes, the same for all runs."""
 
-FIRST, AGAIN = 0, 1
-"""Numbers of the judge's sets of episodes: for rows, and for their repetition on other episodes."""
+FIRST, AGAIN, CERTIFIED = 0, 1, 2
+"""Numbers of the judge's sets of episodes: for rows, for their repetition on other episodes, and for certificates."""
 
 CHOICE = ("algo", "framework", "task", "robot", "workspace")
 """Keys of a config that choose its defaults."""
@@ -80,10 +80,7 @@ def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
         ConfigError: The run is not finished.
         RunError: The policy cannot be loaded, or its actions are not finite.
     """
-    result = Result.read(run)
-    if result is None or result.status != "done":
-        status = result.status if result else "without a readable result.json"
-        raise ConfigError(bad_value("run", str(run), "a run whose status is done", f"is {status}"))
+    result = finished_result(run)
     plan = find_plan(run)
     policy = load(run)
     with contextlib.ExitStack() as stack:
@@ -109,6 +106,19 @@ def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
         versions=dict(versions()),
         date=datetime.now(UTC).date().isoformat(),
     )
+
+
+def finished_result(run: Path) -> Result:
+    """Return the result of a finished run.
+
+    Raises:
+        ConfigError: The run is not finished.
+    """
+    result = Result.read(run)
+    if result is None or result.status != "done":
+        status = result.status if result else "without a readable result.json"
+        raise ConfigError(bad_value("run", str(run), "a run whose status is done", f"is {status}"))
+    return result
 
 
 def label(result: Result) -> str:

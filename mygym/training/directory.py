@@ -31,6 +31,7 @@ LOCK = ".lock"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 VIDEOS = "videos"
+CERTIFICATE = "certificate.json"
 
 WRITTEN = (RESULT, MODEL, BEST_MODEL, POLICY, BEST_POLICY, NORMALIZER, BEST_NORMALIZER, TRACEBACK)
 """Files that a run writes more than once, besides its logs and config."""

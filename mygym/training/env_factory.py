@@ -31,32 +31,33 @@ MONITORED = ("is_success", "stages_done", "touched", "saturation")
 """Columns of monitor.csv besides return, length and time."""
 
 
-def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
+def make_env(run: Plannable, **arguments: Any) -> AnyEnv:
     """Return an environment for evaluations, with flat observations if the algorithm does not accept dictionaries.
 
     Its episodes are those of the task itself: `task_params.starts` and `goals_on_surface` are for training only.
 
     Args:
         run: A plan, or a complete config.
-        **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
+        **arguments: `render_mode`, `render_width`, `render_height`, `camera`, `engine` of `RobotEnv`; the default
+            engine is the one that judges the run.
     """
     plan = plan_of(run)
     return _make_env(
         [_without_training_aids(variant) for variant in plan.evaluated_variants],
         plan.algorithm.dict_observations,
         plan.evaluation_codes,
-        **rendering,
+        **arguments,
     )
 
 
 def _make_env(
-    variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **rendering: Any
+    variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **arguments: Any
 ) -> AnyEnv:
     """Return an environment that plays the variants.
 
     It needs no plan: another process may lack an algorithm or a strategy that a notebook has registered.
     """
-    return build_env(_description(variants, goal_env, codes), **rendering)
+    return build_env(_description(variants, goal_env, codes), **arguments)
 
 
 def env_description(run: Plannable) -> dict[str, Any]:
@@ -82,15 +83,15 @@ def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.
     }
 
 
-def build_env(description: Mapping[str, Any], **rendering: Any) -> AnyEnv:
+def build_env(description: Mapping[str, Any], **arguments: Any) -> AnyEnv:
     """Return the environment of an `env_description`.
 
     Args:
         description: The description.
-        **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
+        **arguments: Arguments of `RobotEnv` in place of those of the description.
     """
     user_files.import_modules(description["imports"])  # another process has not imported them yet
-    specs = [EnvSpec.of({**arguments, **rendering}) for arguments in description["arguments"]]
+    specs = [EnvSpec.of({**described, **arguments}) for described in description["arguments"]]
     if len(specs) == 1:
         return RobotEnv.of(specs[0])
     codes = description["codes"]
@@ -103,36 +104,41 @@ def _without_training_aids(variant: Variant) -> Variant:
     return replace(variant, config=variant.config.model_copy(update={"task_params": task_params}))
 
 
-def make_eval_envs(run: Plannable, stack: ExitStack, episodes: int | None = None) -> list[AnyEnv]:
+def make_eval_envs(
+    run: Plannable, stack: ExitStack, episodes: int | None = None, engine: str | None = None
+) -> list[AnyEnv]:
     """Return environments for evaluations and videos; a camera costs nothing until it is used.
 
     Args:
         run: A plan, or a complete config.
         stack: Closes the environments.
         episodes: Number of episodes to play; None: the number of the run's evaluations.
+        engine: Name of the engine; None: the one that judges the run.
     """
     plan = plan_of(run)
-    size = {"render_width": plan.config.video.width, "render_height": plan.config.video.height}
+    arguments: dict[str, Any] = {"render_width": plan.config.video.width, "render_height": plan.config.video.height}
+    arguments |= {"engine": engine} if engine else {}
     envs = []
     for _ in range(min(BATCH, plan.config.eval.episodes if episodes is None else episodes)):
-        envs.append(make_env(plan, render_mode="rgb_array", **size))
+        envs.append(make_env(plan, render_mode="rgb_array", **arguments))
         stack.callback(envs[-1].close)
     return envs
 
 
-def make_window_env(run: Plannable, stack: ExitStack) -> AnyEnv:
+def make_window_env(run: Plannable, stack: ExitStack, engine: str | None = None) -> AnyEnv:
     """Return an environment for evaluations in a window.
 
     Args:
         run: A plan, or a complete config.
         stack: Closes the environment.
+        engine: See `make_eval_envs`.
 
     Raises:
         ConfigError: The machine has no display, or the run has several tasks.
     """
     plan = plan_of(run)
     _check_window(plan)
-    env = make_env(plan, render_mode="human")
+    env = make_env(plan, render_mode="human", **({"engine": engine} if engine else {}))
     stack.callback(env.close)
     return env
 

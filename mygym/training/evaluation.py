@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.engines.engine import BULLET
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
 from mygym.types import FloatArray
@@ -88,6 +89,8 @@ class Evaluation:
     episodes: tuple[Episode, ...]
     failures: tuple[Failure, ...] = ()
     """The first failed episode of each stage with failures, in the order of the stages."""
+    engine: str = BULLET
+    """Engine in which the episodes were played."""
 
     @property
     def solved(self) -> int:
@@ -257,6 +260,7 @@ def evaluate_policy(
     return Evaluation(
         tuple(episode for episode in episodes if episode is not None),
         tuple(failure for *_, failure in in_stage_order),
+        envs[0].env_spec.engine,
     )
 
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
@@ -39,13 +41,11 @@ class VideoRecorder:
 
     def capture(self, env: AnyEnv) -> None:
         """Append a frame of `env`, which has `render_mode="rgb_array"`."""
-        frame = env.render()
-        assert frame is not None
-        self._last, self._size, self._fps = (
-            frame.tobytes(),
-            (frame.shape[1], frame.shape[0]),
-            env.metadata["render_fps"],
-        )
+        self.add(_frame(env), env.metadata["render_fps"])
+
+    def add(self, frame: NDArray[np.uint8], fps: int) -> None:
+        """Append a frame `(height, width, 3)` of a video with `fps` frames per second."""
+        self._last, self._size, self._fps = frame.tobytes(), (frame.shape[1], frame.shape[0]), fps
         self.frames.extend(self._last)
 
     def pause(self) -> None:
@@ -97,6 +97,54 @@ def record_video(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path
     recorder.pause()
     recorder.save(path)
     return evaluation
+
+
+def record_side_by_side(policy: Predicts, envs: Sequence[AnyEnv], seed: int, path: Path) -> None:
+    """Write an MP4 or a GIF of the same episode in several environments, with engine and outcome above each.
+
+    An episode that ends earlier waits in its last frame.
+
+    Args:
+        policy: Policy that receives batches of one observation.
+        envs: Environments with `render_mode="rgb_array"` and frames of the same size.
+        seed: Seed of the episode.
+        path: The file, with a suffix of `OUTPUTS`.
+
+    Raises:
+        ConfigError: The path has another suffix.
+        RunError: The file cannot be written.
+    """
+    check_video(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    takes = [_captioned_episode(policy, env, seed) for env in envs]
+    recorder = VideoRecorder()
+    for step in range(max(map(len, takes))):
+        recorder.add(np.hstack([take[min(step, len(take) - 1)] for take in takes]), envs[0].metadata["render_fps"])
+    recorder.pause()
+    recorder.save(path)
+
+
+def _captioned_episode(policy: Predicts, env: AnyEnv, seed: int) -> list[NDArray[np.uint8]]:
+    """Return the frames `(height, width, 3)` of an episode."""
+    frames: list[NDArray[np.uint8]] = []
+    evaluation = evaluate_policy(policy, [env], [seed], lambda index, env: frames.append(_frame(env)))
+    (episode,) = evaluation.episodes
+    caption = f"{evaluation.engine}: {'success' if episode.success else 'failure'} after {episode.length} steps"
+    return [_captioned(frame, caption) for frame in frames]
+
+
+def _captioned(frame: NDArray[np.uint8], caption: str) -> NDArray[np.uint8]:
+    picture = Image.fromarray(frame)
+    size = max(9.0, frame.shape[0] / 20)
+    font, place = ImageFont.load_default(size), (size / 2, size / 3)
+    ImageDraw.Draw(picture).text(place, caption, (255, 255, 255), font, stroke_width=2, stroke_fill=(40, 40, 40))
+    return np.asarray(picture)
+
+
+def _frame(env: AnyEnv) -> NDArray[np.uint8]:
+    frame = env.render()
+    assert frame is not None
+    return frame
 
 
 def record_failure_videos(evaluation: Evaluation, env: AnyEnv, folder: Path) -> list[Path]:

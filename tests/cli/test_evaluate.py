@@ -6,11 +6,18 @@ import json
 import re
 import runpy
 import sys
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import imageio_ffmpeg
+import numpy as np
 import pytest
 from PIL import Image
 
+import mygym
+from mygym.engines.world import World
 from tests.cli.conftest import SHORT_RUN, Command
 from tests.components import COVERING
 from tests.conftest import ROOT
@@ -35,6 +42,54 @@ def test_evaluate_a_trained_run(mygym_command: Command, tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
     refused = mygym_command("evaluate", str(run), "--task", "push")
     assert (refused.code, "--task" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("task", ["reach", "push"])
+def test_another_engine_plays_the_same_episodes_and_is_named(
+    task: str, mygym_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: Counter[type] = Counter()
+    usual = World.step
+
+    def step(world: World, action: Any) -> None:
+        steps[type(world)] += 1
+        usual(world, action)
+
+    monkeypatch.setattr(World, "step", step)
+    line = f"evaluate --policy oracle --task {task} --episodes 3"
+    played = {}
+    for engine, world in (("mujoco", "MujocoWorld"), ("pybullet", "BulletWorld")):
+        steps.clear()
+        outcome = mygym_command(*line.split(), "--engine", engine, "--json")
+        assert outcome.code == 0, outcome.err
+        assert {each.__name__ for each in steps} == {world}
+        played[engine] = json.loads(outcome.out)
+        assert (played[engine]["engine"], played[engine]["success_rate"]) == (engine, 1.0)
+    assert played["pybullet"] == json.loads(mygym_command(*line.split(), "--json").out)
+    seeds, others = ([episode["seed"] for episode in each["episodes"]] for each in played.values())
+    assert seeds == others
+    distances, others = ([episode["distance"] for episode in each["episodes"]] for each in played.values())
+    assert distances != others
+    film = ["--engine", "mujoco", "--video", "m.mp4", "--set", "video={camera: wrist, width: 64, height: 48}"]
+    assert "3 in mujoco" in mygym_command(*line.split(), *film).out
+    assert imageio_ffmpeg.count_frames_and_secs("m.mp4")[0] > 10
+
+
+@pytest.mark.parametrize("camera", ["main", "wrist"])
+def test_cameras_show_the_worlds_of_all_engines_alike(camera: str) -> None:
+    """Mounted cameras follow the link, whichever engine moves it."""
+    pictures = []
+    for engine in ("pybullet", "mujoco"):
+        with closing(mygym.make_env({"task": "push"}, engine=engine, render_mode="rgb_array", camera=camera)) as env:
+            env.reset(seed=3)
+            pictures.append([env.render()])
+            for _ in range(8):
+                env.step(env.expert_action())
+            pictures[-1].append(env.render())
+    start, moved = (np.array(picture, dtype=float) for picture in pictures[0])
+    other_start, other_moved = (np.array(picture, dtype=float) for picture in pictures[1])
+    assert np.array_equal(start, other_start)
+    assert np.abs(moved - other_moved).mean() < 0.3 * np.abs(moved - start).mean()
 
 
 @pytest.mark.parametrize(("task", "robot"), COVERING[::4])

@@ -302,7 +302,8 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
     if program in {("mygym", "card"), ("mygym", "parity"), ("mygym", "run")}:
         return f"{bare} --episodes 1"
     videos = "--failure-videos" in words or {"--policy", "--video"} <= set(words)
-    if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search", "judge"))}:
+    playing = ("certify", "evaluate", "demos", "search", "judge")
+    if program in {("python", "evaluate.py"), *(("mygym", word) for word in playing)}:
         return f"{bare} --episodes 2" + (f" {SMALL_VIDEO}" if videos else "")
     if "--record-latency" in words:
         return f"{bare} --seconds 0.2"

@@ -14,6 +14,7 @@ from mygym.reporting.statistics import (
     AGGREGATES,
     bootstrap_interval,
     can_differ,
+    paired_difference,
     performance_profile,
     probability_of_improvement,
     resamples,
@@ -67,6 +68,43 @@ def test_success_intervals_are_wilsons(counts: tuple[int, int]) -> None:
     successes, episodes = counts
     expected = binomtest(successes, episodes).proportion_ci(method="wilson")
     assert success_interval(successes, episodes) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def outcomes(both: int, first: int, second: int, neither: int) -> tuple[list[bool], list[bool]]:
+    """Outcomes of the same episodes: solved by both, the first alone, the second alone, neither."""
+    counts = {(True, True): both, (True, False): first, (False, True): second, (False, False): neither}
+    rows = [outcome for outcome, count in counts.items() for _ in range(count)]
+    return [row[0] for row in rows], [row[1] for row in rows]
+
+
+def test_paired_differences_have_newcombes_interval() -> None:
+    """Calculated apart from the formulas of the paper; where all agree, the width is that of Wilson's interval."""
+    difference, interval = paired_difference(*outcomes(36, 2, 12, 0))
+    assert difference == pytest.approx(0.2)
+    assert interval == pytest.approx((0.0569, 0.3404), abs=5e-5)
+    difference, interval = paired_difference(*outcomes(14, 0, 5, 22))  # a strong association, with its correction
+    assert (difference, *interval) == pytest.approx((5 / 41, 0.01148, 0.22649), abs=5e-5)
+    difference, interval = paired_difference(*outcomes(36, 12, 2, 0))
+    assert (difference, *interval) == pytest.approx((-0.2, -0.3404, -0.0569), abs=5e-5)
+    z_squared = 3.8415
+    half = z_squared / (100 + z_squared)
+    for same in (outcomes(100, 0, 0, 0), outcomes(0, 0, 0, 100)):
+        difference, interval = paired_difference(*same)
+        assert (difference, *interval) == pytest.approx((0.0, -half, half), abs=1e-4)
+
+
+def test_paired_differences_cover_the_truth() -> None:
+    """Episodes of which many are hard in both: the interval that ignores the pairs would be twice as wide."""
+    rng, covered, widths = np.random.default_rng(0), 0, []
+    for _ in range(400):
+        shared = rng.random(100) < 0.7
+        first, second = shared & (rng.random(100) < 0.98), shared & (rng.random(100) < 0.9)
+        difference, (low, high) = paired_difference(first, second)
+        assert low <= difference <= high
+        covered += low <= 0.7 * (0.9 - 0.98) <= high
+        widths.append(high - low)
+    assert covered / 400 >= 0.93
+    assert np.mean(widths) < 0.17
 
 
 def test_three_seeds_cannot_show_a_difference() -> None:

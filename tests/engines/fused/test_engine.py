@@ -95,7 +95,7 @@ def test_the_tool_moves_as_in_bullet(robot: str) -> None:
     assert random.steps == 300
     assert random.mean < BOUNDS[robot]
     assert expert.mean < BOUNDS[robot]
-    assert expert.success_pybullet == expert.success_fused == 1.0
+    assert expert.success_pybullet == expert.success_engine == 1.0
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

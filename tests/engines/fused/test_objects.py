@@ -36,7 +36,7 @@ def test_the_expert_solves_the_task(task: str, robot: str, output: str) -> None:
 @pytest.mark.parametrize("robot", slow_except(finger_shapes(), "panda".__eq__))
 def test_bullet_agrees_on_objects_and_grasps(robot: str) -> None:
     random, expert, noisy = compare_engines({"task": "pick_and_place", "robot": robot}, 12, seed=0)
-    assert expert.success_pybullet == expert.success_fused == 1.0
+    assert expert.success_pybullet == expert.success_engine == 1.0
     assert random.object_median is not None
     assert expert.object_median is not None
     assert random.object_median < 2.0

@@ -104,7 +104,7 @@ def test_a_sliding_box_slows_as_in_bullet(randomize: dict[str, float]) -> None:
 def test_grasps_agree_with_bullet(factor: float) -> None:
     arguments = {"task": "pick_and_place", "randomize": {"object_friction": factor}}
     *_, expert, noisy = compare_engines(arguments, 20, seed=0)
-    assert expert.success_pybullet == expert.success_fused == 1.0
+    assert expert.success_pybullet == expert.success_engine == 1.0
     assert noisy.gate is not None
     assert noisy.gate > 0.85  # 95 % of 1,081 grasps without randomization: benchmarks/results/fused.md
 
