@@ -11,6 +11,7 @@ import pytest
 from mygym.engines.arrays import Rows
 from mygym.engines.engine import MUJOCO, make_world
 from mygym.engines.mujoco.batch import MujocoWorlds
+from mygym.engines.mujoco.bodies import FIELDS
 from mygym.engines.mujoco.world import MujocoWorld
 from mygym.engines.robots import find_robot
 from mygym.engines.world import MovingDistractor, SavedWorld, WorldSpec
@@ -156,14 +157,16 @@ def test_snapshot_in_mid_grasp_continues_to_the_bit() -> None:
         assert expected[0][0, 0, 2] > 0.03  # it was lifted
 
 
-def test_stored_batch_continues_to_the_bit() -> None:
-    env, other = (BatchEnv({"task": "pick_and_place", "engine": MUJOCO}, 3) for _ in range(2))
+@pytest.mark.parametrize("randomize", [{}, dict.fromkeys(FIELDS, True)])
+def test_stored_batch_continues_to_the_bit(randomize: dict[str, bool]) -> None:
+    arguments = {"task": "pick_and_place", "engine": MUJOCO, "randomize": randomize}
+    env, other = (BatchEnv(arguments, 3) for _ in range(2))
     env.reset([5, 6, 7])
     for _ in range(12):
         env.step(env.expert_action())
     other.reset([1, 2, 3])
     other.load_state_dict(env.state_dict())
-    for _ in range(30):
+    for _ in range(60):  # beyond the end of episodes
         action = env.expert_action()
         first, second = env.step(action), other.step(action)
         np.testing.assert_array_equal(first.observations["observation"], second.observations["observation"])
