@@ -17,10 +17,11 @@ from typing import Any
 import psutil
 
 from mygym.config.schema import renamed
+from mygym.engines.arrays import cores
 from mygym.engines.engine import BULLET, engines_with_batches
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import is_locked
-from mygym.sweeps.executors import Job, LocalExecutor, cores
+from mygym.sweeps.executors import Job, LocalExecutor
 from mygym.training import directory, files
 from mygym.training.stop_request import request_stop
 

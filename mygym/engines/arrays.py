@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +132,11 @@ def find_arrays(output: str, device: str = "cpu") -> Arrays:
     if device != "cpu":
         raise ConfigError(bad_value("device", device, "cpu, or output: torch", "is no device of numpy"))
     return Arrays(np, None)
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory(arrays: Arrays) -> int:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import psutil
 
+from mygym.engines.arrays import cores
 from mygym.errors import ConfigError, InterruptedRunError, bad_value
 from mygym.training.stop_request import SEPARATE, StopRequest, request_stop
 
@@ -133,11 +134,6 @@ def start(program: Sequence[str], job: Job, threads: int | None = 1, **options: 
             env={**({"OMP_NUM_THREADS": str(threads)} if threads else {}), **os.environ, OWNER: str(job.log)},
             **options,
         )
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def stop_left_over(folder: Path) -> None:

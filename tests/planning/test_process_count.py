@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from mygym.training.env_processes import process_count
 
 def measured(monkeypatch: pytest.MonkeyPatch, **rates: float) -> tuple[Any, str]:
     """Return the choice for a large run, and the message, if processes and a single process have these rates."""
-    monkeypatch.setattr(process_count.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(process_count, "process_vec_env", lambda makers, processes, patience: "processes")
     monkeypatch.setattr(process_count, "DummyVecEnv", lambda makers: "alone")
 
@@ -47,7 +48,7 @@ def test_processes_are_chosen_if_they_are_faster(monkeypatch: pytest.MonkeyPatch
 
 
 def test_small_runs_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_count.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(process_count, "_steps_per_second", pytest.fail)
     assert chosen(large(steps=20_000)) == (0, "")
     assert chosen(large(n_envs=1)) == (0, "")
@@ -55,7 +56,7 @@ def test_small_runs_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_measurement_of_real_environments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_count.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(process_count, "PATIENCE", 60)
     monkeypatch.setattr(process_count, "SECONDS", 0.1)
     count, note = chosen(large(n_envs=2))

@@ -10,9 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
+from mygym.engines.arrays import cores
 from mygym.errors import ConfigError
 from mygym.sweeps import executors
-from mygym.sweeps.executors import Job, LocalExecutor, cores, stop_left_over
+from mygym.sweeps.executors import Job, LocalExecutor, stop_left_over
 
 SCRIPT = """
 import os, signal, sys, time

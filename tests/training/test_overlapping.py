@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_the_same_result_without_processes(tmp_path: Path) -> None:
 
 def test_the_learner_has_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, processes in ((1, 0), (2, 1), (8, 2)):
-        monkeypatch.setattr(process_count.os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         notes: list[str] = []
         plan = process_count.with_process_count(plan_from_python(settings()), notes.append)
         assert plan.config.env_processes == processes

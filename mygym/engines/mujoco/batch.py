@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.engines.arrays import Arrays, Rows
+from mygym.engines.arrays import Arrays, Rows, cores
 from mygym.engines.controllers import BatchArmControllers
 from mygym.engines.mujoco.bodies import FIELDS, Bodies
 from mygym.errors import RunError
@@ -43,7 +42,7 @@ class MujocoWorlds:
         self.count, self.arrays = count, Arrays(np, None, double=True)
         self.action_size, self.action_repeat = world.action_size, world.action_repeat
         self._home, self._dt = world.home, world.dt
-        threads = self.threads or max(1, min(len(os.sched_getaffinity(0)), count // WORLDS_PER_THREAD))
+        threads = self.threads or max(1, min(cores(), count // WORLDS_PER_THREAD))
         model, mode = world.bodies.model, world.control.kind.mode
         self._bodies = Bodies(model, mode, count, world.dt, world.moving_distractors, threads)
         self._controllers = BatchArmControllers(world.arm_controllers, count, self.arrays)

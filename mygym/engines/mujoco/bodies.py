@@ -12,7 +12,7 @@ import numpy as np
 from mujoco.batch import Batch
 from numpy.typing import NDArray
 
-from mygym.engines.mujoco.model import DAMPING, Model
+from mygym.engines.mujoco.model import DAMPING, Model, decay
 from mygym.engines.robots import finger_speeds, width_coefficients
 from mygym.engines.world import CATCH_UP_FACTOR, GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.controllers import Mode
@@ -74,7 +74,7 @@ class Bodies:
         self._finger_rate = (1.0 - math.exp(-robot.motor.position_gain * dt)) / dt
         self._widths = [np.array(width_coefficients(grip)).reshape(-1, 2).T for grip in model.gripper_of_arm]
         masses = [0.0 if k in self._moving else spec.mass for k, spec in model.objects.items()]
-        self._weights = -GRAVITY * np.array(masses)
+        self._weights = -GRAVITY * np.tile(masses, (count, 1))
         self._gain: FloatArray | None = None
         self._changed: set[str] = set()
         self._index_parts()
@@ -148,9 +148,8 @@ class Bodies:
         moments = compiled.body_inertia[bodies] * factor[:, :, None]
         self._batch.expand("body_inertia")[np.ix_(rows, bodies)] = moments
         self._batch.set_const(rows)
-        weights = np.zeros((self.count, len(model.objects))) + self._weights
-        weights[rows] *= factor
-        self._row_weights = weights
+        is_heavy = np.array([k not in self._moving for k in model.objects])
+        self._weights[rows] = -GRAVITY * compiled.body_mass[bodies] * factor * is_heavy
 
     def _set_object_friction(self, rows: NDArray[np.intp], factors: FloatArray | None) -> None:
         factor = self._of_objects(factors, len(rows))
@@ -160,7 +159,7 @@ class Bodies:
     def _set_damping(self, rows: NDArray[np.intp], parameters: Parameters) -> None:
         model, lost = self.model, parameters.get("object_damping")
         share = np.full((len(rows), len(model.objects)), DAMPING) if lost is None else lost[:, model.present]
-        rate = -np.log1p(-np.minimum(share, 0.999)) * self._of_objects(parameters.get("object_mass"), len(rows))
+        rate = decay(share) * self._of_objects(parameters.get("object_mass"), len(rows))
         self._batch.expand("dof_damping")[rows[:, None, None], model.object_dofs] = (
             rate[:, :, None] * model.object_inertia
         )
@@ -203,8 +202,7 @@ class Bodies:
         pose = poses[:, model.present]
         q[rows[:, None, None], self._positions] = pose[:, :, :3]
         q[rows[:, None, None], self._orientations] = pose[:, :, 3:]
-        weights = self._row_weights[rows] if "object_mass" in self._changed else self._weights
-        self._forces[rows[:, None], model.object_bodies, 2] = weights
+        self._forces[rows[:, None], model.object_bodies, 2] = self._weights[rows]
         self._forces[rows[:, None], model.part_bodies[self._lifted], 2] = self._part_weights
         self._batch.forward(rows, stage=_VELOCITY)
         self._start[rows] = pose[:, :, :3]

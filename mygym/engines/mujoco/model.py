@@ -488,9 +488,9 @@ def _joint_inertias(data: mujoco.MjData) -> dict[str, float]:
     return {model.joint(index).name: float(full[at, at]) for index, at in enumerate(dofs)}
 
 
-def decay(lost: float) -> float:
-    """Return the rate in 1/s at which a velocity decays that loses a share in a second."""
-    return -math.log1p(-lost)
+def decay(lost: Any) -> Any:
+    """Return the rates in 1/s at which velocities decay that lose shares in a second."""
+    return -np.log1p(-np.minimum(lost, 0.999))
 
 
 def _inertia(spec: ObjectSpec) -> list[float]:

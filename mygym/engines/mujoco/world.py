@@ -46,7 +46,7 @@ class MujocoWorld(World):
     def _bodies(self) -> Bodies:
         """Return the bodies for the objects of the episode."""
         objects = {k: spec for k, spec in enumerate(self.objects) if self.present[k]}
-        key = tuple((k, id(spec)) for k, spec in objects.items())
+        key = tuple(objects.items())
         if key not in self._bodies_of:
             if len(self._bodies_of) >= MAX_MODELS:
                 del self._bodies_of[next(iter(self._bodies_of))]
@@ -62,8 +62,6 @@ class MujocoWorld(World):
         bodies.load(_ROW, joint_position, np.array(part_position), np.asarray(object_poses, dtype=float)[None])
         state = self.state
         state.touch[...] = state.finger_contact[...] = state.second_finger_contact[...] = False
-        for array in (state.object_position, state.object_velocity):
-            array[...] = 0.0
 
     def _advance(self, command: FloatArray, grippers: FloatArray) -> None:
         self.bodies.advance(command[None], grippers[None], self.state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from mygym.engines.arrays import cores
 from mygym.engines.engine import has_batches
 from mygym.errors import MygymError
 from mygym.planning.plan import RunPlan
@@ -54,11 +54,11 @@ def with_process_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
 def _choice(plan: RunPlan) -> tuple[int, str]:
     """Return the number of processes of environments and the reason, empty where no measurement is worth its time."""
     config = plan.config
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    available = cores()
     if config.overlap:
-        count = min(max(cores - config.threads, 0), config.n_envs)
-        return count, f"{config.threads} of {cores} cores for the gradient steps"
-    processes = min(cores, config.n_envs)
+        count = min(max(available - config.threads, 0), config.n_envs)
+        return count, f"{config.threads} of {available} cores for the gradient steps"
+    processes = min(available, config.n_envs)
     if has_batches(config.engine) or config.learners > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
     envs = min(SAMPLE, config.n_envs // processes)
