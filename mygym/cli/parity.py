@@ -75,23 +75,23 @@ def main(arguments: Sequence[str]) -> None:
     if options.json:
         print_json([asdict(kind) for kind in kinds])
         return
-    print_table(
-        [
-            {
-                "actions": kind.actions,
-                "episodes": kind.episodes,
-                "mean, mm": f"{kind.mean:.1f}",
-                "95 %, mm": f"{kind.percentile:.1f}",
-                "object mean, mm": _number(kind.object_mean),
-                "median, mm": _number(kind.object_median),
-                "pybullet": _share(kind.success_pybullet),
-                options.engine: _share(kind.success_engine),
-                "grasps": "" if kind.grasps is None else str(kind.grasps),
-                "of them in pybullet": _gate(kind),
-            }
-            for kind in kinds
-        ]
-    )
+    rows = [
+        {
+            "actions": kind.actions,
+            "episodes": kind.episodes,
+            "mean, mm": f"{kind.mean:.1f}",
+            "95 %, mm": f"{kind.percentile:.1f}",
+            "object mean, mm": _number(kind.object_mean),
+            "median, mm": _number(kind.object_median),
+            "pybullet": _share(kind.success_pybullet),
+            options.engine: _share(kind.success_engine),
+            "grasps": "" if kind.grasps is None else str(kind.grasps),
+            "of them in pybullet": _gate(kind),
+        }
+        for kind in kinds
+    ]
+    measured = [name for name in rows[0] if any(row[name] != "" for row in rows)]
+    print_table([{name: row[name] for name in measured} for row in rows])
 
 
 def _print_transfer(run: str, episodes: int, seed: int, engine: str, as_json: bool) -> None:

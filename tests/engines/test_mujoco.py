@@ -96,9 +96,9 @@ def test_row_depends_on_neither_count_nor_threads_nor_history(
     rng = np.random.default_rng(0)
     with closing(world_of("cube")) as world:
         actions = rng.uniform(-1.0, 1.0, (25, 1, world.action_size)) + np.array([0.0, 0.0, -0.7, 0.0])
-        alone = MujocoWorlds(world, 1)
+        alone = world.batch(1)
         monkeypatch.setattr(MujocoWorlds, "threads", threads)
-        others = MujocoWorlds(world, count)
+        others = world.batch(count)
     start(alone, Rows.all(1, alone.arrays), 0.1)
     expected = played(alone, actions)
     played(others, rng.uniform(-1.0, 1.0, (10, count, others.action_size)))  # a history, of other episodes
@@ -113,7 +113,7 @@ def test_row_depends_on_neither_count_nor_threads_nor_history(
 def test_row_is_the_single_world() -> None:
     rng = np.random.default_rng(1)
     with closing(world_of("cube")) as world:
-        worlds = MujocoWorlds(world, 3)
+        worlds = world.batch(3)
         start(worlds, Rows.all(3, worlds.arrays), 0.1)
         world.reset(poses((0.1, 0.02, 0.02)))
         for action in rng.uniform(-1.0, 1.0, (20, world.action_size)):

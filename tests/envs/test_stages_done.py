@@ -94,7 +94,7 @@ def test_a_share_of_the_episodes_starts_along_the_episode_of_the_expert() -> Non
         for seed in range(30):
             env.reset(seed=seed)
             reached.append((int(env.progress.stage[0]), round(float(env.world.state.part_position[0, 0]), 2)))
-    assert {stage for stage, _ in reached} == {0, 1}
+    assert {stage for stage, _ in reached} >= {0, 1}
     assert len({opened for _, opened in reached}) >= 5, "the drawer is closed, or open by different distances"
     assert all(opened < 0.2 for _, opened in reached), "no episode starts at its end"
 

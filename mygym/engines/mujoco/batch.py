@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from mygym.engines.arrays import Arrays, Rows, cores
 from mygym.engines.controllers import BatchArmControllers
 from mygym.engines.mujoco.bodies import FIELDS, Bodies
+from mygym.engines.mujoco.model import Model
+from mygym.engines.world import World
 from mygym.errors import RunError
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
-
-if TYPE_CHECKING:
-    from mygym.engines.mujoco.world import MujocoWorld
 
 WORLDS_PER_THREAD = 16
 """Worlds from which a further thread is worth its start in each step."""
@@ -30,7 +29,8 @@ class MujocoWorlds:
     A world's numbers are the same to the bit whatever `N`, the other worlds and the number of threads are.
 
     Args:
-        world: A world of the description, whose objects are all present.
+        world: A world of the description.
+        model: Its model, in which all objects are present.
         count: `N`.
     """
 
@@ -38,12 +38,12 @@ class MujocoWorlds:
     threads: ClassVar[int | None] = None
     """Number of threads; None: one for each core, if there are enough worlds."""
 
-    def __init__(self, world: MujocoWorld, count: int) -> None:
+    def __init__(self, world: World, model: Model, count: int) -> None:
         self.count, self.arrays = count, Arrays(np, None, double=True)
         self.action_size, self.action_repeat = world.action_size, world.action_repeat
         self._home, self._dt = world.home, world.dt
         threads = self.threads or max(1, min(cores(), count // WORLDS_PER_THREAD))
-        model, mode = world.bodies.model, world.control.kind.mode
+        mode = world.control.kind.mode
         self._bodies = Bodies(model, mode, count, world.dt, world.moving_distractors, threads)
         self._controllers = BatchArmControllers(world.arm_controllers, count, self.arrays)
         self._values: Mapping[str, Array] = {}

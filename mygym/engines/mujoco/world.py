@@ -94,7 +94,7 @@ class MujocoWorld(World):
 
     def batch(self, count: int) -> MujocoWorlds:
         """Return `count` worlds of this description, see `World.batch`."""
-        return MujocoWorlds(self, count)
+        return MujocoWorlds(self, self.bodies.model, count)
 
 
 class CoarseMujocoWorld(MujocoWorld):

@@ -224,7 +224,7 @@ def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     direction, left = _onward(context)
     hold = _hold(context)
     pulled = context.count - (GRIP_STEPS if _has_fingers(context) else 1)
-    lead = xp.minimum(left, xp.clip(SOFT_PULL * (pulled + 1.0), 0.0, PULL))
+    lead = xp.minimum(left, xp.clip(SOFT_PULL * (xp.astype(pulled, left.dtype) + 1.0), 0.0, PULL))
     pulls = pulled >= 0
     onward = hold + lead[:, None] * direction
     target = xp.where(pulls[:, None], onward, over_then_down(context, hold))

@@ -169,7 +169,7 @@ def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     needed_after_push = (needed**2 + (slowing * TIME_STEP) ** 2) ** 0.5 - slowing * TIME_STEP
     slowest = xp.minimum(0.4 * needed, FIRST_PUSH)
     wanted = xp.clip(speed + needed / STEPS_OF_PUSH, slowest, xp.minimum(needed_after_push, FASTEST_PUSH))
-    steer = xp.where(_rolls(context), -STEER, STEER) / xp.maximum(needed, 0.05)
+    steer = STEER * (1.0 - 2.0 * xp.astype(_rolls(context), needed.dtype)) / xp.maximum(needed, 0.05)
     aim = horizontal(direction - steer[:, None] * drift)
     ee_offset = ee - position
     ahead = (ee_offset * aim).sum(-1)
