@@ -119,8 +119,8 @@ def tool_distance(task: str, episodes: int) -> None:
     print(f"| {task} | {np.mean(distances):.1f} | {np.quantile(distances, 0.95):.1f} |", flush=True)
 
 
-def memory_and_resets() -> None:
-    """Print the memory of 4,096 worlds, and the time of a reset with the placement of objects."""
+def memory_and_resets() -> str:
+    """Return the memory of 4,096 worlds, and the time of a reset with the placement of objects, in words."""
     with closing(RobotEnv(task="pick_and_place", engine=MUJOCO)) as env:
         process = psutil.Process()
         before = process.memory_info().rss
@@ -134,9 +134,8 @@ def memory_and_resets() -> None:
         begin = time.process_time()
         batches.reset()
         times.append((time.process_time() - begin) / 256)
-    print(
-        f"4,096 worlds of `pick_and_place`: {grown:.0f} MB; a reset in a batch of 256: {1e3 * median(times):.2f} ms.\n"
-    )
+    reset = 1e3 * median(times)
+    return f"4,096 worlds of `pick_and_place`: {grown:.0f} MB; a reset in a batch of 256: {reset:.2f} ms.\n"
 
 
 def main() -> None:
@@ -145,10 +144,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each comparison (default: %(default)s)")
     parser.add_argument("--episodes", type=int, default=20, help="episodes of the tool's way (default: %(default)s)")
     options = parser.parse_args()
-    load = os.getloadavg()[0]
+    load, memory = os.getloadavg()[0], memory_and_resets()  # the memory first, while none is left from other worlds
     print("# The engine MuJoCo\n")
     print("Made by `python benchmarks/mujoco_speed.py`; the docstring of the program explains the tables.\n")
-    print(f"Panda, physics at 5 ms where no other is named; {versions_in_words()}; load {load:.1f} at the start.\n")
+    print(
+        f"Panda, physics at 5 ms where no other is named; {versions_in_words('mujoco-core', 'pybullet', 'numpy')}; load {load:.1f} at the start.\n"
+    )
     names = ["Bullet, 1", "1", *map(str, COUNTS), *(f"{count}, 10 ms" for count in COUNTS)]
     print("Environment steps per second and core, resets included; worlds, and how often one environment of Bullet:\n")
     print(f"| task | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
@@ -161,7 +162,7 @@ def main() -> None:
     for task in TASKS:
         tool_distance(task, options.episodes)
     print()
-    memory_and_resets()
+    print(memory)
     print(f"load {os.getloadavg()[0]:.1f} at the end", file=sys.stderr)
 
 
