@@ -145,11 +145,10 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20, help="episodes of the tool's way (default: %(default)s)")
     options = parser.parse_args()
     load, memory = os.getloadavg()[0], memory_and_resets()  # the memory first, while none is left from other worlds
+    versions = versions_in_words("mujoco-core", "pybullet", "numpy")
     print("# The engine MuJoCo\n")
     print("Made by `python benchmarks/mujoco_speed.py`; the docstring of the program explains the tables.\n")
-    print(
-        f"Panda, physics at 5 ms where no other is named; {versions_in_words('mujoco-core', 'pybullet', 'numpy')}; load {load:.1f} at the start.\n"
-    )
+    print(f"Panda, physics at 5 ms where no other is named; {versions}; load {load:.1f} at the start.\n")
     names = ["Bullet, 1", "1", *map(str, COUNTS), *(f"{count}, 10 ms" for count in COUNTS)]
     print("Environment steps per second and core, resets included; worlds, and how often one environment of Bullet:\n")
     print(f"| task | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
