@@ -29,8 +29,8 @@ from mygym.types import Array
 BEHIND = 0.06
 """m between the end effector and the object's centre when a push begins."""
 
-LOW, RETREAT = 0.06, 0.045
-"""m above the object's centre below which a tool that touches it is on top of it; m by which such a tool moves back."""
+ON_TOP, LOW, RETREAT = 0.012, 0.06, 0.045
+"""m above the object's centre between which a tool that touches it is on top of it; m by which such a tool moves back."""
 
 CONTACT = 0.035
 """m between the end effector and the object's centre when a tool pushes a small object."""
@@ -56,12 +56,12 @@ def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     advance = xp.clip(0.25 * planar_distance(position, context.goal), 0.004, 0.02)[:, None]
     push = with_height(ee + advance * direction - (offset - along[:, None] * direction), position[:, 2])
     # A tool that is wider than others comes down on the object: it moves back until it is clear, then straight down.
-    is_low = (along < -0.015) & (aside < 0.02) & (offset[:, 2] >= 0.02) & (offset[:, 2] < LOW)
+    is_low = (along < -0.015) & (aside < 0.02) & (offset[:, 2] >= ON_TOP) & (offset[:, 2] < LOW)
     on_top, is_clear = is_low & touched(context), is_low & (along < -BEHIND)
     target = over_then_down(context, _push_start(context))
     target = xp.where(is_clear[:, None], with_height(ee, position[:, 2]), target)
     target = xp.where(on_top[:, None], ee - RETREAT * direction, target)
-    return ArmCommand(xp.where(is_behind[:, None], push, target), CLOSED)
+    return ArmCommand(xp.where((is_behind & ~on_top)[:, None], push, target), CLOSED)
 
 
 # poke ---------------------------------------------------------------------------------------------------------------
