@@ -61,7 +61,12 @@ def main() -> None:
         if c.robot in (options.robots or (c.robot,)) and c.workspace in (options.workspaces or (c.workspace,))
     ]
     print(f"# Episodes of {options.episodes} that the scripted expert solves\n")
-    made_by = "python benchmarks/solved.py" + (f" --engine {options.engine}" if options.engine != BULLET else "")
+    flags = [
+        f" --{key} {value}"
+        for key, value, default in (("engine", options.engine, BULLET), ("episodes", options.episodes, 100))
+        if value != default
+    ]
+    made_by = "python benchmarks/solved.py" + "".join(flags)
     print(f"Made by `{made_by}`; the docstring of the program explains the table.\n")
     print("| task | workspace | robots: episodes solved (mean steps) |")
     print("|---|---|---|")

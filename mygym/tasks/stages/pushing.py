@@ -30,7 +30,7 @@ BEHIND = 0.06
 """m between the end effector and the object's centre when a push begins."""
 
 ON_TOP, LOW, RETREAT = 0.012, 0.06, 0.045
-"""m above the object's centre between which a tool that touches it is on top of it; m by which such a tool moves back."""
+"""m above the object's centre between which a tool that touches it is on top of it; m by which it then moves back."""
 
 CONTACT = 0.035
 """m between the end effector and the object's centre when a tool pushes a small object."""
