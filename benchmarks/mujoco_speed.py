@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from mygym.checks.parity import compare_engines
 from mygym.engines.engine import BULLET, MUJOCO
 from mygym.engines.mujoco.batch import MujocoWorlds
 from mygym.envs.batch_env import BatchEnv
@@ -102,21 +103,9 @@ def threads(task: str, count: int) -> None:
 
 
 def tool_distance(task: str, episodes: int) -> None:
-    """Print the distance of the tool from Bullet's, for the actions of the expert in Bullet."""
-    distances = []
-    with closing(RobotEnv(task=task)) as bullet, closing(RobotEnv(task=task, engine=MUJOCO)) as env:
-        for seed in range(episodes):
-            bullet.reset(seed=seed)
-            env.reset(seed=seed)
-            ended = False
-            while not ended:
-                action = bullet.expert_action()
-                _, _, terminated, truncated, _ = bullet.step(action)
-                env.world.step(action.astype(float))
-                difference = env.world.state.ee_position - bullet.world.state.ee_position
-                distances.append(1e3 * float(np.linalg.norm(difference)))
-                ended = terminated or truncated
-    print(f"| {task} | {np.mean(distances):.1f} | {np.quantile(distances, 0.95):.1f} |", flush=True)
+    """Print the distance of the tool from Bullet's, for the actions of the expert in Bullet, see `mygym parity`."""
+    (expert,) = (kind for kind in compare_engines({"task": task}, episodes, 0, MUJOCO) if kind.actions == "expert")
+    print(f"| {task} | {expert.mean:.1f} | {expert.percentile:.1f} |", flush=True)
 
 
 def memory_and_resets() -> str:

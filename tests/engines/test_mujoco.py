@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mygym.checks.parity import compare_engines
 from mygym.engines.arrays import Rows
 from mygym.engines.engine import MUJOCO, make_world
 from mygym.engines.mujoco.batch import MujocoWorlds
@@ -58,21 +59,9 @@ def test_expert_solves_batch(task: str) -> None:
 
 @pytest.mark.parametrize("task", ["reach", "push", "pick_and_place"])
 def test_tool_follows_the_same_actions_as_in_bullet(task: str) -> None:
-    distances = []
-    with closing(RobotEnv(task=task)) as bullet, closing(RobotEnv(task=task, engine=MUJOCO)) as env:
-        for seed in range(8):
-            bullet.reset(seed=seed)
-            env.reset(seed=seed)
-            ended = False
-            while not ended:
-                action = bullet.expert_action()
-                _, _, terminated, truncated, _ = bullet.step(action)
-                env.world.step(action.astype(float))
-                difference = env.world.state.ee_position - bullet.world.state.ee_position
-                distances.append(float(np.linalg.norm(difference)))
-                ended = terminated or truncated
-    assert np.mean(distances) < 0.0035
-    assert np.quantile(distances, 0.95) < 0.0075
+    (expert,) = (kind for kind in compare_engines({"task": task}, 8, 0, MUJOCO) if kind.actions == "expert")
+    assert expert.mean < 3.5  # mm
+    assert expert.percentile < 7.5
 
 
 def played(worlds: MujocoWorlds, actions: Any) -> list[Any]:
