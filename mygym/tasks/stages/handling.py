@@ -55,6 +55,9 @@ HALF = 0.2
 BETWEEN, GRASP_HALF = 0.02, 0.04
 """m from the grip point: full closeness within the first, half of it beyond that by the second."""
 
+STOPPED = 0.05
+"""m/s of the tool up or down below which the palm rests on what it touches."""
+
 AT_GRIP, PALM = 0.012, 0.03
 """m between the tool and the grip within which the fingers close; and m above the grip up to which they go on closing
 with the palm on the object."""
@@ -112,6 +115,7 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     xp = namespace(grip)
     is_at_grip = distance(ee, grip) < AT_GRIP
     on_palm = touched(context) & ~xp.any(context.finger_contact, axis=-1)
+    on_palm = on_palm & (abs(context.state.ee_velocity[:, 2]) < STOPPED)
     closing = (context.state.gripper_command < 0.5) & (ee[:, 2] < grip[:, 2] + PALM)
     rests = (on_palm | closing) & (planar_distance(ee, grip) < AT_GRIP) & ~is_at_grip
     target = xp.where(is_at_grip[:, None], grip, over_then_down(context, grip))

@@ -29,6 +29,9 @@ from mygym.types import Array
 BEHIND = 0.06
 """m between the end effector and the object's centre when a push begins."""
 
+STUCK = 0.03
+"""m/s along the table below which an object does not move with the tool that touches it."""
+
 ON_TOP, LOW, RETREAT = 0.012, 0.06, 0.045
 """m above the object's centre between which a tool that touches it is on top of it; m by which it then moves back."""
 
@@ -57,7 +60,8 @@ def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     push = with_height(ee + advance * direction - (offset - along[:, None] * direction), position[:, 2])
     # A tool that is wider than others comes down on the object: it moves back until it is clear, then straight down.
     is_low = (along < -0.015) & (aside < 0.02) & (offset[:, 2] >= ON_TOP) & (offset[:, 2] < LOW)
-    on_top, is_clear = is_low & touched(context), is_low & (along < -BEHIND)
+    stays = length(context.object_velocity[:, :2]) < STUCK
+    on_top, is_clear = is_low & touched(context) & stays, is_low & (along < -BEHIND)
     target = over_then_down(context, _push_start(context))
     target = xp.where(is_clear[:, None], with_height(ee, position[:, 2]), target)
     target = xp.where(on_top[:, None], ee - RETREAT * direction, target)
