@@ -26,7 +26,7 @@ CONFIG_FLAGS = {
     "framework": ("F", "implementation of the algorithm: pytorch or jax"),
     "strategy": ("S", "training strategy, such as curriculum, or several joined by + (mygym list strategy)"),
     "pretrained": ("RUN", "start from a run, or from its model.zip or policy.safetensors"),
-    "engine": ("E", "physics engine of training: pybullet, mujoco or fused"),
+    "engine": ("E", "physics engine of training: a name of `mygym list engine` (default pybullet)"),
     "steps": ("N", "env steps to train"),
     "n_envs": ("N", "number of training environments"),
     "learners": ("K", "processes that train the same model (ppo, a2c), each with a share of the environments"),

@@ -26,10 +26,15 @@ FIELDS = ("object_mass", "object_friction", "object_damping", "joint_friction", 
 """Fields of `EpisodeRandomization` that change bodies."""
 
 AHEAD = 0.14
-"""Share of a velocity's change that is added to it: a motor that reaches it late covers the same way in the step."""
+"""Share of a velocity's change that is added to it, so that a motor that reaches it late covers the same distance."""
 
 MAX_PERSISTENT = 512
 """Number of worlds up to which each keeps 0.2 MB of intermediate results, which saves it 7 % of a step."""
+
+TOOL_SENSORS = (("position", 3), ("orientation", 4), ("velocity", 3))
+"""Sensors of a tool point, and the lengths of their values."""
+
+_NONE, _VELOCITY = int(mujoco.mjtStage.mjSTAGE_NONE), int(mujoco.mjtStage.mjSTAGE_VEL)
 
 
 class Bodies:
@@ -351,9 +356,3 @@ class Bodies:
     def restore(self, rows: Any, saved: Mapping[str, FloatArray]) -> None:
         """Put worlds into states that `saved` has returned, to the bit."""
         self._batch.state[rows], self._start[rows] = saved["physics"], saved["start"]
-
-
-TOOL_SENSORS = (("position", 3), ("orientation", 4), ("velocity", 3))
-"""Sensors of a tool point, and the lengths of their values."""
-
-_NONE, _VELOCITY = int(mujoco.mjtStage.mjSTAGE_NONE), int(mujoco.mjtStage.mjSTAGE_VEL)

@@ -43,10 +43,10 @@ share a load overshoot at their largest forces in every step, and the tool shake
 
 CONTACT = (0.01, 2.0)
 """s, time constant in which a contact stops bodies; and damping. With critical damping, 1, an object leaves a hand that
-pushes it faster than the hand, which costs policies of Bullet a tenth of their success in `push`."""
+pushes it faster than the hand, which costs policies from another engine a tenth of their success in `push`."""
 
 IMPEDANCE = (0.97, 0.99, 0.001, 0.5, 2.0)
-"""Hardness of contacts and limits. With MuJoCo's default (0.9, 0.95) an object slips through fingers by 1 cm/s."""
+"""Hardness of contacts and limits, MuJoCo's `solimp`: fingers lose objects at (0.95, 0.99)."""
 
 FRICTION_HARDNESS = 10.0
 """Hardness of friction as a multiple of the normal direction's, MuJoCo's `impratio`."""
@@ -378,8 +378,8 @@ class _Builder:
     def add_pairs(self, at_home: mujoco.MjData) -> None:
         """Add the pairs of geoms that may meet; their friction is the product of both, as in Bullet.
 
-        For the links that are above a table at home it has no edge: a plane takes half of the time of a box, whose
-        enclosing sphere every link is in.
+        For the links that are above a table at home it is a plane, without edges: all links are in the sphere around a
+        box of that size, so that contacts with it would take a third of a step.
         """
         for number, first in enumerate(self._surfaces):
             for second in self._surfaces[number + 1 :]:
