@@ -173,8 +173,27 @@ class BatchKinematics:
     def _corrected(self, q: Array, frames: Frames, error: Sequence[Array]) -> Array:
         """Return joint positions `(J, N)` after an iteration of the damped least squares."""
         xp, pull = self._xp, NULL_SPACE_GAIN * (self._home - q)
-        rows = self.jacobian(frames)
-        matrix = xp.stack([*rows, pull])
+        jacobian = self.jacobian(frames)
+        change = self._least_squares(jacobian, error, pull)
+        target = q + change
+        beyond = (target < self._lower) | (target > self._upper)
+        limited = Rows.of_mask(xp.any(beyond, axis=0))
+        if not limited.is_empty:
+            beyond, q_at, target = limited.of(beyond), limited.of(q), limited.of(target)
+            to_limit = xp.where(beyond, self._clipped(target) - q_at, xp.zeros_like(q_at))
+            rows = [limited.of(row) for row in jacobian]
+            left = [limited.of(each) - total(row * to_limit, 0) for row, each in zip(rows, error, strict=True)]
+            others = self._least_squares([row * ~beyond for row in rows], left, limited.of(pull) * ~beyond)
+            change = limited.replaced(change, to_limit + others)
+        scale = MAX_CHANGE / xp.clip(xp.max(xp.abs(change), axis=0), MAX_CHANGE, None)
+        return self._clipped(q + scale * change)
+
+    def _clipped(self, q: Array) -> Array:
+        return self._xp.minimum(self._xp.maximum(q, self._lower), self._upper)
+
+    def _least_squares(self, rows: Sequence[Array], error: Sequence[Array], pull: Array) -> Array:
+        """Return the changes `(J, N)` of an iteration without limits, for the rows of the Jacobian."""
+        matrix = self._xp.stack([*rows, pull])
         # Products with the rows from this one on, and with the pull.
         system = [total(row * matrix[number:], 1) for number, row in enumerate(rows)]
         for row, component in zip(system, error, strict=True):
@@ -183,8 +202,7 @@ class BatchKinematics:
         change = pull
         for row, value in zip(rows, solve_positive(system), strict=True):
             change = change + row * value
-        scale = MAX_CHANGE / xp.clip(xp.max(xp.abs(change), axis=0), MAX_CHANGE, None)
-        return xp.minimum(xp.maximum(q + scale * change, self._lower), self._upper)
+        return change
 
 
 def quaternions(rotation: Array, held: FloatArray) -> Array:
@@ -238,7 +256,7 @@ def solve_positive(system: Sequence[Array]) -> list[Array]:
 
 def total(array: Array, axis: int) -> Array:
     """Return the sums over an axis before the last, in the order of the axis, which does not depend on other axes."""
-    if type(array) is np.ndarray and array.shape[-1] > 1:  # numpy then adds one row after another
+    if type(array) is np.ndarray and array.shape[-1] > 1 and array.flags.c_contiguous:  # numpy adds row after row
         return array.sum(axis)
     rows = namespace(array).moveaxis(array, axis, 0)
     result = rows[0]

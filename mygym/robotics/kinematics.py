@@ -302,7 +302,8 @@ class Kinematics:
         """Return joint positions that bring the tool point to a pose, from a start nearby.
 
         Each iteration minimises |J dq - e|² + d² |dq - g (home - q)|², so the null space drifts to the home posture.
-        Positions are clipped to the joint limits; the next iteration corrects the resulting error.
+        A joint that would pass a limit is brought to it, and the others minimise what is left, so that an arm goes on
+        where one of its joints cannot. Positions are clipped; the next iteration corrects the resulting error.
 
         Args:
             q: `(J,)` rad, start: the last command.
@@ -325,6 +326,12 @@ class Kinematics:
             square = matrix @ matrix.T
             square += _REGULARISER
             change = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
+            target = q + change
+            if (beyond := (target < chain.lower) | (target > chain.upper)).any():
+                to_limit = np.where(beyond, target.clip(chain.lower, chain.upper) - q, 0.0)
+                left, matrix, pull = error - matrix @ to_limit, matrix * ~beyond, pull * ~beyond
+                square = matrix @ matrix.T + _REGULARISER
+                change = to_limit + pull + matrix.T @ np.linalg.solve(square, left - matrix @ pull)
             largest = max(map(abs, change.tolist()))
             if largest > MAX_CHANGE:
                 change *= MAX_CHANGE / largest
@@ -401,11 +408,7 @@ def postures_at(
         if not len(left):
             break
         pull = NULL_SPACE_GAIN * (home[left] - q[left])
-        aim = error - (pull[:, None] @ matrix)[:, 0]
-        square = np.swapaxes(matrix, 1, 2) @ matrix + _REGULARISER
-        change = pull + (matrix @ np.linalg.solve(square, aim[:, :, None]))[:, :, 0]
-        change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
-        q[left] = np.clip(q[left] + change, chain.lower, chain.upper)
+        q[left] = _step(chain, q[left], matrix, error, pull)
     return q, away, frames
 
 
@@ -484,12 +487,39 @@ def _converged(
         error = weight * np.concatenate([points - pose[:, :3, 3], np.cross(pose[:, :3, 2], goal)], axis=1)
         if iteration == iterations:
             break
-        matrix = weight * jacobian
-        square = np.swapaxes(matrix, 1, 2) @ matrix + _REGULARISER
-        change = (matrix @ np.linalg.solve(square, error[:, :, None]))[:, :, 0]
-        change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
-        q = np.clip(q + change, chain.lower, chain.upper)
+        q = _step(chain, q, weight * jacobian, error, np.zeros_like(q))
     return pose, error, jacobian
+
+
+def _step(chain: Chain, q: FloatArray, matrix: FloatArray, error: FloatArray, pull: FloatArray) -> FloatArray:
+    """Return joint positions `(n, J)` after an iteration of `Kinematics.inverse`.
+
+    Args:
+        chain: The chain.
+        q: `(n, J)` rad or m.
+        matrix: `(n, J, 6)`: weighted transposed Jacobians.
+        error: `(n, 6)`: weighted errors of the tool.
+        pull: `(n, J)`: changes towards the preferred postures.
+    """
+    change = _least_squares(matrix, error, pull)
+    target = q + change
+    beyond = (target < chain.lower) | (target > chain.upper)
+    if (rows := beyond.any(axis=1)).any():
+        joints = beyond[rows]
+        to_limit = np.where(joints, target[rows].clip(chain.lower, chain.upper) - q[rows], 0.0)
+        left = error[rows] - (to_limit[:, None] @ matrix[rows])[:, 0]
+        change[rows] = to_limit + _least_squares(matrix[rows] * ~joints[:, :, None], left, pull[rows] * ~joints)
+    change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
+    stepped: FloatArray = (q + change).clip(chain.lower, chain.upper)
+    return stepped
+
+
+def _least_squares(matrix: FloatArray, error: FloatArray, pull: FloatArray) -> FloatArray:
+    """Return the changes `(n, J)` without limits, see `_step`."""
+    aim = error - (pull[:, None] @ matrix)[:, 0]
+    square = np.swapaxes(matrix, 1, 2) @ matrix + _REGULARISER
+    change: FloatArray = pull + (matrix @ np.linalg.solve(square, aim[:, :, None]))[:, :, 0]
+    return change
 
 
 def _moved(chain: Chain, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

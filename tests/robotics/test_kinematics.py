@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from mygym.engines.arrays import find_arrays
+from mygym.engines.kinematics import BatchKinematics
 from mygym.robotics.kinematics import Kinematics, make_chain, postures_at
 from mygym.robotics.robot import load_robot
 from tests.components import ROBOTS
@@ -85,3 +89,25 @@ def test_postures_of_many_points_are_those_of_single_points(name: str) -> None:
         np.testing.assert_allclose(q, expected, atol=1e-9)
         assert distance == pytest.approx(kinematics.residual(expected, point, chain.rotation), abs=1e-9)
         np.testing.assert_allclose(frame[:, :3, 3], kinematics.joint_points(expected), atol=1e-9)
+
+
+@pytest.mark.parametrize("joint", [0, 4, 6])
+@pytest.mark.parametrize("limit", ["lower", "upper"])
+def test_an_arm_goes_on_where_one_joint_cannot(joint: int, limit: str) -> None:
+    """A Panda with a joint at its limit reaches 10 cm to both sides with its others."""
+    spec = load_robot("panda")
+    chain = make_chain(spec, spec.arms[0], (0.0, 0.0, -1.0))
+    limits = getattr(chain, limit).copy()
+    limits[joint] = chain.home[joint]
+    chain = replace(chain, **{limit: limits})
+    kinematics, batch = Kinematics(chain), BatchKinematics(chain, find_arrays("numpy"))
+    points = kinematics.pose(chain.home)[:3, 3] + np.array([[0.0, 0.1, 0.0], [0.0, -0.1, 0.0]])
+    starts = np.tile(chain.home, (2, 1))
+    together = np.asarray(batch.inverse(starts.T.copy(), points.T.copy(), chain.rotation.tolist(), 200)).T
+    found, away, _ = postures_at(chain, starts, points, chain.rotation, iterations=200)
+    assert (away < 1e-3).all()
+    for row, point in enumerate(points):
+        single = kinematics.inverse(chain.home, point, chain.rotation, 200)
+        for q in (single, found[row], together[row].astype(float)):
+            assert kinematics.residual(q, point, chain.rotation) < 1e-3
+            assert q[joint] == pytest.approx(np.clip(q[joint], chain.lower[joint], chain.upper[joint]), abs=1e-6)
