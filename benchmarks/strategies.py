@@ -30,6 +30,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mygym.api import evaluate
+from mygym.engines.engine import BULLET, FUSED
 from mygym.reporting.statistics import success_interval
 from mygym.training.result import versions_in_words
 
@@ -105,6 +107,8 @@ def run(command: str, seed: int) -> Row:
             raise RuntimeError(f"{command}, seed {seed}: {done.stderr.strip()[-500:]}")
         path = done.stdout.rstrip().rpartition("\n")[2].removeprefix("run: ")
         result = json.loads((Path(path) / "result.json").read_text(encoding="utf-8"))
+        engine = result["engine"]
+        in_engine = None if engine in (BULLET, FUSED) else evaluate(path, episodes=EPISODES, engine=engine).success_rate
         logged = (Path(path) / "progress.jsonl").read_text(encoding="utf-8").splitlines()
     entropies = [record[ENTROPY] for record in map(json.loads, logged) if ENTROPY in record]
     return {
@@ -113,6 +117,7 @@ def run(command: str, seed: int) -> Row:
         "seconds": round(seconds, 1),
         "steps": result["steps"],
         "success": result["success_rate"],
+        "in_engine": in_engine,
         "by_task": result["success_by_task"],
         "usage_entropy": entropies[-1] if entropies else None,
         "curve": [[record["steps"], record["success_rate"]] for record in result["evaluations"]],
@@ -134,24 +139,37 @@ def middle_of(values: Sequence[float], missing: float) -> str:
     return f"{formatted(ordered[len(ordered) // 2])} ({formatted(ordered[0])} to {formatted(ordered[-1])})"
 
 
-def line(command: str, rows: Sequence[Row]) -> str:
-    """Return a row of the table."""
+def cells(command: str, rows: Sequence[Row]) -> dict[str, str]:
+    """Return a row of the table, column → text; a column without a value in any row is left out of the table."""
     episodes = EPISODES * len(rows)
     successes = round(sum(EPISODES * row["success"] for row in rows))
     low, high = success_interval(successes, episodes)
-    each = ", ".join(f"{100 * row['success']:.0f}" for row in rows)
     tasks = dict.fromkeys(task for row in rows for task in row["by_task"])
     by_task = ", ".join(f"{task} {100 * min(row['by_task'][task] for row in rows):.0f}" for task in tasks)
     steps, seconds = ([row[key] for row in rows] for key in ("steps", "seconds"))
     entropies = [row["usage_entropy"] for row in rows if row.get("usage_entropy") is not None]
-    usage = f"{statistics.median(entropies):.2f} ({min(entropies):.2f}–{max(entropies):.2f})" if entropies else ""
-    return (
-        f"| `python train.py {command} --seed S` | {len(rows)} "
-        f"| **{100 * successes / episodes:.1f}** ({100 * low:.1f}–{100 * high:.1f}) | {each} | {by_task} "
-        f"| {statistics.median(steps):,.0f} ({min(steps):,}–{max(steps):,}) "
-        f"| {middle_of([steps_to_good(row) for row in rows], max(steps))} "
-        f"| {statistics.median(seconds):.0f} ({min(seconds):.0f}–{max(seconds):.0f}) | {usage} |"
-    )
+    in_engine = [row["in_engine"] for row in rows if row.get("in_engine") is not None]
+    return {
+        "command": f"`python train.py {command} --seed S`",
+        "seeds": str(len(rows)),
+        "success, % (95 % interval)": f"**{100 * successes / episodes:.1f}** ({100 * low:.1f}–{100 * high:.1f})",
+        "each": ", ".join(f"{100 * row['success']:.0f}" for row in rows),
+        "each, in the engine of the training": ", ".join(f"{100 * rate:.0f}" for rate in in_engine),
+        "lowest of a seed, by task": by_task,
+        "env steps (range)": f"{statistics.median(steps):,.0f} ({min(steps):,}–{max(steps):,})",
+        "steps to 90 %": middle_of([steps_to_good(row) for row in rows], max(steps)),
+        "seconds (range)": f"{statistics.median(seconds):.0f} ({min(seconds):.0f}–{max(seconds):.0f})",
+        "usage entropy": f"{statistics.median(entropies):.2f} ({min(entropies):.2f}–{max(entropies):.2f})"
+        if entropies
+        else "",
+    }
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return a Markdown table of the columns that have a value."""
+    columns = [column for column in rows[0] if any(row[column] for row in rows)]
+    lines = [columns, ["---"] * len(columns), *([row[column] for column in columns] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> None:
@@ -227,10 +245,7 @@ def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]
         if not by_command:
             continue
         print(f"\n## {question}\n\n![curves]({name}_{key}.png)\n")
-        print("| command | seeds | success, % (95 % interval) | each | lowest of a seed, by task | env steps (range) "
-              "| steps to 90 % | seconds (range) | usage entropy |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
-        for command, runs in by_command.items():
-            print(line(command, runs))
+        print(table([cells(command, runs) for command, runs in by_command.items()]))
         picture(question, by_command, RESULTS / f"{name}_{key}.png")
 
 

@@ -1,0 +1,31 @@
+"""Learning in MuJoCo from reward alone, judged in PyBullet: whole commands, from launch to the saved model.
+
+    python benchmarks/learning_mujoco.py --seeds 3 > benchmarks/results/learning_mujoco.md
+
+Each task is named alone: algorithm, reward and starts are its defaults. The columns are those of
+`benchmarks/strategies.py`; success is judged in PyBullet, the success of as many fresh episodes in MuJoCo stands beside
+it. Finished runs are stored in a JSON file and not repeated; `--fresh` repeats them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import strategies  # type: ignore[import-not-found]  # beside this program
+
+GROUPS = {
+    "touching": ("Touched and pushed", ("reach", "push", "poke", "nudge", "slide")),
+    "parts": ("Articulated parts", ("press", "switch", "turn", "open_door", "open_drawer")),
+    "carrying": (
+        "Carried and thrown",
+        ("pick_and_place", "lift", "stack", "place_on_step", "insert", "throw", "hit_board"),
+    ),
+}
+
+QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
+    key: (question, [f"--engine mujoco --task {task}" for task in tasks]) for key, (question, tasks) in GROUPS.items()
+}
+"""Group of tasks → question, and the commands that answer it, without `python train.py`."""
+
+if __name__ == "__main__":
+    strategies.main("learning_mujoco", "Learning in MuJoCo", QUESTIONS, __doc__ or "")
