@@ -9,6 +9,10 @@ from mygym.tasks.predicates import distance, length
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
+OVER, OVER_BESIDE, BESIDE = 0.02, 0.025, 0.04
+"""m, horizontal: a tool this near is over its target, or over a place farther than `BESIDE` from it: a short arm gets
+nearer to a place behind an object only as it goes down."""
+
 CRUISE, CRUISE_TO_HANDLE = 0.10, 0.05
 """m above an object, or above a handle (which may be as high as the arm reaches), at which the tool travels."""
 
@@ -107,7 +111,8 @@ def over_then_down(context: StageContext, position: Array) -> Array:
     """`(N, 3)` m: the next target on the way to `position`: above the object until over it, then down onto it."""
     xp = namespace(position)
     cruise = context.target[:, 2] + (CRUISE if context.bound.part is None else CRUISE_TO_HANDLE)
-    is_far = planar_distance(context.ee_position, position) > 0.02
+    is_beside = xp.astype(planar_distance(position, context.target) > BESIDE, position.dtype)
+    is_far = planar_distance(context.ee_position, position) > OVER + (OVER_BESIDE - OVER) * is_beside
     return with_height(position, xp.where(is_far, xp.maximum(cruise, position[:, 2]), position[:, 2]))
 
 
