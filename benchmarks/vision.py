@@ -82,8 +82,8 @@ def speed(count: int, rounds: int) -> None:
     import mygym
 
     print("# Images: time of a rendering, and policies from pixels\n")
-    print("`python benchmarks/vision.py speed > benchmarks/results/vision.md` wrote these tables.\n")
-    print(f"{platform.machine()}, {os.cpu_count()} cores shared with other programs, one process, one thread.\n")
+    shared = f"{os.cpu_count()} cores shared with other programs, load {os.getloadavg()[0]:.1f}"
+    print(f"`python benchmarks/vision.py speed`; {platform.machine()}, {shared}, one process, one thread.\n")
     print("| camera, 64 x 64, colours + depth + segmentation | ms |\n|---|---:|")
     with mygym.make_env({"task": "pick_and_place"}) as env:
         env.reset(seed=0)

@@ -120,9 +120,7 @@ def _card(name: str) -> str:
 
 
 def _learning(name: str) -> str:
-    rows = "\n\n".join(
-        filter(None, (stored_rows("learning.md", f"--task {name} "), stored_rows("fused.md", f"| {name} |")))
-    )
+    rows = stored_rows("learning.md", f"--task {name} ")
     if not rows:
         return ""
     curves = f"![learning curves](../../../benchmarks/results/learning_{CURVES[name]}.png)" if name in CURVES else ""
