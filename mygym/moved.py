@@ -43,6 +43,7 @@ MODULES: Mapping[str, str] = {
     "mygym.sim.bullet": "mygym.engines.bullet.client",
     "mygym.sim.robot_lookup": "mygym.engines.robots",
     "mygym.sim.world": "mygym.engines.world",
+    "mygym.strategies.adapters": "mygym.strategies.fine_tuning",
     "mygym.strategies.mixture.protocols": "mygym.strategies.mixture.routing",
     "mygym.tasks.episode_context": "mygym.tasks.episode",
     "mygym.tasks.goal_terms": "mygym.tasks.predicate",

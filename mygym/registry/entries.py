@@ -35,7 +35,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "observation": "mygym.tasks.components",
     "reward": "mygym.tasks.rewards",
     "predicate": "mygym.tasks.stages",
-    "strategy": "mygym.strategies.built_in",
+    "strategy": "mygym.strategies.strategy",
     "sampler": "mygym.strategies.mixture.samplers",
     "callback": "mygym.planning.callbacks",
     "randomizer": "mygym.envs.randomizers",

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
-from mygym.strategies.gradient_bandit import MIN_SHARE, bandit_step, probabilities
 from mygym.strategies.strategy import Strategy
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig
+
 
 INVERSE_TEMPERATURE = 100.0
 """Inverse temperature of the task sampler; at average progress sampling is uniform."""
@@ -140,3 +141,33 @@ class MultiTask(Strategy):
     def _progress(self) -> FloatArray:
         """Return the absolute recent change of each success rate, `(tasks,)`: forgotten tasks are played again."""
         return np.abs(self.fast - self.slow)
+
+
+MIN_SHARE = 0.1
+"""Share of draws with uniform probability; it keeps every choice in use."""
+
+
+def probabilities(logits: FloatArray) -> FloatArray:
+    """Return the sampling probabilities `(…, n)` of logits `(…, n)`: softmax mixed with `MIN_SHARE` of uniform."""
+    mixed: FloatArray = MIN_SHARE / logits.shape[-1] + (1.0 - MIN_SHARE) * softmax(logits)
+    return mixed
+
+
+def bandit_step(logits: FloatArray, drawn: NDArray[np.int64], advantages: FloatArray, rate: float) -> FloatArray:
+    """Return the logits after one step of the gradient bandit (equation 2.12).
+
+    Args:
+        logits: `(layers, candidates)`.
+        drawn: `(n, layers)`, the candidates that were drawn.
+        advantages: `(n,)`, reward of each draw minus the baseline.
+        rate: Step size.
+    """
+    one_hot = np.eye(logits.shape[-1])[drawn]
+    return logits + rate * np.tensordot(advantages, one_hot - softmax(logits), axes=1)
+
+
+def softmax(logits: FloatArray) -> FloatArray:
+    """Return the softmax `(…, n)` of logits `(…, n)` over the last axis."""
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    normalized: FloatArray = powers / powers.sum(-1, keepdims=True)
+    return normalized

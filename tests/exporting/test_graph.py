@@ -19,7 +19,7 @@ from mygym.exporting.formats import FLAT, METADATA, ROWS, VERSION
 from mygym.exporting.graph import acting_graph
 from mygym.planning.resolve import from_python
 from mygym.registry import resolve
-from mygym.strategies.mixture.protocols import PROTOCOLS
+from mygym.strategies.mixture.routing import PROTOCOLS
 from mygym.training import env_factory, model_factory
 from mygym.training.policy import Policy, normalizer_of
 from tests.components import COMBOS, small

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import check_hooks, decorator
-from mygym.strategies.gradient_bandit import bandit_step, probabilities
-from mygym.strategies.mixture.protocols import Protocol
+from mygym.strategies.mixture.routing import Protocol
+from mygym.strategies.multitask import bandit_step, probabilities
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
