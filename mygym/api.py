@@ -30,7 +30,7 @@ from mygym.planning.plan import Config, RunPlan, plan_of
 from mygym.registry import RobotFileName, implemented_combos, is_file_name, registry
 from mygym.reporting.records import find_runs as results
 from mygym.strategies.fine_tuning import FineTuning
-from mygym.strategies.mixture.search import network_of, search
+from mygym.strategies.mixture.run_search import network_of, search
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
@@ -98,7 +98,7 @@ def train(
     """
     from mygym.planning.callbacks import as_callbacks
     from mygym.strategies.requirements import prepare_run
-    from mygym.training.learners.processes import other_learners
+    from mygym.training.learners import other_learners
     from mygym.training.pretrained import load_pretrained
     from mygym.training.session import Session
 

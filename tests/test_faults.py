@@ -46,11 +46,9 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import register_algorithm
 from mygym.robotics import files as temporary_files
-from mygym.training import env_factory, files, logs, result, run_callbacks, session, video
-from mygym.training.checkpoints import checkpoints, replay_log
+from mygym.training import env_factory, env_processes, files, learners, logs, result, run_callbacks, session, video
+from mygym.training.checkpoints import checkpoints
 from mygym.training.checkpoints.checkpoints import Checkpoints
-from mygym.training.env_processes import env_process, process_vec_env
-from mygym.training.learners import processes as learners
 from mygym.training.logs import events_file
 from tests.components import slow_except, small
 from tests.conftest import ROOT
@@ -544,7 +542,7 @@ def test_a_directory_that_becomes_another_runs(row: Row, train: Train, before: A
 def test_checkpoints_that_are_removed(
     row: Row, train: Train, before: Any, tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_log, "SMALL", 1)  # else a buffer as small as this one is written anew each time
+    monkeypatch.setattr(checkpoints, "SMALL", 1)  # else a buffer as small as this one is written anew each time
     before(RobotEnv, "step", lambda *_: shutil.rmtree(run_in(tmp_path) / "checkpoints"), call=35, where=trains)
     outcome = train()
     assert_ends_as(row, outcome)
@@ -576,14 +574,14 @@ def test_a_process_that_is_replaced(row: Row, train: Train, before: Any) -> None
 def test_a_process_that_is_lost(
     row: Row, train: Train, before: Any, in_others: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patience = env_process.PATIENCE
-    monkeypatch.setattr(env_process, "PATIENCE", 1.0)
-    monkeypatch.setattr(env_process, "GRACE", 0.2)
-    assert f"{process_vec_env.DEATHS} times" in row.fault or "hangs" in row.fault
-    monkeypatch.setattr(process_vec_env, "DEATHS", 1)
+    patience = env_processes.PATIENCE
+    monkeypatch.setattr(env_processes, "PATIENCE", 1.0)
+    monkeypatch.setattr(env_processes, "GRACE", 0.2)
+    assert f"{env_processes.DEATHS} times" in row.fault or "hangs" in row.fault
+    monkeypatch.setattr(env_processes, "DEATHS", 1)
     number = signal.SIGKILL if "dies" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
-    env_process.resource_tracker.ensure_running()  # a process that stays
+    env_processes.resource_tracker.ensure_running()  # a process that stays
     earlier = set(psutil.Process().children())
     in_processes(before, lambda envs: os.kill(envs.processes[1].pid, number))
     outcome = train(**PROCESSES)

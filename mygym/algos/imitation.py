@@ -18,7 +18,7 @@ from torch.nn import functional
 from mygym.algos.images import KeypointExtractor, shifted
 from mygym.experts import Expert, make_expert
 from mygym.training.buffers import ImitationBuffer
-from mygym.training.curves import Curves
+from mygym.training.result import Curves
 from mygym.training.runner import Loop, Runner
 from mygym.vision.networks import Standardizer
 

@@ -15,8 +15,8 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import explained_variance, obs_as_tensor
 from torch.nn import functional
 
-from mygym.training.curves import Curves
 from mygym.training.optimization import parameter_groups
+from mygym.training.result import Curves
 from mygym.training.runner import Loop, Observations, Runner, Transitions
 
 Tensors = Any

@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import explained_variance
 
 from mygym.algos.stable_baselines import BootstrapCallback, GaussianExploration
 from mygym.training.checkpoints.states import Stateful
-from mygym.training.learners.joint_training import GatherRollouts, Rollout
+from mygym.training.learners import GatherRollouts, Rollout
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions

@@ -28,9 +28,9 @@ KINDS = (
 BUILTIN_MODULES: Mapping[str, str] = {
     "algorithm": "mygym.algos.defaults",
     "policy": "mygym.experts",
-    "features_extractor": "mygym.algos.networks",
-    "activation": "mygym.algos.networks",
-    "optimizer": "mygym.algos.networks",
+    "features_extractor": "mygym.algos.defaults",
+    "activation": "mygym.algos.defaults",
+    "optimizer": "mygym.algos.defaults",
     "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.components",
     "reward": "mygym.tasks.rewards",

@@ -16,7 +16,7 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.grammar import StageSequence, held_after, parse, stage_sequence
-from mygym.tasks.predicate import Predicate
+from mygym.tasks.predicates import Predicate
 from mygym.tasks.stage import Stage, SubTask, describe_subtask, read_subtask, readable, stage_phrases
 
 

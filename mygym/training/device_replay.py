@@ -19,7 +19,7 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
 from mygym.engines.arrays import Arrays, free_memory
 from mygym.errors import ConfigError, bad_value
-from mygym.training.variance_floor import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
+from mygym.training.vec_wrappers import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
 
 Observations = dict[str, torch.Tensor]
 

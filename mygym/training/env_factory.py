@@ -24,7 +24,7 @@ from mygym.planning.engines import env_spec, training_spec
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.variants import Variant
 from mygym.registry import user_files
-from mygym.training.env_processes.process_vec_env import process_vec_env
+from mygym.training.env_processes import process_vec_env
 from mygym.training.evaluation import BATCH
 
 MONITORED = ("is_success", "stages_done", "touched", "saturation")
@@ -215,7 +215,7 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
         if judge_of(plan.config.engine) != plan.config.engine:
-            from mygym.training.variance_floor import FlooredNormalize
+            from mygym.training.vec_wrappers import FlooredNormalize
 
             env = FlooredNormalize(env)
         else:

@@ -29,7 +29,7 @@ from mygym.planning import checks
 from mygym.planning.checks import gathers_rollouts, is_frozen, with_loaded_encoder
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.registry import is_environment
-from mygym.registry.combos import Combo
+from mygym.registry.algorithms import Combo
 from mygym.registry.signatures import is_noise, parameters
 from mygym.training.env_factory import make_vec_env
 from mygym.training.evaluation import TRAINING, episode_seeds

@@ -32,8 +32,8 @@ from mygym.config.schedules import parse
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry.signatures import parameters
 from mygym.training.checkpoints.states import Stateful
-from mygym.training.curves import Curves
 from mygym.training.evaluation import Evaluation
+from mygym.training.result import Curves
 from mygym.training.run_callbacks import EvaluationCallback, find_callback
 
 Observations = Any

@@ -34,7 +34,7 @@ from mygym.training.evaluation import (
     episode_seeds,
     evaluate_policy,
 )
-from mygym.training.learners.processes import OtherLearners, SynchronizeCallback
+from mygym.training.learners import OtherLearners, SynchronizeCallback
 from mygym.training.loading import load
 from mygym.training.policy import Policy, normalizer_of, save_policy
 from mygym.training.result import Result, versions
@@ -45,10 +45,10 @@ from mygym.training.run_callbacks import (
     ProgressBarCallback,
     ResumeCallback,
     StopTraining,
+    StrategyCallback,
 )
 from mygym.training.run_state import RunClock, RunState
 from mygym.training.stop_request import StopRequest
-from mygym.training.strategy_callback import StrategyCallback
 from mygym.training.video import FAILURE_PREFIX, record_failure_videos, record_video
 
 

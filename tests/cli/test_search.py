@@ -72,7 +72,7 @@ def test_invalid_flags_end_with_2(flags: str, message: str, run: Path, mygym_com
 
 def test_no_file_is_written_if_every_path_is_too_slow(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first measurement can be faster than later measurements."""
-    monkeypatch.setattr("mygym.strategies.mixture.search.check_budget", lambda *_: None)
+    monkeypatch.setattr("mygym.strategies.mixture.path_search.check_budget", lambda *_: None)
     with pytest.raises(ConfigError, match=r"budget_us: .*20 paths"):
         mygym.search(run, episodes=1, budget_us=0.01, out=run / "slow.safetensors")
     assert not (run / "slow.safetensors").exists()

@@ -13,10 +13,8 @@ import torch
 from gymnasium import spaces
 
 from mygym.errors import RunError
-from mygym.exporting.exported_policy import ExportedPolicy
-from mygym.exporting.files import to_onnx
-from mygym.exporting.formats import FLAT, METADATA, ROWS, VERSION
-from mygym.exporting.graph import acting_graph
+from mygym.exporting.exported_policy import FLAT, METADATA, ROWS, VERSION, ExportedPolicy
+from mygym.exporting.graph import acting_graph, to_onnx
 from mygym.planning.resolve import from_python
 from mygym.registry import resolve
 from mygym.strategies.mixture.routing import PROTOCOLS

@@ -23,7 +23,7 @@ from mygym.planning.resolve import from_python
 from mygym.strategies.distill import ORACLE, Distill, divergence, family, gaussian, read_teachers
 from mygym.strategies.requirements import prepared
 from mygym.training import env_factory, model_factory
-from mygym.training.strategy_callback import StrategyCallback
+from mygym.training.run_callbacks import StrategyCallback
 from tests.components import slow_except
 from tests.training.test_resuming import config, stopped
 

@@ -16,8 +16,7 @@ from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.goals import achieved_goal, desired_goal, goal_reached, goal_space
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import GOAL_SIZES, shared_goal_space
-from mygym.tasks.predicate import GoalTerm, find_predicate, register_predicate
-from mygym.tasks.predicates import at_goal, held
+from mygym.tasks.predicates import GoalTerm, at_goal, find_predicate, held, register_predicate
 from mygym.tasks.stage import register_stage
 from tests.tasks.states import PREDICATES, worlds
 

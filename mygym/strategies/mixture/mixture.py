@@ -198,8 +198,8 @@ class Mixture(Strategy):
             ConfigError: No path is within the budget.
         """
         from mygym.strategies.losses import add_loss
+        from mygym.strategies.mixture.path_search import check_budget
         from mygym.strategies.mixture.policies import optimized_modules, supernets
-        from mygym.strategies.mixture.search import check_budget
 
         state = self.forward_state
         state.set_forward_state(self.protocol, weights=self.weights, tau=self.tau)
@@ -330,7 +330,7 @@ class Mixture(Strategy):
         """Search for the final path if training ends with sampled candidates."""
         if not self.is_sampled:
             return
-        from mygym.strategies.mixture.search import search_paths
+        from mygym.strategies.mixture.path_search import search_paths
 
         policy: Any = self.model.policy
         search_paths(policy, judge, self.search, self.tries, self.budget_us, int(self.config.seed or 0))

@@ -11,7 +11,6 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.plan import RunPlan
 from mygym.tasks.components import STAGE_COLUMNS, stage_column
 from mygym.tasks.lookup import find_task
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
     from mygym.config import RunConfig
+    from mygym.planning.plan import RunPlan
 
 
 Protocol = Literal["single", "sum", "softmax", "gumbel_softmax"]

@@ -14,7 +14,7 @@ from benchmarks.kills import differences
 from mygym.cli.train import main
 from mygym.errors import ConfigError
 from mygym.planning.plan import plan_from_python
-from mygym.strategies.mixture.search import forward_microseconds, search_paths
+from mygym.strategies.mixture.path_search import forward_microseconds, search_paths
 from mygym.training.evaluation import Episode, Evaluation
 from mygym.training.policy import save_policy
 from tests.strategies.mixture.test_mixture import built

@@ -1,18 +1,11 @@
-"""Search for the best path of a super-network, within a budget of inference time; the config of its network alone."""
+"""`search`: find the best path through the super-networks of a run; `network_of`: the config of its network alone."""
 
 from __future__ import annotations
 
 import contextlib
-import statistics
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-import torch
-from gymnasium import spaces
+from typing import TYPE_CHECKING, Any
 
 from mygym.config.schema import PretrainedParams
 from mygym.envs.arguments import checked_count, checked_seed
@@ -22,145 +15,13 @@ from mygym.strategies.mixture.mixture import Mixture
 from mygym.strategies.mixture.routing import PROTOCOLS
 from mygym.training.directory import POLICY, find_policy
 from mygym.training.env_factory import make_eval_envs
-from mygym.training.evaluation import EVALUATION, Evaluation, episode_seeds, evaluate_policy
+from mygym.training.evaluation import EVALUATION, episode_seeds, evaluate_policy
 from mygym.training.files import check_new
 from mygym.training.loading import load, plan_of_run, read_config
-from mygym.training.policy import read_policy, save_policy
 from mygym.training.result import Result
-from mygym.training.vec_wrappers import without_route
 
-Method = Literal["random", "evolutionary"]
-Choices = tuple[int, ...]
-"""Path through a super-network: the candidate of each layer."""
-
-PASSES = 51
-"""Number of forward passes over which the median time is taken."""
-
-ATTEMPTS = 50
-"""Number of paths to draw for each path to evaluate; repeated and too slow paths are skipped."""
-
-
-@dataclass(frozen=True)
-class Tried:
-    """Path that was evaluated."""
-
-    path: Choices
-    microseconds: float
-    """Median time of a forward pass with one observation."""
-    success_rate: float
-    mean_return: float
-
-
-def search_paths(
-    policy: Any,
-    judge: Callable[[], Evaluation],
-    method: Method = "evolutionary",
-    tries: int = 20,
-    budget_us: float | None = None,
-    seed: int = 0,
-) -> list[Tried]:
-    """Evaluate paths on episodes and set the best path in `policy`.
-
-    At most `tries` paths are all evaluated. Of more paths, `random` draws `tries`; `evolutionary` draws half
-    of them and breeds the rest from the better half by crossover and mutation (SPOS, Guo et al., 2020).
-
-    Args:
-        policy: Policy with a `forward_state`.
-        judge: Evaluates `policy` on episodes.
-        method: `random` or `evolutionary`.
-        tries: Number of paths to evaluate.
-        budget_us: Longest forward pass in microseconds; slower paths are not evaluated. None: no limit.
-        seed: Seed of the drawn paths.
-
-    Returns:
-        The evaluated paths, best first, by success rate and then by return; empty if every path is too slow, in which
-        case `policy` is unchanged.
-    """
-    state = policy.forward_state
-    rng = np.random.default_rng(seed)
-    evaluated: dict[Choices, Tried] = {}
-    known: set[Choices] = set()
-    old_path, old_protocol = state.path.tolist(), state.protocol
-
-    def try_path(path: Choices) -> None:
-        known.add(path)
-        state.set_forward_state("single", path=path)
-        microseconds = forward_microseconds(policy)
-        if budget_us is None or microseconds <= budget_us:
-            evaluation = judge()
-            evaluated[path] = Tried(path, microseconds, evaluation.success_rate, evaluation.mean_return)
-
-    if state.candidates**state.layers <= tries:
-        for path in np.ndindex(*[state.candidates] * state.layers):
-            try_path(path)
-    else:
-        for _ in range(ATTEMPTS * tries):
-            if len(evaluated) == tries:
-                break
-            breed = method == "evolutionary" and len(evaluated) >= max(tries // 2, 2)
-            path = _child(_ranked(evaluated), state.candidates, rng) if breed else _random_path(state, rng)
-            if path not in known:
-                try_path(path)
-    ranked = _ranked(evaluated)
-    if ranked:
-        state.set_forward_state("single", path=ranked[0].path)
-    else:
-        state.set_forward_state(old_protocol, path=old_path)
-    return ranked
-
-
-def check_budget(policy: Any, budget_us: float, key: str) -> None:
-    """Check that the fastest candidate is within the budget; `key` is the config key of the budget.
-
-    Raises:
-        ConfigError: Every candidate is too slow.
-    """
-    state = policy.forward_state
-    old_path, old_protocol = state.path.tolist(), state.protocol
-    times = []
-    for candidate in range(state.candidates):
-        state.set_forward_state("single", path=[candidate] * state.layers)
-        times.append(forward_microseconds(policy))
-    state.set_forward_state(old_protocol, path=old_path)
-    if min(times) > budget_us:
-        why = "is less than the fastest candidate needs on this machine"
-        raise ConfigError(bad_value(key, budget_us, f"{min(times):.0f} or more", why))
-
-
-@torch.no_grad()
-def forward_microseconds(policy: Any) -> float:
-    """Return the median time of a forward pass with one observation, with the current forward state."""
-    space = without_route(policy.observation_space)
-    zeros = {key: np.zeros(subspace.shape, subspace.dtype) for key, subspace in _subspaces(space).items()}
-    observation = policy.obs_to_tensor(zeros if isinstance(space, spaces.Dict) else zeros[""])[0]
-    policy.set_training_mode(False)
-    times = []
-    for _ in range(PASSES):
-        start = time.perf_counter()
-        policy._predict(observation, deterministic=True)
-        times.append(time.perf_counter() - start)
-    return 1e6 * statistics.median(times)
-
-
-def _subspaces(space: spaces.Space[Any]) -> dict[str, Any]:
-    return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
-
-
-def _ranked(evaluated: dict[Choices, Tried]) -> list[Tried]:
-    return sorted(evaluated.values(), key=lambda tried: (-tried.success_rate, -tried.mean_return, tried.path))
-
-
-def _random_path(state: Any, rng: np.random.Generator) -> Choices:
-    return tuple(rng.integers(state.candidates, size=state.layers).tolist())
-
-
-def _child(ranked: list[Tried], candidates: int, rng: np.random.Generator) -> Choices:
-    """Return a child of two paths of the better half, with a single layer drawn again."""
-    parents = ranked[: max(len(ranked) // 2, 2)]
-    first, second = (parents[int(rng.integers(len(parents)))].path for _ in range(2))
-    child = [pair[int(rng.integers(2))] for pair in zip(first, second, strict=True)]
-    child[int(rng.integers(len(child)))] = int(rng.integers(candidates))
-    return tuple(child)
+if TYPE_CHECKING:
+    from mygym.strategies.mixture.path_search import Method, Tried
 
 
 def search(
@@ -192,6 +53,9 @@ def search(
         ConfigError: The run has a single path, no path is within the budget, or `out` is not a new file.
         RunError: The policy cannot be loaded, or writing failed.
     """
+    from mygym.strategies.mixture.path_search import check_budget, search_paths
+    from mygym.training.policy import save_policy
+
     episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
     folder, _ = find_policy(run)
     plan = plan_of_run(folder)
@@ -263,6 +127,8 @@ def network_of(run: str | Path) -> dict[str, Any]:
 
 def _selected_path(folder: Path, file: Path) -> list[int]:
     """Return the path that the search has selected: at the end of a run, or in a file; empty without a search."""
+    from mygym.training.policy import read_policy
+
     if file == folder / POLICY:
         result = Result.read(folder)
         return list(result.strategy.get("mixture", {}).get("path", ())) if result else []
