@@ -28,8 +28,8 @@ from mygym.algos.images import ShiftedReplay
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.tasks.observations import CRITIC
 from mygym.training.checkpoints.states import Stateful
+from mygym.training.evaluation import stack_observations
 from mygym.training.model_factory import gaussian_noise
-from mygym.training.vec_wrappers import stacked
 
 Values = Callable[[list[int], list[Any]], Any]
 """Function of the indices of environments and their last observations; it returns the values `(n,)`."""
@@ -150,7 +150,7 @@ class BatchBootstrap:
         """Return the values `(n,)` of last observations."""
         policy = self.policy  # type: ignore[attr-defined]
         with torch.no_grad():
-            return policy.predict_values(policy.obs_to_tensor(stacked(observations))[0]).flatten().cpu()
+            return policy.predict_values(policy.obs_to_tensor(stack_observations(observations))[0]).flatten().cpu()
 
 
 class PPO(BatchBootstrap, Stateful, sb3.PPO):

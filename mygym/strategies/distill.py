@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from stable_baselines3.common.distributions import DiagGaussianDistribution, SquashedDiagGaussianDistribution
@@ -30,6 +31,7 @@ from mygym.strategies.strategy import Strategy
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.buffers import ImitationBuffer
 from mygym.training.checkpoints.states import load_random_state, random_state
+from mygym.training.evaluation import stack_observations
 from mygym.training.loading import config_of_run, load
 from mygym.training.policy import Policy
 from mygym.training.vec_wrappers import without_route
@@ -124,10 +126,7 @@ class Trained:
         return parameters
 
     def _observations(self, env: Any, rows: Sequence[int]) -> Any:
-        observations = env.env_method("observe_as", self.observation_spec, indices=rows)
-        if isinstance(observations[0], Mapping):
-            return {name: np.stack([o[name] for o in observations]) for name in observations[0]}
-        return np.stack(observations)
+        return stack_observations(env.env_method("observe_as", self.observation_spec, indices=rows))
 
 
 class Teachers:
@@ -332,15 +331,12 @@ class Distill(Strategy):
         *,
         teacher: str | list[str] | dict[str, Any] = "oracle",
         weight: float | dict[str, Any] | None = None,
-        batch_size: int = 256,
-        buffer_size: int = 20_000,
+        batch_size: Annotated[int, Ge(1)] = 256,
+        buffer_size: Annotated[int, Ge(1)] = 20_000,
     ) -> None:
         self.teacher = teacher
         self.weight: Any = WEIGHT if weight is None else weight
         self.batch_size, self.buffer_size = batch_size, buffer_size
-        for name, value in (("batch_size", batch_size), ("buffer_size", buffer_size)):
-            if value < 1:
-                raise ConfigError(bad_value(f"strategy_params.{name}", value, "1 or more"))
         self._schedule(None)
         self.losses: list[float] = []
         """Losses since the last `begin_iteration`."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge
 from torch import nn
 
 from mygym.errors import ConfigError, bad_value
@@ -42,12 +43,10 @@ class EWC(MultiTask):
         self,
         *,
         tasks: list[Any] | None = None,
-        weight: float = 1.0,
+        weight: Annotated[float, Ge(0)] = 1.0,
         identify: Literal["none", "one_hot", "stages"] = "none",
     ) -> None:
         super().__init__(tasks=tasks, identify=identify)
-        if not weight >= 0.0:
-            raise ConfigError(bad_value("strategy_params.weight", weight, "0 or more"))
         self.weight = weight
         self.index = 0
         """Index of the task in training."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
+from annotated_types import Ge
 from stable_baselines3.common.policies import BasePolicy
 from torch import nn
 from torch.nn import functional
@@ -191,9 +192,7 @@ class LoRA(Adapter):
         scale: Factor of the change.
     """
 
-    def __init__(self, *, rank: int = 8, scale: float = 2.0) -> None:
-        if rank < 1:
-            raise ConfigError(bad_value("strategy_params.rank", rank, "1 or more"))
+    def __init__(self, *, rank: Annotated[int, Ge(1)] = 8, scale: float = 2.0) -> None:
         self.rank, self.scale = rank, scale
 
     def adapter(self) -> Callable[[nn.Linear], AdaptedLinear]:
@@ -223,9 +222,7 @@ class Bottleneck(Adapter):
         size: Number of rows of `D`, the width of the bottleneck.
     """
 
-    def __init__(self, *, size: int = 8) -> None:
-        if size < 1:
-            raise ConfigError(bad_value("strategy_params.size", size, "1 or more"))
+    def __init__(self, *, size: Annotated[int, Ge(1)] = 8) -> None:
         self.size = size
 
     def adapter(self) -> Callable[[nn.Linear], AdaptedLinear]:

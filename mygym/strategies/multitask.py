@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
@@ -41,7 +42,7 @@ class MultiTask(Strategy):
         *,
         tasks: list[Any] | None = None,
         sampler: Literal["fair", "uniform", "adaptive", "differentiable"] = "fair",
-        rate: float = 0.1,
+        rate: Annotated[float, Gt(0), Le(1)] = 0.1,
         identify: Literal["none", "one_hot", "stages"] = "none",
     ) -> None:
         self.tasks = ["reach", "push"] if tasks is None else tasks
@@ -53,8 +54,6 @@ class MultiTask(Strategy):
             if task in self.tasks[:number]:
                 key = f"strategy_params.tasks.{number}"
                 raise ConfigError(bad_value(key, task, "each task once", "is repeated"))
-        if not 0.0 < rate <= 1.0:
-            raise ConfigError(bad_value("strategy_params.rate", rate, "above 0, up to 1"))
         self.fast, self.slow = np.zeros(len(self.tasks)), np.zeros(len(self.tasks))
         """`(tasks,)`: fast and slow running success rates."""
         self.logits = np.zeros(len(self.tasks))

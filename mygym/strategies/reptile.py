@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge, Gt, Le
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.multitask import MultiTask
@@ -38,15 +39,11 @@ class Reptile(MultiTask):
         self,
         *,
         tasks: list[Any] | None = None,
-        inner: int = 4,
-        step: float = 0.5,
+        inner: Annotated[int, Ge(1)] = 4,
+        step: Annotated[float, Gt(0), Le(1)] = 0.5,
         identify: Literal["none", "one_hot", "stages"] = "none",
     ) -> None:
         super().__init__(tasks=tasks, identify=identify)
-        if inner < 1:
-            raise ConfigError(bad_value("strategy_params.inner", inner, "1 or more"))
-        if not 0.0 < step <= 1.0:
-            raise ConfigError(bad_value("strategy_params.step", step, "above 0, up to 1"))
         self.inner, self.step = inner, step
         self.rollouts = 0
         """Rollouts since φ moved."""

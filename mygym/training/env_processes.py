@@ -26,6 +26,7 @@ import gymnasium
 import numpy as np
 
 from mygym.errors import ConfigError, MygymError, RunError, bad_value, error_text
+from mygym.nested import map_arrays
 from mygym.registry.user_files import located, user_modules
 from mygym.training.evaluation import next_seed
 from mygym.training.stop_request import SIGNALS
@@ -526,7 +527,7 @@ def process_vec_env(
                 info = self.reset_infos[index] if "terminal_observation" in self._last_infos[index] else None
                 info = dict(self._last_infos[index] if info is None else info)
                 info["TimeLimit.truncated"] = True
-                info["terminal_observation"] = _row(self._observations, index)
+                info["terminal_observation"] = map_arrays(lambda rows, row=index: rows[row].copy(), self._observations)
                 infos.append(info)
             dones = np.ones(len(infos), dtype=bool)
             rewards = np.zeros(len(infos), dtype=np.float32)  # nothing happened since the last rewards
@@ -563,13 +564,4 @@ def _spaces(process: EnvProcess, patience: float) -> Any:
 
 def _joined(batches: Sequence[Any]) -> Any:
     """Return the observations of all processes in one array, or in a dictionary of arrays."""
-    if isinstance(batches[0], dict):
-        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
-    return np.concatenate(batches)
-
-
-def _row(observations: Any, index: int) -> Any:
-    """Return a copy of the observation of one environment."""
-    if isinstance(observations, dict):
-        return {key: values[index].copy() for key, values in observations.items()}
-    return observations[index].copy()
+    return map_arrays(lambda *parts: np.concatenate(parts), *batches)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mygym.engines.engine import BULLET
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
+from mygym.nested import map_arrays
 from mygym.types import FloatArray
 
 BATCH = 4
@@ -287,6 +288,4 @@ def evaluate_or_fail(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds:
 
 def stack_observations(observations: Sequence[Any]) -> Any:
     """Return observations stacked along a new leading axis; for dictionaries, a dictionary of stacked arrays."""
-    if isinstance(observations[0], dict):
-        return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
-    return np.stack(observations)
+    return map_arrays(lambda *rows: np.stack(rows), *observations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize, VecTransposeImage
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
+from mygym.nested import map_arrays
+from mygym.training.evaluation import stack_observations
 from mygym.types import FloatArray
 
 ROUTE = "route"
@@ -169,10 +171,9 @@ class FlooredNormalize(VecNormalize):
         observations, rewards, dones, infos = super().step_wait()
         assert isinstance(self.venv, LastObservations)
         if last := self.venv.last:
-            rows = self.normalize_obs(stacked(list(last.values())))
+            rows = self.normalize_obs(stack_observations(list(last.values())))
             for row, index in enumerate(last):
-                single = {key: value[row] for key, value in rows.items()} if isinstance(rows, dict) else rows[row]
-                infos[index]["terminal_observation"] = single
+                infos[index]["terminal_observation"] = map_arrays(itemgetter(row), rows)
         return observations, rewards, dones, infos
 
 
@@ -194,10 +195,3 @@ class LastObservations(VecEnvWrapper):
         ended = [index for index in np.flatnonzero(dones).tolist() if "terminal_observation" in infos[index]]
         self.last = {index: infos[index].pop("terminal_observation") for index in ended}
         return observations, rewards, dones, infos
-
-
-def stacked(observations: Sequence[Any]) -> Any:
-    """Return observations in one array, or in a dictionary of arrays."""
-    if isinstance(observations[0], dict):
-        return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
-    return np.stack(observations)

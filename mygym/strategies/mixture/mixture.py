@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
 from mygym.config.parameter_checks import check_parameters
@@ -17,7 +18,6 @@ from mygym.strategies.mixture.routing import (
     Protocol,
     Units,
     check_candidates,
-    check_tau,
     check_weights,
     usage_entropy,
 )
@@ -74,12 +74,12 @@ class Mixture(Strategy):
         sampler: str | None = None,
         sampler_params: dict[str, Any] | None = None,
         weights: list[float] | None = None,
-        tau: float = 1.0,
-        tau_end: float = 0.1,
-        balance: float = 0.0,
+        tau: Annotated[float, Gt(0)] = 1.0,
+        tau_end: Annotated[float, Gt(0)] = 0.1,
+        balance: Annotated[float, Ge(0)] = 0.0,
         search: Literal["random", "evolutionary"] = "evolutionary",
-        tries: int = 20,
-        budget_us: float | None = None,
+        tries: Annotated[int, Ge(1)] = 20,
+        budget_us: Annotated[float, Gt(0)] | None = None,
     ) -> None:
         self.protocol: Protocol = protocol
         self.units: Units = units
@@ -108,17 +108,9 @@ class Mixture(Strategy):
             raise ConfigError(bad_value("strategy_params.weights", weights, ["null"], "are only for protocol sum"))
         if weights is not None:
             check_weights("strategy_params.weights", weights, self.candidate_count or len(weights))
-        check_tau("strategy_params.tau", tau)
-        check_tau("strategy_params.tau_end", tau_end)
-        if balance < 0:
-            raise ConfigError(bad_value("strategy_params.balance", balance, "0 or more"))
         if balance and self.protocol not in ("softmax", "gumbel_softmax"):
             why = "is for learned gates: protocol softmax or gumbel_softmax"
             raise ConfigError(bad_value("strategy_params.balance", balance, [0], why))
-        if tries < 1:
-            raise ConfigError(bad_value("strategy_params.tries", tries, "1 or more"))
-        if budget_us is not None and budget_us <= 0:
-            raise ConfigError(bad_value("strategy_params.budget_us", budget_us, "above 0, or null"))
 
     def complete_params(self) -> Mapping[str, Any]:
         """Return the sampler, its parameters, and the values that it decides."""

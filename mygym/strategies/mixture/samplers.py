@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, RegistryError, bad_value
@@ -260,9 +261,7 @@ class DifferentiableSampler(Sampler):
 
     checkpointed = ("logits", "baseline")
 
-    def __init__(self, *, rate: float = 0.1) -> None:
-        if rate < 0:
-            raise ConfigError(bad_value("strategy_params.sampler_params.rate", rate, "0 or more"))
+    def __init__(self, *, rate: Annotated[float, Ge(0)] = 0.1) -> None:
         self.rate = rate
 
     def prepare(self) -> None:
