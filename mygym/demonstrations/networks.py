@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mygym.config.schema import ImageParams
-from mygym.demonstrations.collection import progress_bar
 from mygym.demonstrations.images import SPLIT_NAMES, Recorded, read_images
+from mygym.demonstrations.recording import progress_bar
 from mygym.engines.rendering.thumbnails import class_colors, grid
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value

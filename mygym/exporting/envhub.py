@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mygym.config.layers import flatten
 from mygym.demonstrations import lerobot
-from mygym.demonstrations.loading import recorded_values
+from mygym.demonstrations.storage import recorded_values
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.engines import short_env_arguments
 from mygym.planning.plan import RunPlan, make_plan

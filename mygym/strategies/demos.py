@@ -24,8 +24,8 @@ from mygym.config.parameter_checks import Range
 from mygym.config.schedules import parse
 from mygym.demonstrations import Demonstrations, Transitions, check_compatible, load_demonstrations, variant_indices
 from mygym.demonstrations.episodes import Observations
-from mygym.demonstrations.loading import recorded_values
 from mygym.demonstrations.recording import ATTEMPTS, attempts
+from mygym.demonstrations.storage import recorded_values
 from mygym.errors import ConfigError, bad_value
 from mygym.experts import OraclePolicy
 from mygym.nested import map_arrays
