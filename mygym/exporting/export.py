@@ -16,7 +16,7 @@ from mygym.config import config_hash
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.exporting.exported_policy import FLAT, FORMATS, VERSION, ExportedPolicy, inputs_of
+from mygym.exporting.exported_policy import FLAT, FORMATS, GOALS, VERSION, ExportedPolicy, inputs_of
 from mygym.planning.plan import RunPlan
 from mygym.registry import resolve
 from mygym.robotics.kinematics import Chain
@@ -27,8 +27,6 @@ from mygym.training.evaluation import BATCH, EXTRA, episode_seeds, evaluate_poli
 from mygym.training.files import write
 from mygym.training.loading import load, plan_of_run
 from mygym.training.result import Result, package_versions, versions
-
-GOALS = ("achieved_goal", "desired_goal")
 
 
 def describe(plan: RunPlan, result: Result | None, env: AnyEnv, weights: Path) -> dict[str, Any]:

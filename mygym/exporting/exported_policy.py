@@ -39,6 +39,9 @@ NEXT = "next_"
 START = "episode_start"
 """Input of a recurrent policy, `(rows,)` float32: 1 where an episode begins, so that the state is ignored, else 0."""
 
+GOALS = ("achieved_goal", "desired_goal")
+"""Keys of goals in dictionary observations."""
+
 ROWS = "rows"
 """Name of the batch axis."""
 

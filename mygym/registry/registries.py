@@ -201,11 +201,6 @@ class Registry:
             raise answer
         return answer
 
-    def peek(self, name: str) -> Entry | None:
-        """Return the entry of a name, without a look into the user's folders; None if the name is unknown."""
-        self._load_builtins()
-        return self._entries.get(name)
-
     def registered(self) -> list[Entry]:
         """Return all entries in the order of their registration, without a look into the user's folders."""
         self._load_builtins()

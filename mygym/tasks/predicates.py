@@ -253,20 +253,6 @@ def register_predicate(
     return decorator("predicate", name, build=build, allowed="a function", help=help, override=override)
 
 
-def find_predicate(name: str, key: str = "predicate") -> Predicate:
-    """Return a registered predicate.
-
-    Args:
-        name: Name of the predicate.
-        key: Origin of the name, for the message.
-
-    Raises:
-        RegistryError: No predicate has this name.
-    """
-    predicate: Predicate = registry("predicate").get(name, key).load()
-    return predicate
-
-
 def load_predicates(names: Iterable[str]) -> dict[str, Predicate]:
     """Return name → predicate, of all built-in predicates and of the user-defined predicates in `names`.
 

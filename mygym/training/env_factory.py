@@ -41,23 +41,15 @@ def make_env(run: Plannable, **arguments: Any) -> AnyEnv:
         **arguments: `render_mode`, `render_width`, `render_height`, `camera`, `engine` of `RobotEnv`; the default
             engine is the one that judges the run.
     """
-    plan = plan_of(run)
-    return _make_env(
-        [_without_training_aids(variant) for variant in plan.evaluated_variants],
-        plan.algorithm.dict_observations,
-        plan.evaluation_codes,
-        **arguments,
-    )
+    return build_env(env_description(run), **arguments)
 
 
-def _make_env(
-    variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **arguments: Any
-) -> AnyEnv:
+def _make_env(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> AnyEnv:
     """Return an environment that plays the variants.
 
     It needs no plan: another process may lack an algorithm or a strategy that a notebook has registered.
     """
-    return build_env(_description(variants, goal_env, codes), **arguments)
+    return build_env(_description(variants, goal_env, codes))
 
 
 def env_description(run: Plannable) -> dict[str, Any]:
@@ -207,7 +199,7 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from mygym.training.vec_wrappers import EpisodeMonitor, TransposedImages
+    from mygym.training.vec_wrappers import EpisodeMonitor, FlooredNormalize, TransposedImages
 
     env = EpisodeMonitor(env, info_keywords=MONITORED)
     images, numbers = _images_and_numbers(env.observation_space)
@@ -215,8 +207,6 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
         if judge_of(plan.config.engine) != plan.config.engine:
-            from mygym.training.vec_wrappers import FlooredNormalize
-
             env = FlooredNormalize(env)
         else:
             env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)

@@ -184,7 +184,6 @@ def evaluate_policy(
     envs: Sequence[AnyEnv],
     seeds: Sequence[int],
     on_step: Callable[[int, AnyEnv], None] | None = None,
-    deterministic: bool = True,
 ) -> Evaluation:
     """Run one episode for each seed, or fewer episodes if an operator ends them.
 
@@ -193,7 +192,6 @@ def evaluate_policy(
         envs: Environments that nothing else uses; their number is the number of simultaneous episodes.
         seeds: Seeds of the episodes.
         on_step: Called after each reset and step with the episode's index and its environment, e.g. to record a video.
-        deterministic: Whether the policy acts without noise.
     """
     episodes: list[Episode | None] = [None] * len(seeds)
     waiting = iter(range(len(seeds)))
@@ -220,7 +218,7 @@ def evaluate_policy(
     while any(index is not None for index in running):
         batch = stack_observations(observations)
         try:
-            actions, memory = predict(batch, memory, starts.copy(), deterministic=deterministic)
+            actions, memory = predict(batch, memory, starts.copy(), deterministic=True)
         except EpisodeRestarted:
             for slot, index in enumerate(running):
                 begin(slot, index)
