@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.demonstrations.episodes import Demonstration
-from mygym.demonstrations.storage import new_folder, writing
+from mygym.demonstrations.storage import Stores, new_folder, writing
 from mygym.envs.lerobot import ACTION, IMAGES, STATE, check_images, feature_of
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
@@ -53,17 +53,12 @@ def require_pyarrow() -> None:
 
 
 @contextlib.contextmanager
-def storing(
-    path: Path, env: RobotEnv
-) -> Iterator[tuple[Callable[[Demonstration], None], Callable[[Mapping[str, Any]], None]]]:
+def storing(path: Path, env: RobotEnv) -> Iterator[Stores]:
     """Write a data set atomically: it appears at `path` when the block ends, and not at all if the block fails.
 
     Args:
         path: The data set's folder, which does not exist.
         env: Environment of the episodes.
-
-    Yields:
-        A function that stores an episode, and a function that stores the properties of the recording.
 
     Raises:
         ConfigError: LeRobot's format has no field for an observation or an action.

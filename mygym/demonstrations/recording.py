@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -249,9 +249,6 @@ def _recordered_env(config: RunConfig, **overrides: Any) -> AnyEnv:
 MINARI, LEROBOT = FORMATS = ("minari", "lerobot")
 """Formats of data sets."""
 
-Storing = AbstractContextManager[tuple[Callable[[Demonstration], None], Callable[[Mapping[str, Any]], None]]]
-"""Writes a data set: functions that store an episode and the properties of the recording."""
-
 
 def demonstrate(
     config: Config | None = None,
@@ -355,7 +352,7 @@ def demonstrate(
         return Demonstrations(path, tuple(kept), env.observation_space, env.action_space, values, about)
 
 
-def _storing(format: str, path: Path, env: AnyEnv, plan: RunPlan) -> Storing:
+def _storing(format: str, path: Path, env: AnyEnv, plan: RunPlan) -> AbstractContextManager[storage.Stores]:
     """Return the context manager that writes a data set in a format.
 
     Raises:

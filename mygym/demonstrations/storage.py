@@ -102,8 +102,8 @@ OVERHEAD = 2**17
 METADATA_KEY = "mygym"
 """Key of Minari's metadata that holds the config and the other properties of the recording."""
 
-StoreEpisode = Callable[[Demonstration], None]
-StoreMetadata = Callable[[Mapping[str, Any]], None]
+Stores = tuple[Callable[[Demonstration], None], Callable[[Mapping[str, Any]], None]]
+"""Functions that store an episode, and the properties of the recording."""
 
 
 def require_minari() -> None:
@@ -122,7 +122,7 @@ def storing(
     observation_space: spaces.Space[Any],
     action_space: spaces.Space[Any],
     arguments: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[StoreEpisode, StoreMetadata]]:
+) -> Iterator[Stores]:
     """Write a dataset atomically: it appears at `path` when the block ends, and not at all if the block fails.
 
     Until then it is in `.NAME.part` in the same folder. Remains of a killed process are removed.
@@ -132,9 +132,6 @@ def storing(
         observation_space: Space of the observations.
         action_space: Space of the actions.
         arguments: Arguments of `mygym/Gym-v0` that build the environment, for Minari's `recover_environment`.
-
-    Yields:
-        A function that stores an episode, and a function that stores the properties of the recording with its `config`.
 
     Raises:
         ConfigError: Another process is writing the same dataset, or `.NAME.part` contains foreign files.

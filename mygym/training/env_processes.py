@@ -231,13 +231,14 @@ class EnvProcess:
         """Return the error of a dead process."""
         return death_of(self.handle, f"the process of {self.name}", "env_processes", True, "0")
 
+    def close_pipes(self) -> None:
+        """Close the pipe, which ends the process."""
+        self.pipe.close()
+
     def stop(self) -> None:
         """Kill the process and close the pipe."""
-        self.pipe.close()
-        self.handle.kill()
-        self.handle.join(GRACE)
-        with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
-            self.handle.close()
+        self.close_pipes()
+        kill(self.handle)
         self.handle = None
 
 
@@ -271,11 +272,19 @@ def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> Mygym
     return RunError(f"{name} died ({how})")
 
 
-def end_processes(processes: list[EnvProcess]) -> None:
+def kill(process: Any) -> None:
+    """Kill a process, and release it."""
+    process.kill()
+    process.join(GRACE)
+    with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
+        process.close()
+
+
+def end_processes(processes: list[Any]) -> None:
     """Close the pipes, which ends the processes; kill those that still run after `GRACE`. Empties `processes`."""
     processes[:] = [process for process in processes if process.handle is not None]
     for process in processes:
-        process.pipe.close()
+        process.close_pipes()
     try:
         deadline = time.monotonic() + GRACE
         for process in processes:
@@ -287,8 +296,13 @@ def end_processes(processes: list[EnvProcess]) -> None:
 
 
 @contextlib.contextmanager
-def signals_blocked() -> Iterator[None]:
-    """Block signals in processes that start within the block; their code ignores the signals after the imports."""
+def starting_processes() -> Iterator[None]:
+    """Block signals in processes that start within the block; their code ignores the signals after the imports.
+
+    A process that imports the main script, and would start further processes, ends with `UNGUARDED`.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(UNGUARDED)
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
@@ -335,8 +349,6 @@ def process_vec_env(
         ConfigError: The main script starts the processes without `if __name__ == "__main__":`.
         RunError: A process dies before it has built its environments, or takes longer than `patience`.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the main script
-        sys.exit(UNGUARDED)
     from stable_baselines3.common.vec_env import VecEnv
 
     class ProcessVecEnv(VecEnv):
@@ -503,7 +515,7 @@ def process_vec_env(
                 self.on_replacement(str(error), self.replacements)
                 process.stop()
                 try:
-                    with signals_blocked():
+                    with starting_processes():
                         process.start()
                     process.recv(PATIENCE_AT_START)
                     for (index, command, _), data in self._settings.items():
@@ -535,7 +547,7 @@ def process_vec_env(
 
     env_processes = [EnvProcess(rows, makers) for rows in _shares(len(makers), processes or len(makers))]
     try:
-        with signals_blocked():
+        with starting_processes():
             for process in env_processes:
                 process.start()
         return ProcessVecEnv(env_processes)

@@ -6,8 +6,6 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -22,7 +20,7 @@ from stable_baselines3.common.save_util import recursive_getattr
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.config.schedulable import may_be_scheduled
-from mygym.errors import MygymError, RunError
+from mygym.errors import RunError
 from mygym.planning.checks import gathers_rollouts
 from mygym.planning.plan import RunPlan
 from mygym.registry import user_files
@@ -36,7 +34,7 @@ from mygym.training.checkpoints.states import (
     model_state,
     random_state,
 )
-from mygym.training.env_processes import GRACE, UNGUARDED, death_of, picklable_error, signals_blocked
+from mygym.training.env_processes import death_of, end_processes, kill, picklable_error, starting_processes
 from mygym.training.policy import load_weights, normalizer_of, weights
 from mygym.training.schedule_callback import set_value
 from mygym.training.stop_request import SIGNALS
@@ -291,12 +289,10 @@ class OtherLearners:
     """
 
     def __init__(self, plan: RunPlan, resumed: bool = False) -> None:
-        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the main script
-            sys.exit(UNGUARDED)
         self.count = plan.config.learners
         self._processes: list[_Process] = []
         try:
-            with signals_blocked():
+            with starting_processes():
                 for index in range(1, self.count):
                     self._processes.append(_Process(plan, index, resumed))
         except BaseException:
@@ -380,12 +376,7 @@ class OtherLearners:
 
     def close(self) -> None:
         """End the processes, and kill those that have not ended after `GRACE`."""
-        for process in self._processes:
-            process.close_pipes()
-        deadline = time.monotonic() + GRACE
-        for process in self._processes:
-            process.stop(max(0.0, deadline - time.monotonic()))
-        self._processes.clear()
+        end_processes(self._processes)
 
 
 @contextlib.contextmanager
@@ -414,8 +405,8 @@ class _Process:
         self.exchanges, other_exchanges = context.Pipe()
         self._is_ready = False
         arguments = (plan.resolved.values(), index, resumed, other_commands, other_exchanges, user_modules.excluded)
-        self.process = context.Process(target=train_share, args=arguments, daemon=True)
-        self.process.start()
+        self.handle = context.Process(target=train_share, args=arguments, daemon=True)
+        self.handle.start()
         other_commands.close()
         other_exchanges.close()
 
@@ -490,7 +481,7 @@ class _Process:
         except (EOFError, ConnectionError):
             if pipe is self.exchanges:
                 self._answer("error")  # raises
-            raise self._death() from None
+            raise death_of(self.handle, self.name, "learners", self.count, "1") from None
 
     def _answer(self, expected: str) -> Any:
         """Return the next answer of the process.
@@ -511,21 +502,14 @@ class _Process:
             "not depend on the data"
         )
 
-    def _death(self) -> MygymError:
-        return death_of(self.process, self.name, "learners", self.count, "1")
-
     def close_pipes(self) -> None:
         """Close the pipes, which ends the process."""
         self.commands.close()
         self.exchanges.close()
 
-    def stop(self, patience: float) -> None:
-        """Wait for the end of the process; kill it if it does not end within `patience` s."""
-        self.process.join(patience)
-        self.process.kill()
-        self.process.join(GRACE)
-        with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
-            self.process.close()
+    def stop(self) -> None:
+        """Kill the process."""
+        kill(self.handle)
 
 
 class SynchronizeCallback(BaseCallback):

@@ -33,14 +33,14 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import map_arrays
 from mygym.registry.signatures import parameters
 from mygym.training.checkpoints.states import Stateful
-from mygym.training.evaluation import Evaluation, stack_observations
+from mygym.training.evaluation import PURPOSE_BIT, Evaluation, stack_observations
 from mygym.training.result import Curves
 from mygym.training.run_callbacks import EvaluationCallback, find_callback
 
 Observations = Any
 """`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
 
-SEEDS = 2**30
+SEEDS = 2**PURPOSE_BIT
 """Number of training seeds; the seeds of evaluations begin here (`mygym.training.evaluation.episode_seeds`)."""
 
 

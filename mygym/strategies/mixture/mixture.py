@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.strategies.mixture.routing import (
+    ByObservation,
+    Layout,
     Protocol,
     Units,
+    by_observation,
     check_candidates,
     check_weights,
     usage_entropy,
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
     from stable_baselines3.common.policies import BasePolicy
     from stable_baselines3.common.vec_env import VecEnv
 
-    from mygym.strategies.mixture.routing import ByObservation
     from mygym.strategies.mixture.supernet import ForwardState
     from mygym.training.evaluation import Evaluation
     from mygym.training.vec_wrappers import RoutedVecEnv
@@ -140,10 +144,8 @@ class Mixture(Strategy):
         """
         if self.sampler is None and self.protocol != "gumbel_softmax":
             return env
-        from gymnasium import spaces
         from stable_baselines3.common.policies import ActorCriticPolicy
 
-        from mygym.config.hyperparameters import Schema
         from mygym.training.vec_wrappers import RoutedVecEnv
 
         params = self.config.algo_params
@@ -165,7 +167,6 @@ class Mixture(Strategy):
             ConfigError: The networks of `cls` cannot be replaced, or observations do not select a candidate.
         """
         from mygym.strategies.mixture.policies import mixture_policy
-        from mygym.strategies.mixture.routing import Layout
 
         count, by = self._routing(self.training_env)
         archs = self.candidates if isinstance(self.candidates, list) else [None] * count
@@ -175,8 +176,6 @@ class Mixture(Strategy):
         """Return the number of candidates, and the observation component that selects the candidate."""
         if self.protocol != "single" or self.by == "sampler":
             return self.candidate_count or len(self.weights or []) or CANDIDATES, None
-        from mygym.strategies.mixture.routing import by_observation
-
         count, component = by_observation(self.plan, env, self.by, f"{self.section}.by")
         if self.candidate_count not in (None, count):
             why = f"differs from the number of candidates by {self.by}"

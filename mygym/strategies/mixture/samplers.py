@@ -224,11 +224,7 @@ class FairSampler(Sampler):
         """For each layer the candidates to draw next."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw from the queues; an empty queue is refilled in random order.
-
-        Args:
-            count: Number of environments of the rollout.
-        """
+        """Draw from the queues; an empty queue is refilled in random order."""
         rows = []
         for _ in range(count):
             for queue in self.queues:
@@ -243,11 +239,7 @@ class UniformSampler(Sampler):
     """Candidates drawn with equal probability."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw independently for each layer.
-
-        Args:
-            count: Number of environments of the rollout.
-        """
+        """Draw independently for each layer."""
         return np.random.randint(self.candidates, size=(count, self.layers))  # noqa: NPY002
 
 
@@ -271,21 +263,13 @@ class DifferentiableSampler(Sampler):
         """Running mean of the reward of a step."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw with the learned weights.
-
-        Args:
-            count: Number of environments of the rollout.
-        """
+        """Draw with the learned weights."""
         shares = probabilities(self.logits)
         columns = [np.random.choice(len(row), size=count, p=row) for row in shares]  # noqa: NPY002
         return np.stack(columns, axis=1)
 
     def learn(self, rewards: FloatArray) -> None:
-        """Take a step of the gradient bandit.
-
-        Args:
-            rewards: `(rows,)`: mean reward per step.
-        """
+        """Take a step of the gradient bandit."""
         if self.drawn is not None:
             self.logits = bandit_step(self.logits, self.drawn, rewards - self.baseline, self.rate)
             self.baseline += self.rate * (float(rewards.mean()) - self.baseline)

@@ -287,7 +287,7 @@ def test_a_run_with_a_single_learner_starts_no_process() -> None:
 @pytest.mark.slow
 def test_closed_learners_have_ended() -> None:
     learners = OtherLearners(make_plan(SMALL))
-    processes = [process.process for process in learners._processes]
+    processes = [process.handle for process in learners._processes]
     pids = [process.pid for process in processes]
     learners.close()
     for pid in pids:
