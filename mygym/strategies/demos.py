@@ -59,8 +59,10 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
     )
     timeouts = steps.truncated & ~steps.terminated
     for row in range(len(actions)):
+        of_row = itemgetter((row, None))
         buffer.add(
-            *(map_arrays(itemgetter((row, None)), values) for values in (observations, next_observations)),
+            map_arrays(of_row, observations),
+            map_arrays(of_row, next_observations),
             actions[row, None],
             steps.rewards[row, None],
             (steps.terminated | steps.truncated)[row, None],
