@@ -56,10 +56,6 @@ def require_pyarrow() -> None:
 def storing(path: Path, env: RobotEnv) -> Iterator[Stores]:
     """Write a data set atomically: it appears at `path` when the block ends, and not at all if the block fails.
 
-    Args:
-        path: The data set's folder, which does not exist.
-        env: Environment of the episodes.
-
     Raises:
         ConfigError: LeRobot's format has no field for an observation or an action.
         RunError: Writing failed.

@@ -56,10 +56,6 @@ def checked_file(out: str | Path) -> Path:
 def progress(steps: int, report: Callable[[str], None]) -> Iterator[Callable[[int, float, float | None], None]]:
     """Show a progress bar; yield the function that `mygym.vision.training.fit` calls after each step.
 
-    Args:
-        steps: Number of steps.
-        report: Called with a line after each validation.
-
     Raises:
         KeyboardInterrupt: A signal has requested a stop.
     """

@@ -189,11 +189,7 @@ class DeployedPolicy:
 
 
 def _check(description: Mapping[str, Any], path: Path) -> None:
-    """Refuse policies whose observations or commands a node cannot give.
-
-    Raises:
-        ConfigError: The policy is such a policy.
-    """
+    """Refuse policies whose observations or commands a node cannot give."""
     reasons = {
         "has several arms": len(description["robot"]["arms"]) > 1,
         f"commands {description['control']['mode']}": description["control"]["mode"] not in MODES,

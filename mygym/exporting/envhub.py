@@ -101,10 +101,6 @@ def env_file(plan: RunPlan) -> str:
 def write_env(plan: RunPlan, path: Path) -> list[str]:
     """Write an `env.py` with the environments of a plan, and build each of them.
 
-    Args:
-        plan: Plan of a run or of a recording.
-        path: The file, which is replaced if it exists.
-
     Returns:
         A line for each component that is not part of mygym, which the users of the file need.
 

@@ -169,9 +169,6 @@ def _moved(component: Mapping[str, Any], goal: str, first: int) -> dict[str, Any
 def describe_action(env: RobotEnv) -> dict[str, Any]:
     """Return the space of actions, and the range of each component of a command.
 
-    Args:
-        env: The environment.
-
     Returns:
         `shape`, `dtype`, `components` with name, unit, and the values that -1 and 1 command, and the number of `values`
         of discrete components.
@@ -215,12 +212,7 @@ class Export:
 
 
 class Comparison:
-    """Policy that acts, and compares a file with itself on every observation.
-
-    Args:
-        policy: The policy.
-        exported: The policy of the file.
-    """
+    """Policy that acts, and compares a file with itself on every observation."""
 
     def __init__(self, policy: Any, exported: ExportedPolicy) -> None:
         self.policy, self.exported = policy, exported

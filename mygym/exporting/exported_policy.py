@@ -71,10 +71,6 @@ class Session(Protocol):
 class OnnxSession:
     """An ONNX file in onnxruntime.
 
-    Args:
-        path: The file.
-        threads: Threads of the computation.
-
     Raises:
         RegistryError: onnxruntime is not installed.
         Exception: The file is damaged; of onnxruntime, without a common class.
@@ -93,10 +89,6 @@ class OnnxSession:
 
 class TorchSession:
     """A file of `torch.export`, which torch loads by pickles: they can execute any code.
-
-    Args:
-        path: The file.
-        threads: Threads of the computation, for the whole process.
 
     Raises:
         Exception: The file is damaged; of torch, without a common class.

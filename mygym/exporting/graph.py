@@ -48,9 +48,6 @@ JAX_EPSILON = 1e-3
 class JaxActor(nn.Module):
     """The layers of SBX's actors: dense layers with activations, and for CrossQ batch normalisation before each.
 
-    Args:
-        policy: A policy of SBX.
-
     Raises:
         RunError: The network has other layers, or acts on images or by several discrete numbers.
     """
@@ -249,10 +246,6 @@ def _is_jax(network: Any) -> bool:
 def to_onnx(graph: ActingGraph, description: Mapping[str, Any]) -> bytes:
     """Return the content of an ONNX file.
 
-    Args:
-        graph: The acting part of a policy.
-        description: Content of the metadata.
-
     Raises:
         Exception: The network does something that a graph cannot express; of torch, of any kind.
     """
@@ -273,10 +266,6 @@ def to_onnx(graph: ActingGraph, description: Mapping[str, Any]) -> bytes:
 
 def to_pt2(graph: ActingGraph, description: Mapping[str, Any]) -> bytes:
     """Return the content of a file of `torch.export`; its function maps a dictionary of arrays to another.
-
-    Args:
-        graph: The acting part of a policy.
-        description: Content of the metadata.
 
     Raises:
         Exception: The network does something that a graph cannot express; of torch, of any kind.

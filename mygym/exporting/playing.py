@@ -36,11 +36,7 @@ class Playing:
 
 
 class Timed:
-    """Policy that measures the duration of each call.
-
-    Args:
-        policy: The policy.
-    """
+    """Policy that measures the duration of each call."""
 
     def __init__(self, policy: Predicts) -> None:
         self.policy = policy

@@ -203,11 +203,7 @@ class Curriculum(Strategy):
         return backward(task, config) if self.levels == "backward" else forward(task, config)
 
     def _check_steps(self) -> None:
-        """Check that the run is long enough to reach the last level.
-
-        Raises:
-            ConfigError: The last level is out of reach, even if every episode succeeds or `patience` always ends.
-        """
+        """Check that the run is long enough to reach the last level."""
         from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm  # two seconds to import
 
         below, steps = len(self._easier_levels(self.config)), self.config.steps

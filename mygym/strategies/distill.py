@@ -101,12 +101,7 @@ class Oracle:
 
 
 class Trained:
-    """Teacher from a run: its policy receives the observations of its training, built from the student's environments.
-
-    Args:
-        policy: Policy of the run.
-        observation_spec: Observations of its training.
-    """
+    """Teacher from a run: its policy receives the observations of its training, built from the student's environments."""
 
     def __init__(self, policy: Policy, observation_spec: ObservationSpec) -> None:
         self.policy = policy
@@ -208,11 +203,6 @@ def absolute(teacher: TeacherConfig, key: str = KEY) -> Any:
 
 def read_teachers(teacher: TeacherConfig, run: Plannable, env: Any) -> Teachers:
     """Load the teachers of a config.
-
-    Args:
-        teacher: Value of the config.
-        run: Plan of the student's run.
-        env: Training environments of the student.
 
     Raises:
         ConfigError: A run does not exist, or does not fit the student's environments.

@@ -19,11 +19,7 @@ from mygym.strategies.strategy import Strategy
 
 
 class AdaptedLinear(nn.Linear):
-    """Frozen copy of a linear layer; a subclass adds trained parameters, which change nothing at the start.
-
-    Args:
-        layer: The layer.
-    """
+    """Frozen copy of a linear layer; a subclass adds trained parameters, which change nothing at the start."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device=layer.weight.device)
@@ -57,11 +53,7 @@ class LoRALinear(AdaptedLinear):
 
 
 class IA3Linear(AdaptedLinear):
-    """Scaled inputs (Liu et al., 2022, equation 1): `W (l ⊙ x) + b`, where `l` begins as 1.
-
-    Args:
-        layer: The layer.
-    """
+    """Scaled inputs (Liu et al., 2022, equation 1): `W (l ⊙ x) + b`, where `l` begins as 1."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer)

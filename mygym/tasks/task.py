@@ -100,11 +100,6 @@ def led_by(
 def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
     """Check the numbers of a task against the ranges of `TaskParams` and `SubTask`, as for a config.
 
-    Args:
-        name: Name of the task.
-        subtasks: Its sub-tasks.
-        numbers: Its further fields.
-
     Raises:
         RegistryError: A number is out of its range.
     """

@@ -137,11 +137,7 @@ class InTensors:
             setattr(self, name, _zeros(value, self.device))
 
     def _check_memory(self, size: int) -> None:
-        """Refuse a buffer that does not fit.
-
-        Raises:
-            ConfigError: The message has the number of rows that fits.
-        """
+        """Refuse a buffer that does not fit."""
         free = free_memory(Arrays(None, self.device))
         if size > free:
             rows = self.buffer_size * self.n_envs

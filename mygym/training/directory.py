@@ -100,11 +100,7 @@ def lock(run: Path) -> Iterator[None]:
 
 
 class DirectoryGuard:
-    """Detects that a run directory was removed or moved while the run writes into it.
-
-    Args:
-        run: The run directory.
-    """
+    """Detects that a run directory was removed or moved while the run writes into it."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -183,11 +179,7 @@ def find_policy(run: str | Path, key: str = "run") -> tuple[Path, Path]:
 
 
 def _refuse_special_files(run: Path) -> None:
-    """Refuse links, because their targets would be written, and pipes, because a write to a pipe would block.
-
-    Raises:
-        ConfigError: The directory contains such a file; the message names the first.
-    """
+    """Refuse links, because their targets would be written, and pipes, because a write to a pipe would block."""
     for path in run.rglob("*"):
         if path.is_symlink():
             why = "is a link: its target would be written"

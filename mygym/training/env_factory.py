@@ -136,11 +136,7 @@ def make_window_env(run: Plannable, stack: ExitStack, engine: str | None = None)
 
 
 def _check_window(plan: RunPlan) -> None:
-    """Refuse a window that cannot be opened.
-
-    Raises:
-        ConfigError: The machine has no display, or the run has several tasks: Bullet opens one window in a process.
-    """
+    """Refuse a window that cannot be opened."""
     check_display("gui", True, "no window")
     if len(plan.evaluated_variants) > 1 or len(plan.variants) > 1:
         raise ConfigError(bad_value("gui", True, "a run of one task", "shows one task"))

@@ -167,12 +167,7 @@ UNGUARDED = 97
 
 
 class EnvProcess:
-    """A process with a share of the environments, and the connection to it.
-
-    Args:
-        rows: Indices of its environments.
-        makers: Functions that build all environments.
-    """
+    """A process with a share of the environments, and the connection to it."""
 
     def __init__(self, rows: slice, makers: Sequence[Callable[[], Any]]) -> None:
         self.rows, self.makers = rows, list(makers[rows])

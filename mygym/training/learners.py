@@ -134,11 +134,7 @@ def _mean_of_processes(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any
 
 
 class AnswerCallback(BaseCallback):
-    """Answers the commands of the main process at each rollout start, until it begins the rollout.
-
-    Args:
-        commands: Pipe to the main process.
-    """
+    """Answers the commands of the main process at each rollout start, until it begins the rollout."""
 
     def __init__(self, commands: Connection) -> None:
         super().__init__()
@@ -258,11 +254,7 @@ def set_noise_seed(model: Any, seed: int) -> None:
 
 
 class StepCountCallback(BaseCallback):
-    """Adds the env steps of the other processes to those of this process; it must be the first callback.
-
-    Args:
-        count: Number of processes.
-    """
+    """Adds the env steps of the other processes to those of this process; it must be the first callback."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -342,9 +334,6 @@ class OtherLearners:
 
     def gather_rollouts(self, rollout: Rollout) -> Rollout:
         """Return the rollouts of all processes as a single rollout.
-
-        Args:
-            rollout: Rollout of this process.
 
         Raises:
             MygymError: A process has failed.
@@ -516,9 +505,6 @@ class SynchronizeCallback(BaseCallback):
     """Lets the other processes begin each rollout in the state of this process; it must be the last callback.
 
     Its state is that of the other processes.
-
-    Args:
-        learners: The other processes.
     """
 
     def __init__(self, learners: OtherLearners) -> None:
@@ -528,11 +514,7 @@ class SynchronizeCallback(BaseCallback):
         """Whether the model exchanges its gradients or rollouts already."""
 
     def around(self, callbacks: Sequence[BaseCallback]) -> list[BaseCallback]:
-        """Return callbacks between a counter of the env steps of all processes, and this callback.
-
-        Args:
-            callbacks: The other callbacks of the run.
-        """
+        """Return callbacks between a counter of the env steps of all processes, and this callback."""
         return [StepCountCallback(self.learners.count), *callbacks, self]
 
     def _init_callback(self) -> None:

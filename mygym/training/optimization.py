@@ -132,11 +132,7 @@ def _group(name: str) -> str | None:
 
 
 def _check(key: str, values: Mapping[str, Any], optimizer: type) -> None:
-    """Refuse settings that torch would silently ignore, and values that torch does not check for single groups.
-
-    Raises:
-        ConfigError: Unknown setting, or a value out of range.
-    """
+    """Refuse settings that torch would silently ignore, and values that torch does not check for single groups."""
     if not isinstance(values, Mapping):
         raise ConfigError(bad_value(key, values, "settings by name, e.g. {lr: 1e-3}", "is not a mapping"))
     known = [name for name in inspect.signature(optimizer).parameters if name != "params"]

@@ -30,12 +30,7 @@ from mygym.training.stop_request import StopRequest
 
 
 class Marks:
-    """Env-step numbers `first`, then each multiple of `every`.
-
-    Args:
-        every: Env steps between marks.
-        first: The first mark.
-    """
+    """Env-step numbers `first`, then each multiple of `every`."""
 
     def __init__(self, every: int, first: int = 0) -> None:
         self.every = every
@@ -225,13 +220,7 @@ class ResumeCallback(BaseCallback):
 
 
 class CheckpointCallback(BaseCallback):
-    """Writes a checkpoint at the first rollout after each mark, and when the user requests a stop.
-
-    Args:
-        every: Env steps between marks.
-        write: Writes a checkpoint of the current state.
-        stop: Request by Ctrl-C or SIGTERM.
-    """
+    """Writes a checkpoint at the first rollout after each mark, and when the user requests a stop."""
 
     def __init__(self, every: int, write: Callable[[], Path], stop: StopRequest) -> None:
         super().__init__()
@@ -312,9 +301,6 @@ class DivergenceCallback(BaseCallback):
 
         Torch raises on NaN before the next check: in any operation, or because a distribution of actions has a scale of
         0 or a parameter that is not finite.
-
-        Args:
-            error: The error.
         """
         if isinstance(error, DivergedError):
             return error
@@ -372,11 +358,7 @@ def _degenerate_parameter(error: Exception) -> str:
 
 
 class ProgressBarCallback(BaseCallback):
-    """Shows a progress bar on a terminal; if stderr is not a terminal, prints a line for each evaluation.
-
-    Args:
-        total: Env steps of the run.
-    """
+    """Shows a progress bar on a terminal; if stderr is not a terminal, prints a line for each evaluation."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
@@ -485,11 +467,7 @@ class StrategyCallback(BaseCallback):
         return {strategy.name: dict(outcome) for strategy in self.strategies if (outcome := strategy.outcome())}
 
     def finish(self, evaluate: Callable[[], Evaluation]) -> None:
-        """Call `finish` of the strategies, which may change the trained model.
-
-        Args:
-            evaluate: Evaluates the current model.
-        """
+        """Call `finish` of the strategies, which may change the trained model."""
         for strategy in self.strategies:
             strategy.finish(evaluate)
 

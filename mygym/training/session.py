@@ -164,9 +164,6 @@ class Session:
     def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
         """Execute the run; write `result.json` even if the run fails or is interrupted.
 
-        Args:
-            learn: Trains the model with these callbacks.
-
         Raises:
             DivergedError: A number was not finite.
             RunError: The run failed for another reason.

@@ -79,11 +79,7 @@ _TRAINING = threading.RLock()
 
 @contextlib.contextmanager
 def _only_thread() -> Iterator[None]:
-    """Refuse a second run in another thread, because both would draw from the same random generators.
-
-    Raises:
-        ConfigError: Another thread is training.
-    """
+    """Refuse a second run in another thread, because both would draw from the same random generators."""
     if not _TRAINING.acquire(blocking=False):
         raise ConfigError(
             "train: another thread of this process is training, and both would draw from the same random generators; "
@@ -249,11 +245,7 @@ def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoin
 
 
 def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Refuse a config with which the training so far would have been different.
-
-    Raises:
-        ConfigError: A key differs that may not change; the message names the first such key.
-    """
+    """Refuse a config with which the training so far would have been different."""
     old, new = dict(flatten(before)), dict(flatten(after))
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
@@ -280,12 +272,7 @@ SECONDS = 0.6
 
 
 def with_process_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
-    """Return a plan whose `env_processes` is a number in place of `auto`; the results of the run do not depend on it.
-
-    Args:
-        plan: The plan.
-        notify: Called with the number and its reason.
-    """
+    """Return a plan whose `env_processes` is a number in place of `auto`; the results of the run do not depend on it."""
     config = plan.config
     if config.env_processes != "auto":
         return plan

@@ -127,11 +127,7 @@ MASKED = 1e12
 
 
 class FlooredMeanStd(RunningMeanStd):
-    """Running mean and variance; the variance is `MASKED`, or at least `FLOOR`.
-
-    Args:
-        shape: Shape of the mean.
-    """
+    """Running mean and variance; the variance is `MASKED`, or at least `FLOOR`."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__(epsilon=0.0, shape=shape)  # no count of a first value, which would add variance
@@ -149,9 +145,6 @@ class FlooredNormalize(VecNormalize):
 
     `VecNormalize` normalises them episode by episode; with it, `ppo` makes 0.92 times as many env steps per second
     (`reach`, 2,048 environments).
-
-    Args:
-        env: Environments of training.
     """
 
     def __init__(self, env: VecEnv) -> None:

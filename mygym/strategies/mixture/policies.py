@@ -103,12 +103,7 @@ def renewed_optimizer(module: nn.Module, optimizer_class: Any, **kwargs: Any) ->
 
 
 class ColumnSlice(nn.Module):
-    """Selects columns `start` to `stop` of each row.
-
-    Args:
-        start: First column.
-        stop: Column after the last.
-    """
+    """Selects columns `start` to `stop` of each row."""
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__()

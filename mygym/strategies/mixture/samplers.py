@@ -109,11 +109,7 @@ class Sampler:
         self.supernet.set_forward_state(protocol, tau=tau)
 
     def _check_protocol(self, protocol: str, method: str, value: Any) -> None:
-        """Check that the class has a protocol, which `method` needs for `value`.
-
-        Raises:
-            ConfigError: It does not.
-        """
+        """Check that the class has a protocol, which `method` needs for `value`."""
         if protocol not in self.protocols:
             why = f"needs protocol {protocol}, which {type(self).__name__} does not have; add it to the class: protocol"
             raise ConfigError(bad_value(method, value, f"protocol {' or '.join(self.protocols)}", why))

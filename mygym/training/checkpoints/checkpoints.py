@@ -60,12 +60,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of a run.
-
-    Args:
-        run: The run directory.
-        keep: Number of checkpoints to keep.
-    """
+    """The checkpoints of a run."""
 
     def __init__(self, run: Path, keep: int) -> None:
         self.folder = run / CHECKPOINTS
