@@ -101,7 +101,7 @@ class Oracle:
 
 
 class Trained:
-    """Teacher from a run: its policy receives the observations of its training, built from the student's environments."""
+    """Teacher from a run: its policy receives the observations of its training, from the student's environments."""
 
     def __init__(self, policy: Policy, observation_spec: ObservationSpec) -> None:
         self.policy = policy

@@ -272,7 +272,7 @@ SECONDS = 0.6
 
 
 def with_process_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
-    """Return a plan whose `env_processes` is a number in place of `auto`; the results of the run do not depend on it."""
+    """Return a plan with a number in place of `env_processes: auto`; the results of the run do not depend on it."""
     config = plan.config
     if config.env_processes != "auto":
         return plan
