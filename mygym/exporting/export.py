@@ -122,31 +122,25 @@ def describe_observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
             if goal not in subspaces:
                 vector += [_moved(section, goal, first) for section in sections]
                 first += playing.builder.goal_space.size
-        vector += _code(first, (subspaces[FLAT].shape or (0,))[0])
+        if first < (size := (subspaces[FLAT].shape or (0,))[0]):  # the code of the task
+            vector.append({"name": "variant", "slice": [first, size]})
     contents = {FLAT: vector, **goals}
     return {
         name: {
             "shape": list(subspace.shape or ()),
             "dtype": str(subspace.dtype),
-            "components": contents[name] if name in contents else [_image(name)],
+            "components": contents[name]
+            if name in contents
+            else [{"name": name, "unit": find_component(name).unit, "camera": camera_of(name)}],
         }
         for name, subspace in subspaces.items()
     }
-
-
-def _image(name: str) -> dict[str, Any]:
-    return {"name": name, "unit": find_component(name).unit, "camera": camera_of(name)}
 
 
 def _component(name: str, columns: slice) -> dict[str, Any]:
     component = find_component(name)
     units = {"unit": component.unit, "frame": component.frame, "bound": component.bound}
     return {"name": name, "slice": [columns.start, columns.stop], **units}
-
-
-def _code(first: int, size: int) -> list[dict[str, Any]]:
-    """Return the component that identifies the task: all numbers from `first` on, if any."""
-    return [{"name": "variant", "slice": [first, size]}] if first < size else []
 
 
 def _goal_components(env: RobotEnv) -> list[dict[str, Any]]:

@@ -106,19 +106,28 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     whole = replace(whole, goal_relabelling=whole.goal_relabelling and whole.dict_observations)
     if parent is None:
         return whole
+
+    def preferences(preferred: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the ancestor's values for some tasks or an engine that the registration does not state for all."""
+        values = {key: value for key, value in preferred.items() if key not in entry.run_defaults}
+        if "algo_params" in values:
+            params = _constructor_defaults(whole, parent, values["algo_params"])
+            values["algo_params"] = without(params, entry.defaults)
+        return values
+
+    def of_each(preferred: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        return {name: preferences(values) for name, values in preferred.items()}
+
     return replace(
         whole,
         parent=parent.name,
         stated=entry,
         defaults=merged(_constructor_defaults(whole, parent, parent.defaults), entry.defaults),
         run_defaults=merged(parent.run_defaults, entry.run_defaults),
-        stage_defaults=_preferences(parent.stage_defaults, whole, parent, entry),
-        task_defaults={
-            **{task: _preferences(values, whole, parent, entry) for task, values in parent.task_defaults.items()},
-            **entry.task_defaults,
-        },
-        engine_defaults=_of_engines(parent.engine_defaults, whole, parent, entry),
-        engine_stage_defaults=_of_engines(parent.engine_stage_defaults, whole, parent, entry),
+        stage_defaults=preferences(parent.stage_defaults),
+        task_defaults={**of_each(parent.task_defaults), **entry.task_defaults},
+        engine_defaults=of_each(parent.engine_defaults),
+        engine_stage_defaults=of_each(parent.engine_stage_defaults),
         search_space={**_constructor_defaults(whole, parent, parent.search_space), **entry.search_space},
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
@@ -161,24 +170,6 @@ def _adapted(cls: type) -> Iterator[type]:
         for base in cls.__bases__:
             if not base.__module__.startswith("mygym.") and hasattr(base, "learn"):
                 yield base
-
-
-def _of_engines(
-    preferred: Mapping[str, Mapping[str, Any]], entry: Algorithm, parent: Algorithm, stated: Algorithm
-) -> dict[str, Mapping[str, Any]]:
-    """Return `_preferences` for each engine."""
-    return {engine: _preferences(values, entry, parent, stated) for engine, values in preferred.items()}
-
-
-def _preferences(
-    preferred: Mapping[str, Any], entry: Algorithm, parent: Algorithm, stated: Algorithm
-) -> dict[str, Any]:
-    """Return the ancestor's values for some tasks or an engine that the registration does not state for all."""
-    values = {key: value for key, value in preferred.items() if key not in stated.run_defaults}
-    if "algo_params" in values:
-        params = _constructor_defaults(entry, parent, values["algo_params"])
-        values["algo_params"] = without(params, stated.defaults)
-    return values
 
 
 def _constructor_defaults(entry: Algorithm, parent: Algorithm, defaults: Mapping[str, Any]) -> dict[str, Any]:

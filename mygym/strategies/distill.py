@@ -32,7 +32,7 @@ from mygym.training import directory, env_factory, model_factory
 from mygym.training.buffers import ImitationBuffer
 from mygym.training.checkpoints.states import load_random_state, random_state
 from mygym.training.evaluation import stack_observations
-from mygym.training.loading import config_of_run, load
+from mygym.training.loading import load, plan_of_run
 from mygym.training.policy import Policy
 from mygym.training.vec_wrappers import without_route
 
@@ -250,15 +250,15 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
         ConfigError: The path is not a run, or its policy cannot act in the student's environments.
         RunError: Its policy cannot be loaded.
     """
-    config = config_of_run(directory.find_policy(name, KEY)[0])
-    if plan_of(config).codes is not None:
+    plan = plan_of_run(directory.find_policy(name, KEY)[0])
+    if plan.codes is not None:
         why = "needs a task code in its observations, which the student's environments cannot provide"
         raise ConfigError(bad_value(KEY, name, "a run without identify", why))
     policy = load(name)
     if hasattr(policy.model.policy, "lstm_actor"):
         why = "has a memory, but teachers are queried on single states"
         raise ConfigError(bad_value(KEY, name, "a run of an algorithm without memory, such as ppo", why))
-    with contextlib.closing(env_factory.make_env(config)) as teacher_env:
+    with contextlib.closing(env_factory.make_env(plan)) as teacher_env:
         for variant in taught:
             with contextlib.closing(RobotEnv.of(env_spec(variant.config))) as env:
                 if mismatch := _mismatch(teacher_env, env):
