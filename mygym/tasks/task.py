@@ -250,11 +250,6 @@ class Task:
         """The default robot."""
         return str(self.run_defaults.get("robot", RunConfig().robot))
 
-    @property
-    def stages(self) -> str | tuple[str, ...]:
-        """Letters or stage names of the only sub-task, or the stage names of all sub-tasks."""
-        return self.subtasks[0].stages if len(self.subtasks) == 1 else self.stage_names
-
     @cached_property
     def distractor_slots(self) -> tuple[Distractor, ...]:
         """Distractor of each slot in `State` after the objects of the roles: as many as an episode may have."""
