@@ -1,4 +1,9 @@
-"""Several processes that train the same model, each with a share of the environments (config key `learners`)."""
+"""Several processes that train the same model, each with a share of the environments (config key `learners`).
+
+Before each step of an optimiser, the processes exchange their gradients, and each takes the step with the mean; a model
+of JAX, whose update is a few compiled calls, trains in the main process with the rollouts of all. The main process
+decides all else: it evaluates, writes checkpoints, and begins each rollout.
+"""
 
 from __future__ import annotations
 
