@@ -153,7 +153,7 @@ def probabilities(logits: FloatArray) -> FloatArray:
 
 
 def bandit_step(logits: FloatArray, drawn: NDArray[np.int64], advantages: FloatArray, rate: float) -> FloatArray:
-    """Return the logits after one step of the gradient bandit (equation 2.12).
+    """Return the logits after one step of the gradient bandit (Sutton and Barto, 2018, equation 2.12).
 
     Args:
         logits: `(layers, candidates)`.
