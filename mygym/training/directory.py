@@ -68,17 +68,6 @@ def saved_config(run: Path) -> dict[str, Any]:
     return renamed(load_file(run / CONFIG), notify=False)
 
 
-def check_files(run: Path) -> None:
-    """Check that no folder is in the place of a file that a resumed run writes.
-
-    Raises:
-        RunError: A folder is in the place of a file.
-    """
-    for name in WRITTEN:
-        if (run / name).is_dir():
-            raise RunError(f"{run / name} is a folder, in the place of a file; delete it")
-
-
 def _folder_name(name: str) -> str:
     """Return a name as that of one folder: without separators, and neither `.` nor `..` (of a robot file `...urdf`)."""
     plain = re.sub(r"[^\w.+=-]+", "_", name)

@@ -21,7 +21,7 @@ from torch.utils.tensorboard import writer as tensorboard_writer
 from torch.utils.tensorboard.summary import hparams
 
 from mygym.errors import RunError
-from mygym.training.directory import MONITOR, PROGRESS, TENSORBOARD
+from mygym.training.directory import MONITOR, PROGRESS, TENSORBOARD, WRITTEN
 from mygym.training.files import to_yaml, writing
 
 EVENTS = "events.out.tfevents"
@@ -36,15 +36,15 @@ def lengths(run: Path) -> dict[str, int]:
     return {name: path.stat().st_size for name, path in _log_files(run) if path.exists()}
 
 
-def check(run: Path) -> None:
-    """Check that no folder is in the place of a log file.
+def check_files(run: Path) -> None:
+    """Check that no folder is in the place of a file that a resumed run writes.
 
     Raises:
-        RunError: A folder is in the place of a log file.
+        RunError: A folder is in the place of a file.
     """
-    for _, path in _log_files(run):
+    for path in (*(run / name for name in WRITTEN), *(path for _, path in _log_files(run))):
         if path.is_dir():
-            raise RunError(f"{path} is a folder; delete it: the run continues without its earlier lines")
+            raise RunError(f"{path} is a folder, in the place of a file; delete it")
 
 
 def truncate(run: Path, known: Mapping[str, int]) -> Iterator[str]:

@@ -66,11 +66,11 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
 
         path = directory.find(resume)
         with directory.lock(path):
-            rest = resume_run(path, _changes(config or {}), notify)
-            plan = plan_of(rest.resolved)
-            if not rest.complete:
+            resolved, checkpoint, complete = resume_run(path, _changes(config or {}), notify)
+            plan = plan_of(resolved)
+            if not complete:
                 plan = with_process_count(plan, notify)
-            yield Start(plan, started, path, rest.checkpoint, rest.complete)
+            yield Start(plan, started, path, checkpoint, complete)
 
 
 _TRAINING = threading.RLock()
@@ -138,18 +138,9 @@ _IRRELEVANT = ("logdir", "strict")
 """Config keys without an effect on the training; `logdir` may not change, because a run stays in its directory."""
 
 
-@dataclass(frozen=True)
-class Rest:
-    """The remaining part of a stopped run."""
-
-    resolved: Resolved
-    checkpoint: Checkpoint | None
-    """Newest checkpoint; None: the run starts again from step 0, with the same results."""
-    complete: Result | None = None
-    """The result, if the run is complete."""
-
-
-def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None]) -> Rest:
+def resume_run(
+    run: Path, changes: Mapping[str, Any], notify: Callable[[str], None]
+) -> tuple[Resolved, Checkpoint | None, Result | None]:
     """Return the remaining part of a run that this process has locked.
 
     Args:
@@ -157,12 +148,15 @@ def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], No
         changes: Config values that differ from now on.
         notify: Called with messages for the user.
 
+    Returns:
+        The config; the newest checkpoint, or None to start again from step 0, with the same results; and the result, if
+        the run is complete.
+
     Raises:
         ConfigError: A change would invalidate the training so far, or the run cannot be resumed on this machine.
         RunError: The newest checkpoint was not written by a run, or a folder is in the place of a file.
     """
-    logs.check(run)
-    directory.check_files(run)
+    logs.check_files(run)
     directory.remove_partial_files(run)
     before = resolve_config(read_config(run))
     model_factory.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
@@ -180,11 +174,11 @@ def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], No
         raise ConfigError(bad_value("logdir", resolved.config.logdir, repr(before.config.logdir), why))
     if checkpoint is None:
         notify("the run has no checkpoint yet: it starts again from step 0, with the same results")
-        return Rest(resolved, None)
+        return resolved, None, None
     wants_more = steps > trained_with["steps"] or resolved.config.stop_at_success != trained_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:
         notify(f"learning continues from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
-        return Rest(resolved, replace(checkpoint, finished=False))
+        return resolved, replace(checkpoint, finished=False), None
     if checkpoint.finished:
         if steps != trained_with["steps"]:
             longest = max(checkpoint.steps, trained_with["steps"])
@@ -194,12 +188,11 @@ def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], No
         whole = all((run / name).is_file() for name in (directory.MODEL, directory.POLICY))
         if done and whole:
             notify("the run is complete; --steps N makes it longer")
-            return Rest(resolved, checkpoint, result)
-        return Rest(resolved, checkpoint)
+        return resolved, checkpoint, result if done and whole else None
     if checkpoint.steps >= steps:
         raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
     notify(f"continues from {checkpoint.steps:,} of {steps:,} steps")
-    return Rest(resolved, checkpoint)
+    return resolved, checkpoint, None
 
 
 def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
