@@ -77,9 +77,7 @@ _LINEAR: Mapping[str, Any] = {"policy": "LinearPolicy", "dict_observations": Fal
 
 _add("ppo", "stable_baselines:PPO", "proximal policy optimisation: on-policy, robust, for many environments")
 _add(
-    "multippo",
-    "stable_baselines:PPO",
-    "proximal policy optimisation with separate networks for each stage of the task",
+    "multippo", "stable_baselines:PPO", "proximal policy optimisation with separate networks for each stage of the task"
 )
 _add("a2c", "stable_baselines:A2C", "advantage actor-critic: on-policy, simple")
 _add(

@@ -254,12 +254,7 @@ class DAgger(BC):
     """
 
     def __init__(
-        self,
-        policy: str | type[ImitationPolicy],
-        env: GymEnv | str | None,
-        *,
-        beta: float = 0.7,
-        **kwargs: Any,
+        self, policy: str | type[ImitationPolicy], env: GymEnv | str | None, *, beta: float = 0.7, **kwargs: Any
     ) -> None:
         self.beta = beta
         super().__init__(policy, env, **kwargs)

@@ -345,13 +345,7 @@ def register_algorithm(
         return complete(entry, {key: value for key, value in stated.items() if value is not None}, inherit)
 
     return decorator(
-        "algorithm",
-        name,
-        build=build,
-        check=inspect.isclass,
-        allowed="a class",
-        override=override,
-        framework=framework,
+        "algorithm", name, build=build, check=inspect.isclass, allowed="a class", override=override, framework=framework
     )
 
 

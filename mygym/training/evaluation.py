@@ -180,10 +180,7 @@ def _with_purpose(word: int, purpose: int) -> int:
 
 
 def evaluate_policy(
-    policy: Predicts,
-    envs: Sequence[AnyEnv],
-    seeds: Sequence[int],
-    on_step: Callable[[int, AnyEnv], None] | None = None,
+    policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int], on_step: Callable[[int, AnyEnv], None] | None = None
 ) -> Evaluation:
     """Run one episode for each seed, or fewer episodes if an operator ends them.
 

@@ -171,11 +171,7 @@ class AnswerCallback(BaseCallback):
         self.commands.send_bytes(pickle.dumps((kind, answer), pickle.HIGHEST_PROTOCOL))
 
     def _synchronize(
-        self,
-        steps: int,
-        values: Mapping[str, float],
-        weights: Mapping[str, Any],
-        normalizer: Mapping[str, Any] | None,
+        self, steps: int, values: Mapping[str, float], weights: Mapping[str, Any], normalizer: Mapping[str, Any] | None
     ) -> None:
         """Set env steps, hyperparameters, weights and normaliser to those of the main process."""
         self.model.num_timesteps = steps
@@ -187,11 +183,7 @@ class AnswerCallback(BaseCallback):
             load_normalizer_state(wrapper, normalizer)
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "algorithm": model_state(self.model),
-            "env": env_state(self.training_env),
-            "random": random_state(),
-        }
+        return {"algorithm": model_state(self.model), "env": env_state(self.training_env), "random": random_state()}
 
     def _load_state(self, state: Mapping[str, Any]) -> None:
         load_model_state(self.model, state["algorithm"])

@@ -163,10 +163,7 @@ def _arrays(values: Mapping[str, Any], kinds: Any) -> Iterator[Any]:
             yield from _arrays(value, kinds)
 
 
-_REFUSALS = (
-    *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
-    *(ArithmeticError, RuntimeError),
-)
+_REFUSALS = (*(TypeError, ValueError, LookupError, AttributeError, AssertionError), *(ArithmeticError, RuntimeError))
 """Exceptions that a constructor may raise for invalid arguments."""
 
 

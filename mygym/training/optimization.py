@@ -29,9 +29,7 @@ class Closure(Protocol):
 
 
 def loss_closure(
-    loss: Callable[[], torch.Tensor],
-    optimizer: torch.optim.Optimizer | None = None,
-    max_grad_norm: float | None = None,
+    loss: Callable[[], torch.Tensor], optimizer: torch.optim.Optimizer | None = None, max_grad_norm: float | None = None
 ) -> Closure:
     """Return a function that evaluates forward pass and loss repeatedly, each time with the same random numbers.
 

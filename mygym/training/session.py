@@ -24,15 +24,7 @@ from mygym.training import directory, env_factory, files, logs, model_factory, s
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.training.checkpoints.states import load_random_state, random_state
-from mygym.training.evaluation import (
-    EVALUATION,
-    FINAL,
-    TEST,
-    Evaluation,
-    Predicts,
-    episode_seeds,
-    evaluate_policy,
-)
+from mygym.training.evaluation import EVALUATION, FINAL, TEST, Evaluation, Predicts, episode_seeds, evaluate_policy
 from mygym.training.learners import OtherLearners, SynchronizeCallback
 from mygym.training.loading import load
 from mygym.training.policy import Policy, normalizer_of, save_policy

@@ -222,17 +222,7 @@ def _run_ffmpeg(
 
     form = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
     with subprocess.Popen(  # noqa: S603  (no argument comes from outside)
-        [
-            imageio_ffmpeg.get_ffmpeg_exe(),
-            "-y",
-            "-loglevel",
-            "error",
-            *form,
-            "-i",
-            source,
-            *options,
-            f"file:{path}",
-        ],
+        [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *form, "-i", source, *options, f"file:{path}"],
         stdin=subprocess.DEVNULL if frames is None else subprocess.PIPE,
         stderr=subprocess.PIPE,
         **SEPARATE,  # the main process handles Ctrl-C
