@@ -63,15 +63,6 @@ def use(framework: str, device: str, threads: int) -> None:
         raise ConfigError(bad_value("device", device, f"cpu, or cuda where {framework} has it", why)) from error
 
 
-def or_cpu(framework: str, device: str, threads: int) -> str:
-    """Use `device` and return it; return `"cpu"` if the device is missing."""
-    try:
-        use(framework, device, threads)
-    except ConfigError:
-        return "cpu"
-    return device
-
-
 def _optimize_without_dynamo() -> None:
     """Let optimisers work without `torch._dynamo`, torch's compiler, whose import takes a second.
 
@@ -310,7 +301,11 @@ def for_acting(plan: RunPlan) -> RunConfig:
         }
     elif isinstance(params.get("n_steps"), int):
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
-    device = or_cpu(config.framework, config.device, config.threads)
+    device = config.device
+    try:
+        use(config.framework, device, config.threads)
+    except ConfigError:
+        device = "cpu"
     alone = {"n_envs": 1, "learners": 1, "env_processes": False, "overlap": False}
     return config.model_copy(update={**alone, "her": False, "algo_params": params, "device": device})
 

@@ -21,9 +21,7 @@ from mygym.algos.device.steps import FIGURES, CapturedGradient, DeviceSteps, cli
 from mygym.envs.batch_env import BatchStep
 from mygym.errors import DivergedError
 from mygym.nested import map_arrays
-
-Tensors = Any
-"""A tensor, or a dictionary of tensors for dictionary observations."""
+from mygym.training.device_replay import Tensors
 
 
 class _CopiedOnce:
