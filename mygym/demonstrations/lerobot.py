@@ -19,7 +19,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import resolve
 from mygym.training.files import is_file, write_json
-from mygym.training.video import encode_raw
+from mygym.training.video import run_ffmpeg
 
 CHUNK = "chunk-000/file-000"
 """Path of the only file of each kind: readers find episodes by their rows in it, and by their times in a video."""
@@ -161,7 +161,7 @@ class _Writer:
         for name, file in self._raw.items():
             raw = Path(file.name)
             height, width, _ = self._features[name]["shape"]
-            encode_raw(raw.with_name("file-000.mp4"), raw, (width, height), self._fps, OPTIONS)
+            run_ffmpeg(raw.with_name("file-000.mp4"), f"file:{raw}", None, (width, height), self._fps, OPTIONS)
             raw.unlink()
         meta = self._folder / "meta"
         episodes = self._arrow.Table.from_pylist(self._episodes)
