@@ -307,7 +307,7 @@ def disk(tmp_path: Path, mounted: list[Path]) -> Disk:
 
 MOMENTS: Mapping[str, tuple[Any, str, int, dict[str, Any]]] = {
     "replay/rows_000000000000_000000000060_at_60.safetensors": (RobotEnv, "step", 0, {"call": 35, "where": trains}),
-    ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 5}),
+    ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 7}),
     "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda _, best=False: not best}),
     "videos/final.mp4": (video, "_encode", 0, {}),
     "result.json": (result.Result, "write", 0, {}),
@@ -755,7 +755,7 @@ def test_sigterm_during_an_evaluation(row: Row, train: Train, before: Any, undis
     assert_goes_on(train, outcome.run, undisturbed)
 
 
-@pytest.mark.parametrize(("call", "steps", "evaluations"), [(5, 60, 2), (9, 80, 3)])
+@pytest.mark.parametrize(("call", "steps", "evaluations"), [(7, 60, 2), (12, 80, 3)])
 @holds("SIGTERM during a checkpoint")
 def test_sigterm_during_a_checkpoint(
     row: Row, call: int, steps: int, evaluations: int, train: Train, before: Any, undisturbed: Path
@@ -777,7 +777,7 @@ def test_sigterm_twice(row: Row, moment: str, train: Train, before: Any, undistu
     if moment == "evaluation":
         before(RobotEnv, "step", twice, call=15, where=judges)
     else:
-        before(checkpoints, "write_bytes", twice, call=5)
+        before(checkpoints, "write_bytes", twice, call=7)
     outcome = train()
     assert_interrupted(row, outcome, *((40, 1) if moment == "evaluation" else (60, 2)))
     assert Checkpoints(outcome.run, keep=1).newest(pytest.fail).steps == 30
@@ -856,7 +856,7 @@ def test_a_clock_that_is_set_back(row: Row, stopped: bool, train: Train, before:
     with pytest.MonkeyPatch.context() as patch:
         before(RobotEnv, "step", lambda *_: turn_clock(patch, -3600), call=35, where=trains)
         if stopped:
-            before(checkpoints, "write_bytes", terminate, call=5)
+            before(checkpoints, "write_bytes", terminate, call=7)
         outcome = train()
         if stopped:
             newest = Checkpoints(outcome.run, keep=1).newest(pytest.fail)
