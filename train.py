@@ -24,7 +24,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
     from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
     from mygym.strategies.requirements import prepare_run
     from mygym.training.env_factory import make_eval_envs, make_vec_env
-    from mygym.training.learners.processes import other_learners
+    from mygym.training.learners import other_learners
     from mygym.training.model_factory import build_model
     from mygym.training.pretrained import load_pretrained
     from mygym.training.session import Session

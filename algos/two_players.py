@@ -13,8 +13,9 @@ from stable_baselines3.common.utils import polyak_update
 from stable_baselines3.dqn.policies import DQNPolicy, MlpPolicy, MultiInputPolicy
 from torch.nn import functional
 
-from mygym.algos.ddqn import Samples, double_q_targets
+from mygym.algos.ddqn import double_q_targets
 from mygym.registry import register_algorithm
+from mygym.training.device_replay import Samples
 from mygym.training.runner import Curves, Loop, Runner
 
 Columns = dict[str, NDArray[Any]]

@@ -38,7 +38,7 @@ from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.plan import make_plan
 from mygym.training.env_factory import make_vec_env
-from mygym.training.learners.processes import SynchronizeCallback, other_learners
+from mygym.training.learners import SynchronizeCallback, other_learners
 from mygym.training.model_factory import build_model
 
 TIMES = 5

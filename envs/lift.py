@@ -1,7 +1,7 @@
 """A custom predicate, stage and task: lift an object straight up to the height of the goal."""
 
 from mygym.tasks.context import ArmCommand, StageBinding, StageContext, StartPose
-from mygym.tasks.predicate import GoalTerm, register_predicate
+from mygym.tasks.predicates import GoalTerm, register_predicate
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.motions import limited, progress_to_goal, with_height
 from mygym.tasks.task import register_task

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.demonstrations.collection import demonstrate
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.demonstrations.images import record_images
-from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.networks import measure_detector, train_detector, train_encoder
-from mygym.demonstrations.replays import replay
+from mygym.demonstrations.recording import demonstrate, replay
+from mygym.demonstrations.storage import load_demonstrations
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
 from mygym.engines.engine import find_engine
 from mygym.engines.robots import inferred_robot
@@ -98,7 +97,7 @@ def train(
     """
     from mygym.planning.callbacks import as_callbacks
     from mygym.strategies.requirements import prepare_run
-    from mygym.training.learners.processes import other_learners
+    from mygym.training.learners import other_learners
     from mygym.training.pretrained import load_pretrained
     from mygym.training.session import Session
 

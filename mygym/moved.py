@@ -15,8 +15,6 @@ PACKAGES: Mapping[str, str] = {
     "mygym.perception": "mygym.vision",
     "mygym.runs": "mygym.training",
     "mygym.runs.planning": "mygym.planning",
-    "mygym.runs.vec_envs": "mygym.training.env_processes",
-    "mygym.runs.workers": "mygym.training.learners",
     "mygym.sim": "mygym.engines.bullet",
     "mygym.sim.rendering": "mygym.engines.rendering",
 }
@@ -24,6 +22,7 @@ PACKAGES: Mapping[str, str] = {
 
 MODULES: Mapping[str, str] = {
     "mygym.algos.asymmetric": "mygym.algos.stable_baselines",
+    "mygym.algos.contrib": "mygym.algos.stable_baselines",
     "mygym.algos.image_augmentation": "mygym.algos.images",
     "mygym.algos.image_networks": "mygym.algos.images",
     "mygym.algos.imitation_policies": "mygym.algos.imitation",
@@ -43,11 +42,15 @@ MODULES: Mapping[str, str] = {
     "mygym.sim.bullet": "mygym.engines.bullet.client",
     "mygym.sim.robot_lookup": "mygym.engines.robots",
     "mygym.sim.world": "mygym.engines.world",
+    "mygym.strategies.adapters": "mygym.strategies.fine_tuning",
     "mygym.strategies.mixture.protocols": "mygym.strategies.mixture.routing",
     "mygym.tasks.episode_context": "mygym.tasks.episode",
-    "mygym.tasks.goal_terms": "mygym.tasks.predicate",
+    "mygym.tasks.goal_terms": "mygym.tasks.predicates",
+    "mygym.tasks.predicate": "mygym.tasks.predicates",
     "mygym.tasks.progress": "mygym.tasks.state",
     "mygym.tasks.subtask": "mygym.tasks.stage",
+    "mygym.training.curves": "mygym.training.result",
+    "mygym.training.variance_floor": "mygym.training.vec_wrappers",
 }
 """Former module → module, where documents or saved models named it."""
 

@@ -1,8 +1,8 @@
-"""Nested mappings: access by path, and merging."""
+"""Nested mappings: access by path, merging, and functions of each array in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -71,3 +71,13 @@ def changed(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, An
         elif value != old:
             changes[key] = value
     return changes
+
+
+def map_arrays(function: Callable[..., Any], *values: Any) -> Any:
+    """Return `function(*values)`; of dictionaries with the same keys, a dictionary of these results, by key.
+
+    Observations are arrays, or dictionaries of arrays.
+    """
+    if isinstance(values[0], Mapping):
+        return {key: map_arrays(function, *(value[key] for value in values)) for key in values[0]}
+    return function(*values)

@@ -46,11 +46,9 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import register_algorithm
 from mygym.robotics import files as temporary_files
-from mygym.training import env_factory, files, logs, result, run_callbacks, session, video
-from mygym.training.checkpoints import checkpoints, replay_log
+from mygym.training import env_factory, env_processes, files, learners, logs, result, run_callbacks, session, video
+from mygym.training.checkpoints import checkpoints
 from mygym.training.checkpoints.checkpoints import Checkpoints
-from mygym.training.env_processes import env_process, process_vec_env
-from mygym.training.learners import processes as learners
 from mygym.training.logs import events_file
 from tests.components import slow_except, small
 from tests.conftest import ROOT
@@ -309,7 +307,7 @@ def disk(tmp_path: Path, mounted: list[Path]) -> Disk:
 
 MOMENTS: Mapping[str, tuple[Any, str, int, dict[str, Any]]] = {
     "replay/rows_000000000000_000000000060_at_60.safetensors": (RobotEnv, "step", 0, {"call": 35, "where": trains}),
-    ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 5}),
+    ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 7}),
     "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda _, best=False: not best}),
     "videos/final.mp4": (video, "_encode", 0, {}),
     "result.json": (result.Result, "write", 0, {}),
@@ -362,7 +360,7 @@ def test_a_disk_that_is_full_already(row: Row, disk: Disk, train: Train, undistu
 
 
 LIMITS: Mapping[str, tuple[Any, str, int, Callable[[Path], int]]] = {
-    "checkpoint": (checkpoints, "write_bytes", 5, lambda run: 12 * KB),
+    "checkpoint": (checkpoints, "write_bytes", 7, lambda run: 12 * KB),  # each writes rows of replay and three files
     "line": (logs.EpisodesCsv, "write_rows", 4, lambda run: (run / "monitor.csv").stat().st_size + 10),
 }
 """Function, number of its call, and the number of bytes to which files are limited."""
@@ -544,7 +542,7 @@ def test_a_directory_that_becomes_another_runs(row: Row, train: Train, before: A
 def test_checkpoints_that_are_removed(
     row: Row, train: Train, before: Any, tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_log, "SMALL", 1)  # else a buffer as small as this one is written anew each time
+    monkeypatch.setattr(checkpoints, "SMALL", 1)  # else a buffer as small as this one is written anew each time
     before(RobotEnv, "step", lambda *_: shutil.rmtree(run_in(tmp_path) / "checkpoints"), call=35, where=trains)
     outcome = train()
     assert_ends_as(row, outcome)
@@ -576,14 +574,14 @@ def test_a_process_that_is_replaced(row: Row, train: Train, before: Any) -> None
 def test_a_process_that_is_lost(
     row: Row, train: Train, before: Any, in_others: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patience = env_process.PATIENCE
-    monkeypatch.setattr(env_process, "PATIENCE", 1.0)
-    monkeypatch.setattr(env_process, "GRACE", 0.2)
-    assert f"{process_vec_env.DEATHS} times" in row.fault or "hangs" in row.fault
-    monkeypatch.setattr(process_vec_env, "DEATHS", 1)
+    patience = env_processes.PATIENCE
+    monkeypatch.setattr(env_processes, "PATIENCE", 1.0)
+    monkeypatch.setattr(env_processes, "GRACE", 0.2)
+    assert f"{env_processes.DEATHS} times" in row.fault or "hangs" in row.fault
+    monkeypatch.setattr(env_processes, "DEATHS", 1)
     number = signal.SIGKILL if "dies" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
-    env_process.resource_tracker.ensure_running()  # a process that stays
+    env_processes.resource_tracker.ensure_running()  # a process that stays
     earlier = set(psutil.Process().children())
     in_processes(before, lambda envs: os.kill(envs.processes[1].pid, number))
     outcome = train(**PROCESSES)
@@ -757,7 +755,7 @@ def test_sigterm_during_an_evaluation(row: Row, train: Train, before: Any, undis
     assert_goes_on(train, outcome.run, undisturbed)
 
 
-@pytest.mark.parametrize(("call", "steps", "evaluations"), [(5, 60, 2), (9, 80, 3)])
+@pytest.mark.parametrize(("call", "steps", "evaluations"), [(7, 60, 2), (12, 80, 3)])
 @holds("SIGTERM during a checkpoint")
 def test_sigterm_during_a_checkpoint(
     row: Row, call: int, steps: int, evaluations: int, train: Train, before: Any, undisturbed: Path
@@ -779,7 +777,7 @@ def test_sigterm_twice(row: Row, moment: str, train: Train, before: Any, undistu
     if moment == "evaluation":
         before(RobotEnv, "step", twice, call=15, where=judges)
     else:
-        before(checkpoints, "write_bytes", twice, call=5)
+        before(checkpoints, "write_bytes", twice, call=7)
     outcome = train()
     assert_interrupted(row, outcome, *((40, 1) if moment == "evaluation" else (60, 2)))
     assert Checkpoints(outcome.run, keep=1).newest(pytest.fail).steps == 30
@@ -858,7 +856,7 @@ def test_a_clock_that_is_set_back(row: Row, stopped: bool, train: Train, before:
     with pytest.MonkeyPatch.context() as patch:
         before(RobotEnv, "step", lambda *_: turn_clock(patch, -3600), call=35, where=trains)
         if stopped:
-            before(checkpoints, "write_bytes", terminate, call=5)
+            before(checkpoints, "write_bytes", terminate, call=7)
         outcome = train()
         if stopped:
             newest = Checkpoints(outcome.run, keep=1).newest(pytest.fail)

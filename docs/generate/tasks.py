@@ -11,7 +11,7 @@ from mygym.cli.describe import describe_task
 from mygym.envs.ids import env_id
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for, combinations
-from mygym.exporting.description import describe_action, describe_observation
+from mygym.exporting.export import describe_action, describe_observation
 from mygym.registry import registry
 from mygym.tasks.lookup import find_task
 

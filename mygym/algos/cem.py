@@ -12,7 +12,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv
 from torch.func import functional_call, vmap
 
-from mygym.training.curves import Curves
+from mygym.training.result import Curves
 from mygym.training.runner import SEEDS, Loop, Runner
 
 

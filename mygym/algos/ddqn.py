@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.type_aliases import DictReplayBufferSamples, GymEnv, ReplayBufferSamples, Schedule
+from stable_baselines3.common.type_aliases import GymEnv, Schedule
 from stable_baselines3.common.utils import FloatSchedule
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
@@ -17,9 +17,7 @@ from torch.nn import functional
 
 from mygym.algos.stable_baselines import DQN
 from mygym.config.schedules import OfProgress, parse
-
-Samples = ReplayBufferSamples | DictReplayBufferSamples
-"""Minibatch of a replay buffer."""
+from mygym.training.device_replay import Samples
 
 
 def double_q_values(online: nn.Module, target: nn.Module, observations: Any) -> torch.Tensor:

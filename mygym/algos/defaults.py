@@ -1,4 +1,4 @@
-"""Table of the built-in algorithms: class, capabilities and help. Their values are those of `recipes/NAME.yaml`.
+"""Tables of the built-in algorithms and of the parts of networks; an algorithm has the values of `recipes/NAME.yaml`.
 
 A class is imported, and a recipe read, at its first use. With its recipe each algorithm solves `reach`
 (`benchmarks/results/algorithms.md`). `mygym describe algo NAME --yaml` prints the complete config of an algorithm.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config.loading import load_file
-from mygym.registry import Algorithm, add_algorithm
+from mygym.registry import Algorithm, add_algorithm, registry
 
 RECIPES = Path(__file__).with_name("recipes")
 
@@ -77,9 +77,7 @@ _LINEAR: Mapping[str, Any] = {"policy": "LinearPolicy", "dict_observations": Fal
 
 _add("ppo", "stable_baselines:PPO", "proximal policy optimisation: on-policy, robust, for many environments")
 _add(
-    "multippo",
-    "stable_baselines:PPO",
-    "proximal policy optimisation with separate networks for each stage of the task",
+    "multippo", "stable_baselines:PPO", "proximal policy optimisation with separate networks for each stage of the task"
 )
 _add("a2c", "stable_baselines:A2C", "advantage actor-critic: on-policy, simple")
 _add(
@@ -105,7 +103,7 @@ _add(
 )
 _add(
     "tqc",
-    "contrib:TQC",
+    "stable_baselines:TQC",
     "truncated quantile critics: off-policy, soft actor-critic with distributions",
     **_CONTINUOUS,
     **_RELABELS,
@@ -113,7 +111,7 @@ _add(
 _add("dqn", "stable_baselines:DQN", "deep Q-learning: off-policy, values of discrete actions", **_DISCRETE, **_RELABELS)
 _add(
     "qrdqn",
-    "contrib:QRDQN",
+    "stable_baselines:QRDQN",
     "quantile regression deep Q-learning: off-policy, distributions of the values of discrete actions",
     **_DISCRETE,
     **_RELABELS,
@@ -125,18 +123,18 @@ _add(
     **_DISCRETE,
     **_RELABELS,
 )
-_add("trpo", "contrib:TRPO", "trust region policy optimisation: on-policy, careful steps")
+_add("trpo", "stable_baselines:TRPO", "trust region policy optimisation: on-policy, careful steps")
 _add(
     "crossq",
-    "contrib:CrossQ",
+    "stable_baselines:CrossQ",
     "batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
     **_CONTINUOUS,
     **_FLAT,
 )
-_add("ars", "contrib:ARS", "augmented random search: no gradients, linear policy", **_COMBINED, **_LINEAR)
+_add("ars", "stable_baselines:ARS", "augmented random search: no gradients, linear policy", **_COMBINED, **_LINEAR)
 _add(
     "recurrent_ppo",
-    "contrib:RecurrentPPO",
+    "stable_baselines:RecurrentPPO",
     "proximal policy optimisation with an LSTM: on-policy, with memory",
     policy="MultiInputLstmPolicy",
 )
@@ -156,3 +154,62 @@ _add("tqc", "sbx:TQC", framework="jax", **_CONTINUOUS, **_RELABELS)
 _add("td3", "sbx:TD3", framework="jax", **_CONTINUOUS, **_RELABELS)
 _add("ddpg", "sbx:DDPG", framework="jax", **_CONTINUOUS, **_FLAT)
 _add("crossq", "sbx:CrossQ", framework="jax", **_CONTINUOUS, **_RELABELS)
+
+
+ACTIVATIONS = {
+    "relu": ("ReLU", "relu", "max(0, x)"),
+    "leaky_relu": ("LeakyReLU", "leaky_relu", "x, or 0.01 x below zero"),
+    "elu": ("ELU", "elu", "x, or exp(x) − 1 below zero"),
+    "gelu": ("GELU", "gelu", "x times the cumulative normal distribution of x"),
+    "silu": ("SiLU", "silu", "x times the sigmoid of x, also called swish"),
+    "tanh": ("Tanh", "tanh", "hyperbolic tangent"),
+    "sigmoid": ("Sigmoid", "sigmoid", "1 / (1 + exp(−x))"),
+    "softplus": ("Softplus", "softplus", "log(1 + exp(x))"),
+}
+"""Name → class in `torch.nn`, function in `flax.linen`, help."""
+
+OPTIMIZERS = {
+    "adam": ("torch.optim:Adam", "optax:adam", "adaptive moments (Kingma & Ba, 2015)"),
+    "adamw": ("torch.optim:AdamW", "optax:adamw", "Adam with decoupled weight decay (Loshchilov & Hutter, 2019)"),
+    "nadam": ("torch.optim:NAdam", "optax:nadam", "Adam with Nesterov momentum (Dozat, 2016)"),
+    "radam": ("torch.optim:RAdam", "optax:radam", "rectified Adam (Liu et al., 2020)"),
+    "rmsprop": ("torch.optim:RMSprop", "optax:rmsprop", "running mean of squared gradients (Hinton, 2012)"),
+    "sgd": ("torch.optim:SGD", "optax:sgd", "stochastic gradient descent, optionally with momentum"),
+}
+"""Name → class in PyTorch, function in JAX, help."""
+
+RMSPROP_TF = "stable_baselines3.common.sb2_compat.rmsprop_tf_like:RMSpropTFLike"
+
+FEATURES_EXTRACTORS = {
+    "flatten": ("FlattenExtractor", "one vector of all numbers"),
+    "combined": ("CombinedExtractor", "concatenates the arrays of a dictionary; a small CNN for images"),
+    "nature_cnn": ("NatureCNN", "three convolutions for images (Mnih et al., 2015)"),
+}
+"""Name → class in `stable_baselines3.common.torch_layers`, help."""
+
+IMAGE_EXTRACTORS = {
+    "frozen": ("FrozenExtractor", "latents of images by a trained encoder that stays as it is, and all numbers"),
+    "drq": (
+        "DrQExtractor",
+        "four convolutions and a small vector for each image (Yarats et al., 2021), and all numbers",
+    ),
+    "keypoints": (
+        "KeypointExtractor",
+        "positions of learned keypoints in images (Levine et al., 2016), and the numbers of a dictionary",
+    ),
+    "resnet": ("ResNetExtractor", "a small residual network for each image (Espeholt et al., 2018), and all numbers"),
+}
+"""Name → class in `mygym.algos.images`, help."""
+
+for _name, (_torch, _flax, _help) in ACTIVATIONS.items():
+    _targets = {"pytorch": f"torch.nn:{_torch}", "jax": f"flax.linen:{_flax}"}
+    registry("activation").register(_name, _targets, _help, __name__)
+for _name, (_torch, _optax, _help) in OPTIMIZERS.items():
+    registry("optimizer").register(_name, {"pytorch": _torch, "jax": _optax}, _help, __name__)
+registry("optimizer").register("rmsprop_tf", {"pytorch": RMSPROP_TF}, "RMSProp as in TensorFlow", __name__)
+for _name, (_class, _help) in FEATURES_EXTRACTORS.items():
+    _target = {"pytorch": f"stable_baselines3.common.torch_layers:{_class}"}
+    registry("features_extractor").register(_name, _target, _help, __name__)
+for _name, (_class, _help) in IMAGE_EXTRACTORS.items():
+    _target = {"pytorch": f"mygym.algos.images:{_class}"}
+    registry("features_extractor").register(_name, _target, _help, __name__)

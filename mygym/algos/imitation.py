@@ -18,7 +18,7 @@ from torch.nn import functional
 from mygym.algos.images import KeypointExtractor, shifted
 from mygym.experts import Expert, make_expert
 from mygym.training.buffers import ImitationBuffer
-from mygym.training.curves import Curves
+from mygym.training.result import Curves
 from mygym.training.runner import Loop, Runner
 from mygym.vision.networks import Standardizer
 
@@ -254,12 +254,7 @@ class DAgger(BC):
     """
 
     def __init__(
-        self,
-        policy: str | type[ImitationPolicy],
-        env: GymEnv | str | None,
-        *,
-        beta: float = 0.7,
-        **kwargs: Any,
+        self, policy: str | type[ImitationPolicy], env: GymEnv | str | None, *, beta: float = 0.7, **kwargs: Any
     ) -> None:
         self.beta = beta
         super().__init__(policy, env, **kwargs)

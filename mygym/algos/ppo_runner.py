@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -15,8 +16,9 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import explained_variance, obs_as_tensor
 from torch.nn import functional
 
-from mygym.training.curves import Curves
+from mygym.nested import map_arrays
 from mygym.training.optimization import parameter_groups
+from mygym.training.result import Curves
 from mygym.training.runner import Loop, Observations, Runner, Transitions
 
 Tensors = Any
@@ -39,7 +41,7 @@ class Rollout:
         order = np.random.permutation(len(self.returns))  # noqa: NPY002  (checkpoints contain the global generator)
         for start in range(0, len(order), size):
             rows = torch.as_tensor(order[start : start + size])
-            yield Rollout(*(_rows(getattr(self, field.name), rows) for field in fields(self)))
+            yield Rollout(*(map_arrays(itemgetter(rows), getattr(self, field.name)) for field in fields(self)))
 
 
 class PPORunner(Runner):
@@ -248,12 +250,4 @@ class PPORunner(Runner):
 
 def _flat(values: Tensors) -> Tensors:
     """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, with the rows of each environment in sequence."""
-    if isinstance(values, dict):
-        return {key: _flat(value) for key, value in values.items()}
-    return values.transpose(0, 1).reshape(-1, *values.shape[2:])
-
-
-def _rows(values: Tensors, rows: torch.Tensor) -> Tensors:
-    if isinstance(values, dict):
-        return {key: value[rows] for key, value in values.items()}
-    return values[rows]
+    return map_arrays(lambda array: array.transpose(0, 1).reshape(-1, *array.shape[2:]), values)

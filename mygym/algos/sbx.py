@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import explained_variance
 
 from mygym.algos.stable_baselines import BootstrapCallback, GaussianExploration
 from mygym.training.checkpoints.states import Stateful
-from mygym.training.learners.joint_training import GatherRollouts, Rollout
+from mygym.training.learners import GatherRollouts, Rollout
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions
@@ -24,6 +24,7 @@ with warnings.catch_warnings():
     import sbx
     from flax.training.train_state import TrainState
     from sbx.crossq.policies import CrossQPolicy, SimbaCrossQPolicy
+    from sbx.ppo.policies import CnnPolicy
     from sbx.td3.policies import TD3Policy
 
 
@@ -112,11 +113,6 @@ class CrossQ(ScheduledLearningRate, Stateful, sbx.CrossQ):
         "SimbaPolicy": ScheduledSimbaCrossQPolicy,
     }
 
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions
-    import sbx
-    from sbx.ppo.policies import CnnPolicy
 
 TINY = 1e-7
 """Added to ratios of probabilities, which may be 0 in single precision, before their logarithm."""

@@ -1,4 +1,4 @@
-"""Algorithms of Stable-Baselines3 with `state_dict` and exploration noise as plain numbers."""
+"""Algorithms of Stable-Baselines3 and sb3-contrib with `state_dict`, and exploration noise as plain numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+import sb3_contrib
 import sb3_contrib.tqc.policies as tqc
 import stable_baselines3 as sb3
 import stable_baselines3.sac.policies as sac
@@ -27,8 +28,8 @@ from mygym.algos.images import ShiftedReplay
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.tasks.observations import CRITIC
 from mygym.training.checkpoints.states import Stateful
+from mygym.training.evaluation import stack_observations
 from mygym.training.model_factory import gaussian_noise
-from mygym.training.variance_floor import stacked
 
 Values = Callable[[list[int], list[Any]], Any]
 """Function of the indices of environments and their last observations; it returns the values `(n,)`."""
@@ -149,7 +150,7 @@ class BatchBootstrap:
         """Return the values `(n,)` of last observations."""
         policy = self.policy  # type: ignore[attr-defined]
         with torch.no_grad():
-            return policy.predict_values(policy.obs_to_tensor(stacked(observations))[0]).flatten().cpu()
+            return policy.predict_values(policy.obs_to_tensor(stack_observations(observations))[0]).flatten().cpu()
 
 
 class PPO(BatchBootstrap, Stateful, sb3.PPO):
@@ -247,3 +248,55 @@ def reason_for_numpy(cls: type, policy: Any, parent: type) -> str:
     if isinstance(policy, type):
         overridden += [f"{policy.__name__}.{name}" for name in of_policy if is_of_user(policy, name)]
     return f"{' and '.join(overridden)} is overridden" if overridden else ""
+
+
+class TQC(ShiftedReplay, DeviceOffPolicy, Stateful, sb3_contrib.TQC):
+    """Truncated quantile critics (Kuznetsov et al., 2020)."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
+        **sb3_contrib.TQC.policy_aliases,
+        "MultiInputPolicy": TQCPolicy,
+    }
+
+
+class TRPO(Stateful, sb3_contrib.TRPO):
+    """Trust region policy optimisation (Schulman et al., 2015)."""
+
+
+class CrossQ(DeviceOffPolicy, Stateful, sb3_contrib.CrossQ):
+    """CrossQ: batch normalisation in place of target networks (Bhatt et al., 2024)."""
+
+
+class QRDQN(DeviceOffPolicy, Stateful, sb3_contrib.QRDQN):
+    """Quantile regression deep Q-learning (Dabney et al., 2018)."""
+
+
+class ARS(Stateful, sb3_contrib.ARS):
+    """Augmented random search (Mania et al., 2018); the rollout starts before its perturbations are drawn."""
+
+    def _trigger_callback(
+        self, _locals: dict[str, Any], _globals: dict[str, Any], callback: BaseCallback, n_envs: int
+    ) -> None:
+        callback.update_locals(_locals)  # so that non-finite rewards are detected immediately
+        super()._trigger_callback(_locals, _globals, callback, n_envs)
+
+    def _do_one_update(self, callback: BaseCallback, async_eval: Any) -> None:
+        callback.on_rollout_start()
+        super()._do_one_update(_WithoutStart(callback), async_eval)  # type: ignore[arg-type]
+
+
+class _WithoutStart:
+    """Wrapper of a callback whose `on_rollout_start` was already called."""
+
+    def __init__(self, callback: BaseCallback) -> None:
+        self.callback = callback
+
+    def on_rollout_start(self) -> None:
+        """Do nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.callback, name)
+
+
+class RecurrentPPO(Stateful, sb3_contrib.RecurrentPPO):
+    """Proximal policy optimisation with an LSTM (Schulman et al., 2017; Pleines et al., 2022)."""

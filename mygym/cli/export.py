@@ -10,7 +10,7 @@ from mygym.cli.arguments import check_output
 from mygym.cli.command import FORCE, TRUST, argument, command
 from mygym.cli.output import print_note
 from mygym.errors import ConfigError, bad_value
-from mygym.exporting.formats import FORMATS
+from mygym.exporting.exported_policy import FORMATS
 
 SUFFIXES = {**FORMATS, "zoo": ".yml", "envhub": ".py"}
 """Format → suffix of its files."""

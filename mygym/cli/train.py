@@ -199,7 +199,7 @@ def _naming_the_run() -> Iterator[None]:
 
 
 def _print_result(result: Result) -> None:
-    from mygym.training.strategy_callback import outcome_texts
+    from mygym.training.run_callbacks import outcome_texts
 
     cost = f"{result.steps:,} steps, {result.wall_time_s:.1f} s"
     success = f"success {result.success_rate:.1%} of fresh episodes after {cost}"

@@ -34,8 +34,7 @@ from mygym.config.schedulable import check_schedule, is_scheduled, may_be_schedu
 from mygym.errors import ConfigError, UnknownNameError, bad_value
 from mygym.nested import at, has, merged
 from mygym.registry import Algorithm, registry
-from mygym.registry.algorithms import takes_dictionaries
-from mygym.registry.combos import Combo
+from mygym.registry.algorithms import Combo, takes_dictionaries
 from mygym.registry.signatures import REQUIRED, Parameter, constructors, fits, parameters, source_location
 
 SECTION = "algo_params"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.config import RunConfig
+from mygym.nested import map_arrays
 from mygym.planning.resolve import resolve_config
 from mygym.training.evaluation import DEMONSTRATION
 from mygym.types import FloatArray
@@ -69,7 +71,7 @@ class Demonstration:
         truncated[-1] |= not self.terminated[step_slice][-1]
         return replace(
             self,
-            observations=_map(self.observations, lambda values: values[observation_slice]),
+            observations=map_arrays(itemgetter(observation_slice), self.observations),
             actions=self.actions[step_slice],
             expert_actions=self.expert_actions[observation_slice],
             rewards=self.rewards[step_slice],
@@ -133,24 +135,13 @@ class Demonstrations:
     def transitions(self) -> Transitions:
         """Return all steps in new arrays."""
         episodes = self.episodes
+        observations = [episode.observations for episode in episodes]
         return Transitions(
-            observations=_concatenated([_map(e.observations, lambda values: values[:-1]) for e in episodes]),
-            next_observations=_concatenated([_map(e.observations, lambda values: values[1:]) for e in episodes]),
+            observations=map_arrays(lambda *each: np.concatenate([values[:-1] for values in each]), *observations),
+            next_observations=map_arrays(lambda *each: np.concatenate([values[1:] for values in each]), *observations),
             actions=np.concatenate([e.actions for e in episodes]),
             expert_actions=np.concatenate([e.expert_actions[:-1] for e in episodes]),
             rewards=np.concatenate([e.rewards for e in episodes]),
             terminated=np.concatenate([e.terminated for e in episodes]),
             truncated=np.concatenate([e.truncated for e in episodes]),
         )
-
-
-def _map(observations: Observations, change: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Observations:
-    if isinstance(observations, dict):
-        return {key: change(values) for key, values in observations.items()}
-    return change(observations)
-
-
-def _concatenated(batches: list[Any]) -> Observations:
-    if isinstance(batches[0], dict):
-        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
-    return np.concatenate(batches)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mygym.config import RunConfig
-from mygym.demonstrations.collection import progress_bar
+from mygym.demonstrations.recording import progress_bar
 from mygym.demonstrations.storage import new_folder, writing
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.env_spec import EnvSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.demonstrations.episodes import Demonstration
-from mygym.demonstrations.storage import new_folder, writing
+from mygym.demonstrations.storage import Stores, new_folder, writing
 from mygym.envs.lerobot import ACTION, IMAGES, STATE, check_images, feature_of
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import resolve
 from mygym.training.files import is_file, write_json
-from mygym.training.video import encode_raw
+from mygym.training.video import run_ffmpeg
 
 CHUNK = "chunk-000/file-000"
 """Path of the only file of each kind: readers find episodes by their rows in it, and by their times in a video."""
@@ -53,17 +53,8 @@ def require_pyarrow() -> None:
 
 
 @contextlib.contextmanager
-def storing(
-    path: Path, env: RobotEnv
-) -> Iterator[tuple[Callable[[Demonstration], None], Callable[[Mapping[str, Any]], None]]]:
+def storing(path: Path, env: RobotEnv) -> Iterator[Stores]:
     """Write a data set atomically: it appears at `path` when the block ends, and not at all if the block fails.
-
-    Args:
-        path: The data set's folder, which does not exist.
-        env: Environment of the episodes.
-
-    Yields:
-        A function that stores an episode, and a function that stores the properties of the recording.
 
     Raises:
         ConfigError: LeRobot's format has no field for an observation or an action.
@@ -170,7 +161,7 @@ class _Writer:
         for name, file in self._raw.items():
             raw = Path(file.name)
             height, width, _ = self._features[name]["shape"]
-            encode_raw(raw.with_name("file-000.mp4"), raw, (width, height), self._fps, OPTIONS)
+            run_ffmpeg(raw.with_name("file-000.mp4"), f"file:{raw}", None, (width, height), self._fps, OPTIONS)
             raw.unlink()
         meta = self._folder / "meta"
         episodes = self._arrow.Table.from_pylist(self._episodes)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mygym.config.schema import ImageParams
-from mygym.demonstrations.collection import progress_bar
 from mygym.demonstrations.images import SPLIT_NAMES, Recorded, read_images
+from mygym.demonstrations.recording import progress_bar
 from mygym.engines.rendering.thumbnails import class_colors, grid
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
@@ -55,10 +55,6 @@ def checked_file(out: str | Path) -> Path:
 @contextlib.contextmanager
 def progress(steps: int, report: Callable[[str], None]) -> Iterator[Callable[[int, float, float | None], None]]:
     """Show a progress bar; yield the function that `mygym.vision.training.fit` calls after each step.
-
-    Args:
-        steps: Number of steps.
-        report: Called with a line after each validation.
 
     Raises:
         KeyboardInterrupt: A signal has requested a stop.

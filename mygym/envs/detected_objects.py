@@ -14,7 +14,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import Component, camera_of
-from mygym.tasks.predicate import END_EFFECTOR, END_EFFECTOR_FROM_OBJECT, OBJECT
+from mygym.tasks.predicates import END_EFFECTOR, END_EFFECTOR_FROM_OBJECT, OBJECT
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:

@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mygym.errors import ConfigError, bad_value
-from mygym.exporting.exported_policy import ExportedPolicy
+from mygym.exporting.exported_policy import GOALS, ExportedPolicy
 from mygym.robotics.controllers import ArmLimits, Controller, find_controller
 from mygym.robotics.kinematics import Chain, Kinematics
 from mygym.robotics.workspace import Area
 from mygym.types import FloatArray
-
-GOALS = ("achieved_goal", "desired_goal")
 
 MODES = ("position", "velocity")
 """Quantities that a node can command; torques need a control loop that is faster than a node."""
@@ -191,11 +189,7 @@ class DeployedPolicy:
 
 
 def _check(description: Mapping[str, Any], path: Path) -> None:
-    """Refuse policies whose observations or commands a node cannot give.
-
-    Raises:
-        ConfigError: The policy is such a policy.
-    """
+    """Refuse policies whose observations or commands a node cannot give."""
     reasons = {
         "has several arms": len(description["robot"]["arms"]) > 1,
         f"commands {description['control']['mode']}": description["control"]["mode"] not in MODES,

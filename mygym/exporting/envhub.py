@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mygym.config.layers import flatten
 from mygym.demonstrations import lerobot
-from mygym.demonstrations.loading import recorded_values
+from mygym.demonstrations.storage import recorded_values
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.engines import short_env_arguments
 from mygym.planning.plan import RunPlan, make_plan
@@ -100,10 +100,6 @@ def env_file(plan: RunPlan) -> str:
 
 def write_env(plan: RunPlan, path: Path) -> list[str]:
     """Write an `env.py` with the environments of a plan, and build each of them.
-
-    Args:
-        plan: Plan of a run or of a recording.
-        path: The file, which is replaced if it exists.
 
     Returns:
         A line for each component that is not part of mygym, which the users of the file need.

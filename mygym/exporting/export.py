@@ -1,26 +1,191 @@
-"""`export`: write a run's policy to a file, and verify the file against the policy."""
+"""`export`: write a run's policy with its description to a file, and verify the file against the policy."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.multi_task_env import AnyEnv
+from mygym.config import config_hash
+from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.exporting.exported_policy import ExportedPolicy
-from mygym.exporting.formats import FORMATS
+from mygym.exporting.exported_policy import FLAT, FORMATS, GOALS, VERSION, ExportedPolicy, inputs_of
+from mygym.planning.plan import RunPlan
 from mygym.registry import resolve
+from mygym.robotics.kinematics import Chain
+from mygym.robotics.robots import ArmSpec
+from mygym.tasks.observations import camera_of, find_component
 from mygym.training import directory, env_factory
 from mygym.training.evaluation import BATCH, EXTRA, episode_seeds, evaluate_policy
 from mygym.training.files import write
 from mygym.training.loading import load, plan_of_run
-from mygym.training.result import Result
+from mygym.training.result import Result, package_versions, versions
+
+
+def describe(plan: RunPlan, result: Result | None, env: AnyEnv, weights: Path) -> dict[str, Any]:
+    """Return the description of a run.
+
+    Args:
+        plan: Plan of the run.
+        result: Its result; None: it has not ended.
+        env: Its evaluation environment; with several tasks, the description is that of the active task.
+        weights: The file of the run with the weights of the policy.
+    """
+    config = plan.config
+    playing = env.playing if isinstance(env, MultiTaskEnv) else env
+    task, control = playing.task, playing.world.control.config
+    return {
+        "version": VERSION,
+        "algo": config.algo,
+        "framework": config.framework,
+        "seed": config.seed,
+        "config_hash": config_hash(plan.resolved.values()),
+        "steps": result.steps if result else None,
+        "success_rate": result.success_rate if result else None,
+        "task": {"name": plan.task_label, "stages": list(task.labels), "horizon_steps": task.horizon},
+        "robot": _robot(playing),
+        "home": {"joint_position": playing.world.home.tolist(), "unit": "rad; m where `kinematics.slides` is true"},
+        "control": {
+            "name": control.name,
+            "parameters": dict(playing.world.control.params),
+            "action_repeat": control.action_repeat,
+            "rate_hz": playing.world.control_hz / control.action_repeat,
+            "commands": playing.world.controller.commands,
+            "mode": playing.world.controller.mode,
+            "bounds": [playing.world.controller.low.tolist(), playing.world.controller.high.tolist()],
+            "tool_yaw": playing.world.controller.tool_yaw,
+        },
+        "observation": describe_observation(env, playing),
+        "action": describe_action(playing),
+        "env": env_factory.env_description(plan),
+        "weights": {"file": weights.name, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()},
+        "versions": {**versions(), **package_versions(("onnx", "onnxruntime"))},  # torch.export needs neither
+    }
+
+
+def _robot(env: RobotEnv) -> dict[str, Any]:
+    robot = env.robot
+    return {
+        "name": robot.name,
+        "urdf": Path(robot.urdf).name,
+        "base_position": list(robot.base_position),
+        "base_orientation": list(robot.base_orientation),
+        "workspace": env.workspace.name,
+        "arms": [
+            _arm(arm, controller.chain) for arm, controller in zip(robot.arms, env.world.controllers, strict=True)
+        ],
+        "units": {
+            "joints": "rad, rad/s, N m; m, m/s, N where `kinematics.slides` is true",
+            "gripper": "m",
+            "positions": "m",
+            "orientations": "quaternion (x, y, z, w)",
+        },
+    }
+
+
+def _arm(arm: ArmSpec, chain: Chain) -> dict[str, Any]:
+    tool, gripper = arm.end_effector, arm.gripper
+    return {
+        "joints": [
+            {name: getattr(joint, name) for name in ("name", "lower", "upper", "velocity", "effort")}
+            for joint in arm.joints
+        ],
+        "end_effector": {"link": tool.link, "position": list(tool.position), "orientation": list(tool.orientation)},
+        "gripper": gripper and {"joints": list(gripper.joints), "width": gripper.width},
+        "kinematics": {field.name: getattr(chain, field.name).tolist() for field in fields(chain)},
+    }
+
+
+def describe_observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
+    """Return shape, type and components of each array of an observation.
+
+    Args:
+        env: The environment.
+        playing: The environment of its active task; `env` itself if it has a single task.
+
+    Returns:
+        Key of the array → `shape`, `dtype`, and `components` with name, slice, unit, frame and bound.
+    """
+    subspaces = inputs_of(env.observation_space)
+    goals = {name: _goal_components(playing) for name in GOALS if playing.builder.has_goals}
+    vector = [_component(name, columns) for name, columns in playing.components.items()]
+    if FLAT in subspaces:
+        first: int = vector[-1]["slice"][1] if vector else 0
+        for goal, sections in goals.items():
+            if goal not in subspaces:
+                vector += [_moved(section, goal, first) for section in sections]
+                first += playing.builder.goal_space.size
+        if first < (size := (subspaces[FLAT].shape or (0,))[0]):  # the code of the task
+            vector.append({"name": "variant", "slice": [first, size]})
+    contents = {FLAT: vector, **goals}
+    return {
+        name: {
+            "shape": list(subspace.shape or ()),
+            "dtype": str(subspace.dtype),
+            "components": contents[name]
+            if name in contents
+            else [{"name": name, "unit": find_component(name).unit, "camera": camera_of(name)}],
+        }
+        for name, subspace in subspaces.items()
+    }
+
+
+def _component(name: str, columns: slice) -> dict[str, Any]:
+    component = find_component(name)
+    units = {"unit": component.unit, "frame": component.frame, "bound": component.bound}
+    return {"name": name, "slice": [columns.start, columns.stop], **units}
+
+
+def _goal_components(env: RobotEnv) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": section.name,
+            "slice": [section.first, section.first + section.size],
+            "flag": section.is_flag,
+            "tolerance": section.tolerance,
+        }
+        for section in env.builder.goal_space.sections
+    ]
+
+
+def _moved(component: Mapping[str, Any], goal: str, first: int) -> dict[str, Any]:
+    start, stop = component["slice"]
+    return {**component, "name": f"{goal}.{component['name']}", "slice": [start + first, stop + first]}
+
+
+def describe_action(env: RobotEnv) -> dict[str, Any]:
+    """Return the space of actions, and the range of each component of a command.
+
+    Returns:
+        `shape`, `dtype`, `components` with name, unit, and the values that -1 and 1 command, and the number of `values`
+        of discrete components.
+    """
+    space, discrete = env.action_space, env.discrete
+    ranges = [limits for controller in env.world.controllers for limits in controller.ranges]
+    names = [name for name in env.world.control_names if not name.endswith("gripper")]
+    components: list[dict[str, Any]] = [{"name": name} for name in names]
+    if len(ranges) == len(names):
+        components = [{"name": name, **limits._asdict()} for name, limits in zip(names, ranges, strict=True)]
+    widths = [arm.gripper.width for arm in env.robot.arms if arm.gripper]
+    grippers = [name for name in env.world.control_names if name.endswith("gripper")]
+    components += [
+        {"name": name, "unit": "m", "low": 0.0, "high": width} for name, width in zip(grippers, widths, strict=False)
+    ]
+    return {
+        "shape": list(space.shape or ()),
+        "dtype": str(space.dtype),
+        "meaning": "-1 to 1 of each component is `low` to `high` in its unit; a gripper is closed at `low`",
+        "components": components,
+        "values": None if discrete is None else discrete.counts.tolist(),
+    }
+
 
 TOLERANCE = 1e-5
 """Largest difference between an action of the file and of the policy."""
@@ -41,12 +206,7 @@ class Export:
 
 
 class Comparison:
-    """Policy that acts, and compares a file with itself on every observation.
-
-    Args:
-        policy: The policy.
-        exported: The policy of the file.
-    """
+    """Policy that acts, and compares a file with itself on every observation."""
 
     def __init__(self, policy: Any, exported: ExportedPolicy) -> None:
         self.policy, self.exported = policy, exported
@@ -104,9 +264,7 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
         resolve(f"{package}:__version__", "export")
     plan = plan_of_run(folder)
 
-    from mygym.exporting.description import describe
-    from mygym.exporting.files import WRITERS
-    from mygym.exporting.graph import acting_graph
+    from mygym.exporting.graph import WRITERS, acting_graph
 
     policy = load(run, trust=trust)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""`ExportedPolicy`: a policy from a file; ONNX files need only numpy and onnxruntime."""
+"""Exported policies: their formats, and `ExportedPolicy`, which acts. ONNX files need only numpy and onnxruntime."""
 
 from __future__ import annotations
 
@@ -13,9 +13,44 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.exporting.formats import ACTION, FLAT, FORMATS, METADATA, NEXT, START, STATES, VERSION, inputs_of
 from mygym.registry.entries import resolve
 from mygym.tasks.observations import CRITIC
+
+FORMATS = {"onnx": ".onnx", "pt2": ".pt2"}
+"""Format → suffix of its files."""
+
+VERSION = 2
+"""Number of the form of the description."""
+
+METADATA = "mygym"
+"""Key of the description, JSON, in the metadata of a file."""
+
+FLAT = "observation"
+"""Name of the input for flat observations; the inputs for dictionary observations have their keys."""
+
+ACTION = "action"
+"""Name of the output."""
+
+STATES = ("hidden_state", "cell_state")
+"""Inputs of a recurrent policy, `(layers, rows, size)`; the outputs have the prefix `NEXT`."""
+
+NEXT = "next_"
+
+START = "episode_start"
+"""Input of a recurrent policy, `(rows,)` float32: 1 where an episode begins, so that the state is ignored, else 0."""
+
+GOALS = ("achieved_goal", "desired_goal")
+"""Keys of goals in dictionary observations."""
+
+ROWS = "rows"
+"""Name of the batch axis."""
+
+
+def inputs_of(space: spaces.Space[Any]) -> dict[str, spaces.Space[Any]]:
+    """Return the space of each array of an observation that a policy takes: the critic's vector is left out."""
+    subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
+    return {name: subspace for name, subspace in subspaces.items() if name != CRITIC}
+
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -36,10 +71,6 @@ class Session(Protocol):
 class OnnxSession:
     """An ONNX file in onnxruntime.
 
-    Args:
-        path: The file.
-        threads: Threads of the computation.
-
     Raises:
         RegistryError: onnxruntime is not installed.
         Exception: The file is damaged; of onnxruntime, without a common class.
@@ -58,10 +89,6 @@ class OnnxSession:
 
 class TorchSession:
     """A file of `torch.export`, which torch loads by pickles: they can execute any code.
-
-    Args:
-        path: The file.
-        threads: Threads of the computation, for the whole process.
 
     Raises:
         Exception: The file is damaged; of torch, without a common class.

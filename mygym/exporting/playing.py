@@ -36,11 +36,7 @@ class Playing:
 
 
 class Timed:
-    """Policy that measures the duration of each call.
-
-    Args:
-        policy: The policy.
-    """
+    """Policy that measures the duration of each call."""
 
     def __init__(self, policy: Predicts) -> None:
         self.policy = policy
@@ -100,20 +96,17 @@ def check_imports(policy: ExportedPolicy, trust: bool) -> None:
         raise ConfigError(bad_value("file", str(policy.path), allowed, why))
 
 
-Seconds = FloatArray
-
-
 @dataclass(frozen=True)
 class Timing:
     """Durations of the `N` periods of a closed loop."""
 
     period: float
     """s: the period at the control rate."""
-    periods: Seconds
+    periods: FloatArray
     """`(M,)` s from an observation to the next, without those at the end of an episode."""
-    policy: Seconds
+    policy: FloatArray
     """`(N,)` s: from an observation to its action."""
-    simulator: Seconds
+    simulator: FloatArray
     """`(N,)` s: from an action to the next observation."""
 
     @property

@@ -60,9 +60,6 @@ def zoo_name(plan: RunPlan) -> str:
 def zoo_entry(plan: RunPlan) -> Conversion:
     """Return the entry of a run, by its environment id: values that differ from the defaults of the library's class.
 
-    Args:
-        plan: Plan of the run.
-
     Raises:
         ConfigError: RL Zoo lacks the algorithm or the framework, or the run has several tasks.
     """
@@ -96,10 +93,6 @@ def zoo_entry(plan: RunPlan) -> Conversion:
 
 def write_entry(plan: RunPlan, path: Path) -> list[str]:
     """Write a file of RL Zoo with the entry of a run; comments have the command and the values that it lacks.
-
-    Args:
-        plan: Plan of the run.
-        path: The file, which is replaced if it exists.
 
     Returns:
         A line for each value that the entry lacks or approximates.

@@ -8,14 +8,17 @@ from mygym.registry.algorithms import (
     Algorithm,
     add_algorithm,
     algorithm,
+    implemented_combos,
+    is_environment,
     parameters_of,
     register_activation,
     register_algorithm,
+    register_dictionary,
     register_features_extractor,
     register_optimizer,
     register_policy,
+    with_env,
 )
-from mygym.registry.combos import implemented_combos, is_environment, register_dictionary, with_env
 from mygym.registry.entries import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, FRAMEWORKS, KINDS, Entry, resolve
 from mygym.registry.registries import (
     REGISTRIES,

@@ -201,11 +201,6 @@ class Registry:
             raise answer
         return answer
 
-    def peek(self, name: str) -> Entry | None:
-        """Return the entry of a name, without a look into the user's folders; None if the name is unknown."""
-        self._load_builtins()
-        return self._entries.get(name)
-
     def registered(self) -> list[Entry]:
         """Return all entries in the order of their registration, without a look into the user's folders."""
         self._load_builtins()
@@ -570,11 +565,7 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
 
 
 def _check_signature(kind: str, base: type, cls: type, method: Callable[..., Any], hook: Callable[..., Any]) -> None:
-    """Check that a method accepts the parameters with which mygym calls the method `hook` of the base class.
-
-    Raises:
-        RegistryError: It does not.
-    """
+    """Check that a method accepts the parameters with which mygym calls the method `hook` of the base class."""
     passed, taken = inspect.signature(hook).parameters, inspect.signature(method)
     try:
         taken.bind(*(p for p in passed.values() if p.default is p.empty))

@@ -107,16 +107,8 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is typing.Literal:
         return value in options
     plain = origin or hint
-    if plain is type(None):
-        return value is None
-    if plain is bool:
-        return isinstance(value, bool)
-    if plain is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if plain is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if plain is str:
-        return isinstance(value, str)
+    if plain in (int, float):
+        return isinstance(value, int if plain is int else int | float) and not isinstance(value, bool)
     if plain is tuple and options and options[-1] is not ...:
         return isinstance(value, list | tuple) and len(value) == len(options) and all(map(fits, value, options))
     if plain in (list, tuple) or (isinstance(plain, type) and issubclass(list, plain) and plain is not object):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.strategy import Strategy
@@ -112,11 +114,11 @@ class Curriculum(Strategy):
         self,
         *,
         levels: list[dict[str, Any]] | Literal["forward", "backward"] = "backward",
-        advance_at: float = 0.5,
-        go_back_at: float = 0.1,
-        window: int = 30,
-        patience: int | None = None,
-        rehearsal: float = 0.2,
+        advance_at: Annotated[float, Gt(0), Le(1)] = 0.5,
+        go_back_at: Annotated[float, Ge(0)] = 0.1,
+        window: Annotated[int, Ge(1)] = 30,
+        patience: Annotated[int, Ge(1)] | None = None,
+        rehearsal: Annotated[float, Ge(0), Lt(1)] = 0.2,
     ) -> None:
         self.levels, self.advance_at, self.go_back_at = levels, advance_at, go_back_at
         self.window, self.patience, self.rehearsal = window, patience, rehearsal
@@ -132,16 +134,8 @@ class Curriculum(Strategy):
             raise ConfigError(
                 bad_value("strategy_params.levels", levels, "backward, forward, or a list of partial configs")
             )
-        if not 0.0 < advance_at <= 1.0:
-            raise ConfigError(bad_value("strategy_params.advance_at", advance_at, "above 0, up to 1"))
-        if not 0.0 <= go_back_at < advance_at:
+        if go_back_at >= advance_at:
             raise ConfigError(bad_value("strategy_params.go_back_at", go_back_at, "0 or more, below advance_at"))
-        if window < 1:
-            raise ConfigError(bad_value("strategy_params.window", window, "1 or more"))
-        if patience is not None and patience < 1:
-            raise ConfigError(bad_value("strategy_params.patience", patience, "1 or more, or null"))
-        if not 0.0 <= rehearsal < 1.0:
-            raise ConfigError(bad_value("strategy_params.rehearsal", rehearsal, "0 or more, below 1"))
 
     def run_defaults(self) -> Mapping[str, Any]:
         """Return shared spaces if the task changes: one network serves all levels."""
@@ -209,11 +203,7 @@ class Curriculum(Strategy):
         return backward(task, config) if self.levels == "backward" else forward(task, config)
 
     def _check_steps(self) -> None:
-        """Check that the run is long enough to reach the last level.
-
-        Raises:
-            ConfigError: The last level is out of reach, even if every episode succeeds or `patience` always ends.
-        """
+        """Check that the run is long enough to reach the last level."""
         from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm  # two seconds to import
 
         below, steps = len(self._easier_levels(self.config)), self.config.steps

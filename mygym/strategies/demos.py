@@ -6,11 +6,13 @@ import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -22,10 +24,11 @@ from mygym.config.parameter_checks import Range
 from mygym.config.schedules import parse
 from mygym.demonstrations import Demonstrations, Transitions, check_compatible, load_demonstrations, variant_indices
 from mygym.demonstrations.episodes import Observations
-from mygym.demonstrations.loading import recorded_values
 from mygym.demonstrations.recording import ATTEMPTS, attempts
+from mygym.demonstrations.storage import recorded_values
 from mygym.errors import ConfigError, bad_value
 from mygym.experts import OraclePolicy
+from mygym.nested import map_arrays
 from mygym.registry import algorithm
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
@@ -56,9 +59,10 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
     )
     timeouts = steps.truncated & ~steps.terminated
     for row in range(len(actions)):
+        of_row = itemgetter((row, None))
         buffer.add(
-            _observation(observations, row),
-            _observation(next_observations, row),
+            map_arrays(of_row, observations),
+            map_arrays(of_row, next_observations),
             actions[row, None],
             steps.rewards[row, None],
             (steps.terminated | steps.truncated)[row, None],
@@ -73,7 +77,7 @@ def label_buffer(model: BaseAlgorithm, steps: Transitions, labels: NDArray[np.fl
     buffer = ImitationBuffer(len(labels), space, model.action_space, model.device)
     observations = as_trained(steps.observations, space)
     for row, label in enumerate(model.policy.scale_action(labels)):
-        buffer.add(_observation(observations, row), label)
+        buffer.add(map_arrays(itemgetter((row, None)), observations), label)
     return buffer
 
 
@@ -85,13 +89,6 @@ def as_trained(observations: Observations, space: Any) -> Observations:
         key: maybe_transpose(values, space[key]) if is_image_space(space[key]) else values
         for key, values in observations.items()
     }
-
-
-def _observation(observations: Observations, row: int) -> Any:
-    """Return the observation of one step, `(1, …)`."""
-    if isinstance(observations, dict):
-        return {key: values[row, None] for key, values in observations.items()}
-    return observations[row, None]
 
 
 def mix(buffer: ReplayBuffer, demonstrations: ReplayBuffer, share: float) -> None:
@@ -126,9 +123,7 @@ def spread(first: int, second: int) -> NDArray[np.int64]:
 
 def _merged(first: Any, second: Any, order: torch.Tensor) -> Any:
     """Concatenate rows, or each entry of dictionaries, and reorder them; None stays None."""
-    if isinstance(first, dict):
-        return {key: _merged(first[key], second[key], order) for key in first}
-    return None if first is None else torch.cat((first, second))[order]
+    return map_arrays(lambda *parts: None if parts[0] is None else torch.cat(parts)[order], first, second)
 
 
 EPISODES = 100
@@ -166,23 +161,15 @@ class Demos(Strategy):
         self,
         *,
         dataset: str | None = None,
-        episodes: int | None = None,
-        share: float | None = None,
-        warm_start: int | None = None,
-        weight: float | dict[str, Any] | None = None,
+        episodes: Annotated[int, Ge(1)] | None = None,
+        share: Annotated[float, Ge(0), Le(1)] | None = None,
+        warm_start: Annotated[int, Ge(0)] | None = None,
+        weight: Annotated[float, Ge(0)] | dict[str, Any] | None = None,
     ) -> None:
         self.dataset, self.episodes = dataset, episodes
         self.share, self.warm_start, self.weight = share, warm_start, weight
-        if episodes is not None and episodes < 1:
-            raise ConfigError(bad_value("strategy_params.episodes", episodes, "1 or more, or null"))
-        if share is not None and not 0.0 <= share <= 1.0:
-            raise ConfigError(bad_value("strategy_params.share", share, "0 to 1, or null"))
-        if warm_start is not None and warm_start < 0:
-            raise ConfigError(bad_value("strategy_params.warm_start", warm_start, "0 or more, or null"))
         if isinstance(weight, dict):
             parse("strategy_params.weight", weight, Range(0))
-        elif weight is not None and weight < 0:
-            raise ConfigError(bad_value("strategy_params.weight", weight, "0 or more, a schedule, or null"))
 
     def run_defaults(self) -> Mapping[str, Any]:
         """Return normalised observations; with a dataset, also its controller, and for replay its reward."""

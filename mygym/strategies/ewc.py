@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge
 from torch import nn
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.losses import actor_optimizer
-from mygym.strategies.multitask import MultiTask
+from mygym.strategies.multitask import OneTaskAtATime
 from mygym.strategies.strategy import Requirement
 
 VALUE_NETWORKS = ("value_net", "vf_features_extractor", "critic")
 """Words in the names of parameters that estimate values, if the actor's optimiser trains them too."""
 
 
-class EWC(MultiTask):
+class EWC(OneTaskAtATime):
     """Trains several tasks one after the other; elastic weight consolidation protects the earlier tasks.
 
     Every task has an equal share of the steps. When a task ends, the parameters θ* of the actor are kept, with their
@@ -30,27 +31,15 @@ class EWC(MultiTask):
     of earlier tasks, which is a second protection.
 
     Args:
-        tasks: Names or compositions; or partial configs, such as `{task: push, robot: kuka}`. null: reach and push.
         weight: Weight of the penalty. 0: none.
-        identify: Task code appended to the observation: `none`; a `one_hot` vector; or `stages`, an embedding of the
-            task's stages, which also encodes tasks that were not trained.
+        **kwargs: Arguments of `SeveralTasks`.
     """
 
     checkpointed = ("index", "updates", "squares", "importance", "anchors")
 
-    def __init__(
-        self,
-        *,
-        tasks: list[Any] | None = None,
-        weight: float = 1.0,
-        identify: Literal["none", "one_hot", "stages"] = "none",
-    ) -> None:
-        super().__init__(tasks=tasks, identify=identify)
-        if not weight >= 0.0:
-            raise ConfigError(bad_value("strategy_params.weight", weight, "0 or more"))
+    def __init__(self, *, weight: Annotated[float, Ge(0)] = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.weight = weight
-        self.index = 0
-        """Index of the task in training."""
         self.updates = 0
         """Gradient steps of the actor since the task began."""
 
@@ -97,9 +86,6 @@ class EWC(MultiTask):
         """`(parameters,)`: importance for the completed tasks; sum of the squared gradients of the current task."""
         optimizer.register_step_pre_hook(self._before_gradient_step)
 
-    def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
-        """Ignore it: the number of steps decides when the next task begins."""
-
     def begin_iteration(self) -> None:
         """Begin the next task if the share of the current task is over."""
         index = self._task_at(self.num_timesteps)
@@ -112,10 +98,6 @@ class EWC(MultiTask):
     def penalty(self) -> float:
         """Return the current penalty, `weight / 2 · Σ F (θ − θ*)²`."""
         return 0.5 * self.weight * float((self.importance * (self._values() - self.anchors) ** 2).sum())
-
-    def outcome(self) -> Mapping[str, Any]:
-        """Return the label of the task in training."""
-        return {"task": self.labels[self.index]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""

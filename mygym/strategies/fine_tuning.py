@@ -2,18 +2,126 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar, cast
+
+import torch
+from annotated_types import Ge
+from stable_baselines3.common.policies import BasePolicy
+from torch import nn
+from torch.nn import functional
 
 from mygym.errors import ConfigError, bad_value
+from mygym.strategies.mixture.policies import optimized_modules
 from mygym.strategies.strategy import Strategy
 
-if TYPE_CHECKING:
-    from stable_baselines3.common.policies import BasePolicy
-    from torch import nn
 
-    from mygym.strategies.adapters import AdaptedLinear
+class AdaptedLinear(nn.Linear):
+    """Frozen copy of a linear layer; a subclass adds trained parameters, which change nothing at the start."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device=layer.weight.device)
+        self.load_state_dict(layer.state_dict())
+        self.requires_grad_(False)
+
+    def added(self, *shape: int) -> nn.Parameter:
+        """Return a trained parameter of zeros."""
+        return nn.Parameter(torch.zeros(shape, device=self.weight.device))
+
+
+class LoRALinear(AdaptedLinear):
+    """Low-rank change of the weights (Hu et al., 2022): `W x + b + scale · B A x`.
+
+    Args:
+        layer: The layer.
+        rank: Number of rows of `A`.
+        scale: Factor of the change.
+    """
+
+    def __init__(self, layer: nn.Linear, rank: int, scale: float) -> None:
+        super().__init__(layer)
+        self.scale = scale
+        self.lora_a, self.lora_b = self.added(rank, layer.in_features), self.added(layer.out_features, rank)
+        nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map `(…, in_features)` to `(…, out_features)`."""
+        change = functional.linear(functional.linear(x, self.lora_a), self.lora_b)
+        return functional.linear(x, self.weight, self.bias) + self.scale * change
+
+
+class IA3Linear(AdaptedLinear):
+    """Scaled inputs (Liu et al., 2022, equation 1): `W (l ⊙ x) + b`, where `l` begins as 1."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer)
+        self.ia3 = self.added(layer.in_features)
+        nn.init.ones_(self.ia3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map `(…, in_features)` to `(…, out_features)`."""
+        return functional.linear(self.ia3 * x, self.weight, self.bias)
+
+
+class BottleneckLinear(AdaptedLinear):
+    """Bottleneck after the layer (Houlsby et al., 2019): `y + U relu(D y + d) + u` of the output `y = W x + b`.
+
+    Args:
+        layer: The layer.
+        size: Width of the bottleneck.
+    """
+
+    def __init__(self, layer: nn.Linear, size: int) -> None:
+        super().__init__(layer)
+        self.bottleneck_down, self.bottleneck_down_bias = self.added(size, layer.out_features), self.added(size)
+        self.bottleneck_up, self.bottleneck_up_bias = (
+            self.added(layer.out_features, size),
+            self.added(layer.out_features),
+        )
+        nn.init.kaiming_uniform_(self.bottleneck_down, a=math.sqrt(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map `(…, in_features)` to `(…, out_features)`."""
+        output = functional.linear(x, self.weight, self.bias)
+        hidden = functional.linear(output, self.bottleneck_down, self.bottleneck_down_bias).relu()
+        return output + functional.linear(hidden, self.bottleneck_up, self.bottleneck_up_bias)
+
+
+class AdaptedPolicy:
+    """Mixin that adapts the networks of the policy class after it."""
+
+    adapt: ClassVar[Callable[[nn.Linear], AdaptedLinear]]
+    """Returns the adapted layer of a linear layer."""
+
+    def _build(self, lr_schedule: Any) -> None:
+        super()._build(lr_schedule)  # type: ignore[misc]
+        policy = cast(Any, self)
+        trained = [
+            (module, {id(parameter) for group in module.optimizer.param_groups for parameter in group["params"]})
+            for module in optimized_modules(policy)
+        ]
+        added = self._adapt_layers(policy)
+        for name, parameter in policy.named_parameters():  # also those of normalisation layers
+            parameter.requires_grad_(id(parameter) in added or name.endswith("log_std"))
+        for name in ("actor", "critic"):
+            if target := getattr(policy, f"{name}_target", None):
+                target.load_state_dict(getattr(policy, name).state_dict())
+        for module, known in trained:
+            parameters = [p for p in module.parameters() if p.requires_grad and added.get(id(p), id(p)) in known]
+            module.optimizer = policy.optimizer_class(parameters, lr=lr_schedule(1), **policy.optimizer_kwargs)
+
+    def _adapt_layers(self, policy: nn.Module) -> dict[int, int]:
+        """Replace every linear layer; return id of an added parameter → id of the weight of its layer."""
+        added: dict[int, int] = {}
+        for module in list(policy.modules()):
+            for name, child in list(module.named_children()):
+                if type(child) is nn.Linear:
+                    adapted = type(self).adapt(child)
+                    setattr(module, name, adapted)
+                    added |= {id(p): id(child.weight) for p in adapted.parameters() if p.requires_grad}
+        return added
 
 
 class FineTuning(Strategy):
@@ -57,10 +165,6 @@ class Adapter(FineTuning):
         Raises:
             ConfigError: The class is no policy of PyTorch that builds its networks in `_build`.
         """
-        from stable_baselines3.common.policies import BasePolicy
-
-        from mygym.strategies.adapters import AdaptedPolicy
-
         if not (isinstance(cls, type) and issubclass(cls, BasePolicy) and hasattr(cls, "_build")):
             allowed = "an algorithm of framework pytorch with networks, such as ppo or sac"
             why = f"cannot change the layers of {getattr(cls, '__name__', cls)}"
@@ -80,15 +184,11 @@ class LoRA(Adapter):
         scale: Factor of the change.
     """
 
-    def __init__(self, *, rank: int = 8, scale: float = 2.0) -> None:
-        if rank < 1:
-            raise ConfigError(bad_value("strategy_params.rank", rank, "1 or more"))
+    def __init__(self, *, rank: Annotated[int, Ge(1)] = 8, scale: float = 2.0) -> None:
         self.rank, self.scale = rank, scale
 
     def adapter(self) -> Callable[[nn.Linear], AdaptedLinear]:
         """Return a function that returns the layer with a low-rank change."""
-        from mygym.strategies.adapters import LoRALinear
-
         return partial(LoRALinear, rank=self.rank, scale=self.scale)
 
 
@@ -101,8 +201,6 @@ class IA3(Adapter):
 
     def adapter(self) -> Callable[[nn.Linear], AdaptedLinear]:
         """Return a function that returns the layer with scaled inputs."""
-        from mygym.strategies.adapters import IA3Linear
-
         return IA3Linear
 
 
@@ -116,13 +214,9 @@ class Bottleneck(Adapter):
         size: Number of rows of `D`, the width of the bottleneck.
     """
 
-    def __init__(self, *, size: int = 8) -> None:
-        if size < 1:
-            raise ConfigError(bad_value("strategy_params.size", size, "1 or more"))
+    def __init__(self, *, size: Annotated[int, Ge(1)] = 8) -> None:
         self.size = size
 
     def adapter(self) -> Callable[[nn.Linear], AdaptedLinear]:
         """Return a function that returns the layer with a bottleneck after it."""
-        from mygym.strategies.adapters import BottleneckLinear
-
         return partial(BottleneckLinear, size=self.size)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
+from annotated_types import Ge, Gt, Le
 
 from mygym.errors import ConfigError, bad_value
-from mygym.strategies.multitask import MultiTask
+from mygym.strategies.multitask import OneTaskAtATime
 from mygym.strategies.strategy import Requirement
 
 if TYPE_CHECKING:
     from mygym.training.evaluation import Evaluation
 
 
-class Reptile(MultiTask):
+class Reptile(OneTaskAtATime):
     """Learns weights from which each of several tasks is learned in few steps (Nichol et al., 2018, arXiv:1803.02999).
 
     It trains one task for `inner` rollouts from weights φ, which gives weights θ; then φ moves towards them,
@@ -25,28 +26,17 @@ class Reptile(MultiTask):
     An episode that has begun ends in its task, so rollouts should be longer than episodes.
 
     Args:
-        tasks: Names or compositions; or partial configs, such as `{task: push, robot: kuka}`. null: reach and push.
         inner: Rollouts of a task, with their updates, before φ moves.
         step: Share ε of the way from φ to θ, above 0, up to 1.
-        identify: Task code appended to the observation: `none`; a `one_hot` vector; or `stages`, an embedding of the
-            task's stages, which also encodes tasks that were not trained.
+        **kwargs: Arguments of `SeveralTasks`.
     """
 
     checkpointed = ("index", "rollouts", "start")
 
     def __init__(
-        self,
-        *,
-        tasks: list[Any] | None = None,
-        inner: int = 4,
-        step: float = 0.5,
-        identify: Literal["none", "one_hot", "stages"] = "none",
+        self, *, inner: Annotated[int, Ge(1)] = 4, step: Annotated[float, Gt(0), Le(1)] = 0.5, **kwargs: Any
     ) -> None:
-        super().__init__(tasks=tasks, identify=identify)
-        if inner < 1:
-            raise ConfigError(bad_value("strategy_params.inner", inner, "1 or more"))
-        if not 0.0 < step <= 1.0:
-            raise ConfigError(bad_value("strategy_params.step", step, "above 0, up to 1"))
+        super().__init__(**kwargs)
         self.inner, self.step = inner, step
         self.rollouts = 0
         """Rollouts since φ moved."""
@@ -81,9 +71,6 @@ class Reptile(MultiTask):
         self.start = self._weights()
         """`(parameters,)`: φ."""
 
-    def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
-        """Ignore it: the number of rollouts decides when the next task begins."""
-
     def begin_iteration(self) -> None:
         """Move φ and begin the next task, if the rollouts of the task are over."""
         if self.rollouts == self.inner:
@@ -91,10 +78,6 @@ class Reptile(MultiTask):
             self.play_only((self.index + 1) % len(self.tasks))
         self.rollouts += 1
         self.logger.record("strategy/task", self.index)
-
-    def outcome(self) -> Mapping[str, Any]:
-        """Return the label of the task in training."""
-        return {"task": self.labels[self.index]}
 
     def finish(self, judge: Callable[[], Evaluation]) -> None:
         """Move φ towards the weights of the last task; the policy has the weights φ."""

@@ -88,11 +88,7 @@ def checked(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
 
 
 def _check_returned(strategy: Strategy, method: str, returned: object) -> None:
-    """Check that a method which changes the run returns nothing: a new model or dataset would not be used.
-
-    Raises:
-        ConfigError: It returns something else than the model of the run.
-    """
+    """Check that a method which changes the run returns nothing: a new model or dataset would not be used."""
     if returned is not None and returned is not strategy.model:
         allowed = "None; change self.model, or set an attribute of the strategy"
         why = f"is returned by {type(strategy).__name__}, and nothing would use it"
@@ -100,11 +96,7 @@ def _check_returned(strategy: Strategy, method: str, returned: object) -> None:
 
 
 def _check_trainers(strategies: Sequence[Strategy]) -> None:
-    """Check that at most one of the joined strategies defines `create_trainer`.
-
-    Raises:
-        ConfigError: Several do.
-    """
+    """Check that at most one of the joined strategies defines `create_trainer`."""
     names = [each.name for each in strategies if type(each).create_trainer is not Strategy.create_trainer]
     if len(names) > 1:
         why = f"joins {len(names)} strategies that replace the trainer: {', '.join(names)}"
@@ -112,11 +104,7 @@ def _check_trainers(strategies: Sequence[Strategy]) -> None:
 
 
 def _check(strategy: Strategy) -> None:
-    """Check that the run meets the requirements of a strategy.
-
-    Raises:
-        ConfigError: A requirement is unknown or not met.
-    """
+    """Check that the run meets the requirements of a strategy."""
     for required in strategy.requires():
         if isinstance(required, Requirement):
             words, is_met, allowed = required

@@ -193,13 +193,7 @@ def object_position(context: EpisodeContext) -> Array:
 
 
 @register_observation(
-    "object_from_ee",
-    5,
-    of="objects",
-    size=3,
-    detectable=True,
-    unit="m",
-    frame="world axes, from the end effector",
+    "object_from_ee", 5, of="objects", size=3, detectable=True, unit="m", frame="world axes, from the end effector"
 )
 def object_from_ee(context: EpisodeContext) -> Array:
     """`(N, 3 R)` m, world axes: from the end effector to the task's objects."""

@@ -15,8 +15,7 @@ from functools import cached_property
 from array_api_compat import device
 
 from mygym.tasks.context import StageBinding, StageContext
-from mygym.tasks.predicate import FLAG_METRES, GoalTerm, Predicate
-from mygym.tasks.predicates import length
+from mygym.tasks.predicates import FLAG_METRES, GoalTerm, Predicate, length
 from mygym.tasks.state import Progress, State, namespace
 from mygym.tasks.task import Task
 from mygym.types import Array

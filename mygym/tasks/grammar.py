@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
-from mygym.tasks.predicate import Predicate, load_predicates
+from mygym.tasks.predicates import Predicate, load_predicates
 from mygym.tasks.stage import Stage
 
 BEFORE = -1

@@ -10,7 +10,7 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.grammar import is_letters, parse
 from mygym.tasks.language import is_sentence, read_sentence
-from mygym.tasks.predicate import Predicate
+from mygym.tasks.predicates import Predicate
 from mygym.tasks.stage import Stage, SubTask, read_subtask
 from mygym.tasks.task import Task, change_task
 

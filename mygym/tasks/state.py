@@ -14,6 +14,9 @@ from mygym.types import Array
 CONTROL_HZ = 25.0
 """Control steps per simulated second."""
 
+TIME_STEP = 1.0 / CONTROL_HZ
+"""s: duration of a control step."""
+
 
 def namespace(array: Array) -> Any:
     """Return the array-API namespace of an array; fast for numpy, because every control step calls it often."""

@@ -16,7 +16,7 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.grammar import StageSequence, held_after, parse, stage_sequence
-from mygym.tasks.predicate import Predicate
+from mygym.tasks.predicates import Predicate
 from mygym.tasks.stage import Stage, SubTask, describe_subtask, read_subtask, readable, stage_phrases
 
 
@@ -99,11 +99,6 @@ def led_by(
 
 def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
     """Check the numbers of a task against the ranges of `TaskParams` and `SubTask`, as for a config.
-
-    Args:
-        name: Name of the task.
-        subtasks: Its sub-tasks.
-        numbers: Its further fields.
 
     Raises:
         RegistryError: A number is out of its range.
@@ -254,11 +249,6 @@ class Task:
     def robot(self) -> str:
         """The default robot."""
         return str(self.run_defaults.get("robot", RunConfig().robot))
-
-    @property
-    def stages(self) -> str | tuple[str, ...]:
-        """Letters or stage names of the only sub-task, or the stage names of all sub-tasks."""
-        return self.subtasks[0].stages if len(self.subtasks) == 1 else self.stage_names
 
     @cached_property
     def distractor_slots(self) -> tuple[Distractor, ...]:

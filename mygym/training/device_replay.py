@@ -6,7 +6,8 @@ episodes of hindsight in Python, environment by environment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
 from mygym.engines.arrays import Arrays, free_memory
 from mygym.errors import ConfigError, bad_value
-from mygym.training.variance_floor import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
+from mygym.nested import map_arrays
+from mygym.training.vec_wrappers import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
 
 Observations = dict[str, torch.Tensor]
 
@@ -135,11 +137,7 @@ class InTensors:
             setattr(self, name, _zeros(value, self.device))
 
     def _check_memory(self, size: int) -> None:
-        """Refuse a buffer that does not fit.
-
-        Raises:
-            ConfigError: The message has the number of rows that fits.
-        """
+        """Refuse a buffer that does not fit."""
         free = free_memory(Arrays(None, self.device))
         if size > free:
             rows = self.buffer_size * self.n_envs
@@ -200,7 +198,7 @@ class InTensors:
                     fields[name] = normalized if isinstance(fields[name], dict) else normalized[""]
             for number in range(drawn):
                 rows = slice(number * batch_size, (number + 1) * batch_size)
-                yield self._samples(**{name: _selected(values, rows) for name, values in fields.items()})
+                yield self._samples(**map_arrays(itemgetter(rows), fields))
             count -= drawn
 
     def _drawn(self, batch_size: int, count: int) -> dict[str, Tensors]:
@@ -214,13 +212,13 @@ class InTensors:
         Args:
             numbers: Row · n_envs + environment of each.
         """
-        dones = _selected(_flat(self.dones), numbers) * (1.0 - _selected(_flat(self.timeouts), numbers))
+        dones = _selected(self.dones, numbers) * (1.0 - _selected(self.timeouts, numbers))
         return {
-            "observations": _selected(_flat(self.observations), numbers),
-            "actions": _selected(_flat(self.actions), numbers),
-            "next_observations": _selected(_flat(self.next_observations), numbers),
+            "observations": _selected(self.observations, numbers),
+            "actions": _selected(self.actions, numbers),
+            "next_observations": _selected(self.next_observations, numbers),
             "dones": dones[:, None],
-            "rewards": _selected(_flat(self.rewards), numbers)[:, None],
+            "rewards": _selected(self.rewards, numbers)[:, None],
         }
 
 
@@ -285,7 +283,7 @@ class DeviceHerReplayBuffer(InTensors, HerReplayBuffer):
         numbers = torch.searchsorted(order, chosen)
         fields = self._fields(numbers)
         virtual = (torch.arange(batch_size, device=self.device) < int(self.her_ratio * batch_size)).repeat(count)
-        achieved = _selected(_flat(self.next_observations["achieved_goal"]), self._goal_numbers(numbers))
+        achieved = _selected(self.next_observations["achieved_goal"], self._goal_numbers(numbers))
         goal = torch.where(virtual[:, None], achieved, fields["observations"]["desired_goal"])
         for name in ("observations", "next_observations"):
             fields[name] = {**fields[name], "desired_goal": goal}
@@ -330,31 +328,20 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _zeros(value: Any, device: torch.device) -> Tensors:
     """Return tensors of zeros with the shapes and types of arrays."""
-    if isinstance(value, dict):
-        return {key: _zeros(each, device) for key, each in value.items()}
-    zeros: torch.Tensor = torch.zeros(value.shape, dtype=torch.from_numpy(value[:0]).dtype, device=device)
-    return zeros
+    return map_arrays(
+        lambda each: torch.zeros(each.shape, dtype=torch.from_numpy(each[:0]).dtype, device=device), value
+    )
 
 
 def _set(target: Tensors, row: int, values: Any) -> None:
     """Write a row."""
-    if isinstance(target, dict):
-        for key, tensor in target.items():
-            _set(tensor, row, values[key])
-        return
-    values = torch.as_tensor(values, device=target.device)
-    target[row] = values.reshape(target.shape[1:])
+
+    def write(tensor: torch.Tensor, new: Any) -> None:
+        tensor[row] = torch.as_tensor(new, device=tensor.device).reshape(tensor.shape[1:])
+
+    map_arrays(write, target, values)
 
 
-def _flat(values: Tensors) -> Tensors:
-    """Reshape `(rows, n_envs, …)` to `(rows · n_envs, …)`."""
-    if isinstance(values, Mapping):
-        return {key: _flat(value) for key, value in values.items()}
-    return values.flatten(0, 1)
-
-
-def _selected(values: Tensors, rows: Any) -> Tensors:
-    """Return rows of tensors: those of a slice, or of numbers."""
-    if isinstance(values, Mapping):
-        return {key: _selected(value, rows) for key, value in values.items()}
-    return values[rows]
+def _selected(values: Tensors, numbers: torch.Tensor) -> Tensors:
+    """Return the transitions of numbers, row · n_envs + environment, from tensors `(rows, n_envs, …)`."""
+    return map_arrays(lambda array: array.flatten(0, 1)[numbers], values)

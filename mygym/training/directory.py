@@ -68,17 +68,6 @@ def saved_config(run: Path) -> dict[str, Any]:
     return renamed(load_file(run / CONFIG), notify=False)
 
 
-def check_files(run: Path) -> None:
-    """Check that no folder is in the place of a file that a resumed run writes.
-
-    Raises:
-        RunError: A folder is in the place of a file.
-    """
-    for name in WRITTEN:
-        if (run / name).is_dir():
-            raise RunError(f"{run / name} is a folder, in the place of a file; delete it")
-
-
 def _folder_name(name: str) -> str:
     """Return a name as that of one folder: without separators, and neither `.` nor `..` (of a robot file `...urdf`)."""
     plain = re.sub(r"[^\w.+=-]+", "_", name)
@@ -100,11 +89,7 @@ def lock(run: Path) -> Iterator[None]:
 
 
 class DirectoryGuard:
-    """Detects that a run directory was removed or moved while the run writes into it.
-
-    Args:
-        run: The run directory.
-    """
+    """Detects that a run directory was removed or moved while the run writes into it."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -183,11 +168,7 @@ def find_policy(run: str | Path, key: str = "run") -> tuple[Path, Path]:
 
 
 def _refuse_special_files(run: Path) -> None:
-    """Refuse links, because their targets would be written, and pipes, because a write to a pipe would block.
-
-    Raises:
-        ConfigError: The directory contains such a file; the message names the first.
-    """
+    """Refuse links, because their targets would be written, and pipes, because a write to a pipe would block."""
     for path in run.rglob("*"):
         if path.is_symlink():
             why = "is a link: its target would be written"

@@ -24,7 +24,7 @@ from mygym.planning.engines import env_spec, training_spec
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.variants import Variant
 from mygym.registry import user_files
-from mygym.training.env_processes.process_vec_env import process_vec_env
+from mygym.training.env_processes import process_vec_env
 from mygym.training.evaluation import BATCH
 
 MONITORED = ("is_success", "stages_done", "touched", "saturation")
@@ -41,23 +41,15 @@ def make_env(run: Plannable, **arguments: Any) -> AnyEnv:
         **arguments: `render_mode`, `render_width`, `render_height`, `camera`, `engine` of `RobotEnv`; the default
             engine is the one that judges the run.
     """
-    plan = plan_of(run)
-    return _make_env(
-        [_without_training_aids(variant) for variant in plan.evaluated_variants],
-        plan.algorithm.dict_observations,
-        plan.evaluation_codes,
-        **arguments,
-    )
+    return build_env(env_description(run), **arguments)
 
 
-def _make_env(
-    variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **arguments: Any
-) -> AnyEnv:
+def _make_env(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> AnyEnv:
     """Return an environment that plays the variants.
 
     It needs no plan: another process may lack an algorithm or a strategy that a notebook has registered.
     """
-    return build_env(_description(variants, goal_env, codes), **arguments)
+    return build_env(_description(variants, goal_env, codes))
 
 
 def env_description(run: Plannable) -> dict[str, Any]:
@@ -144,11 +136,7 @@ def make_window_env(run: Plannable, stack: ExitStack, engine: str | None = None)
 
 
 def _check_window(plan: RunPlan) -> None:
-    """Refuse a window that cannot be opened.
-
-    Raises:
-        ConfigError: The machine has no display, or the run has several tasks: Bullet opens one window in a process.
-    """
+    """Refuse a window that cannot be opened."""
     check_display("gui", True, "no window")
     if len(plan.evaluated_variants) > 1 or len(plan.variants) > 1:
         raise ConfigError(bad_value("gui", True, "a run of one task", "shows one task"))
@@ -207,7 +195,7 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from mygym.training.vec_wrappers import EpisodeMonitor, TransposedImages
+    from mygym.training.vec_wrappers import EpisodeMonitor, FlooredNormalize, TransposedImages
 
     env = EpisodeMonitor(env, info_keywords=MONITORED)
     images, numbers = _images_and_numbers(env.observation_space)
@@ -215,8 +203,6 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
         if judge_of(plan.config.engine) != plan.config.engine:
-            from mygym.training.variance_floor import FlooredNormalize
-
             env = FlooredNormalize(env)
         else:
             env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mygym.engines.engine import BULLET
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
+from mygym.nested import map_arrays
 from mygym.types import FloatArray
 
 BATCH = 4
@@ -179,11 +180,7 @@ def _with_purpose(word: int, purpose: int) -> int:
 
 
 def evaluate_policy(
-    policy: Predicts,
-    envs: Sequence[AnyEnv],
-    seeds: Sequence[int],
-    on_step: Callable[[int, AnyEnv], None] | None = None,
-    deterministic: bool = True,
+    policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int], on_step: Callable[[int, AnyEnv], None] | None = None
 ) -> Evaluation:
     """Run one episode for each seed, or fewer episodes if an operator ends them.
 
@@ -192,7 +189,6 @@ def evaluate_policy(
         envs: Environments that nothing else uses; their number is the number of simultaneous episodes.
         seeds: Seeds of the episodes.
         on_step: Called after each reset and step with the episode's index and its environment, e.g. to record a video.
-        deterministic: Whether the policy acts without noise.
     """
     episodes: list[Episode | None] = [None] * len(seeds)
     waiting = iter(range(len(seeds)))
@@ -219,7 +215,7 @@ def evaluate_policy(
     while any(index is not None for index in running):
         batch = stack_observations(observations)
         try:
-            actions, memory = predict(batch, memory, starts.copy(), deterministic=deterministic)
+            actions, memory = predict(batch, memory, starts.copy(), deterministic=True)
         except EpisodeRestarted:
             for slot, index in enumerate(running):
                 begin(slot, index)
@@ -287,6 +283,4 @@ def evaluate_or_fail(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds:
 
 def stack_observations(observations: Sequence[Any]) -> Any:
     """Return observations stacked along a new leading axis; for dictionaries, a dictionary of stacked arrays."""
-    if isinstance(observations[0], dict):
-        return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
-    return np.stack(observations)
+    return map_arrays(lambda *rows: np.stack(rows), *observations)

@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.config import RunConfig
 from mygym.errors import ConfigError, RunError
 from mygym.planning.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
 from mygym.registry import registry
@@ -42,15 +41,6 @@ def read_config(run: Path) -> dict[str, Any]:
             remedy = f"{result.algo_source} registered it: add --import {shlex.quote(str(file))}"
             raise ConfigError(f"algo: {algo!r} is not registered; {remedy}")
     return values
-
-
-def config_of_run(run: str | Path) -> RunConfig:
-    """Return the complete config of a run that exists.
-
-    Raises:
-        ConfigError: The path is not a run.
-    """
-    return plan_of_run(run).config
 
 
 def find_plan(source: Config | str | Path) -> RunPlan:

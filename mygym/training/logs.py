@@ -21,7 +21,7 @@ from torch.utils.tensorboard import writer as tensorboard_writer
 from torch.utils.tensorboard.summary import hparams
 
 from mygym.errors import RunError
-from mygym.training.directory import MONITOR, PROGRESS, TENSORBOARD
+from mygym.training.directory import MONITOR, PROGRESS, TENSORBOARD, WRITTEN
 from mygym.training.files import to_yaml, writing
 
 EVENTS = "events.out.tfevents"
@@ -36,15 +36,15 @@ def lengths(run: Path) -> dict[str, int]:
     return {name: path.stat().st_size for name, path in _log_files(run) if path.exists()}
 
 
-def check(run: Path) -> None:
-    """Check that no folder is in the place of a log file.
+def check_files(run: Path) -> None:
+    """Check that no folder is in the place of a file that a resumed run writes.
 
     Raises:
-        RunError: A folder is in the place of a log file.
+        RunError: A folder is in the place of a file.
     """
-    for _, path in _log_files(run):
+    for path in (*(run / name for name in WRITTEN), *(path for _, path in _log_files(run))):
         if path.is_dir():
-            raise RunError(f"{path} is a folder; delete it: the run continues without its earlier lines")
+            raise RunError(f"{path} is a folder, in the place of a file; delete it")
 
 
 def truncate(run: Path, known: Mapping[str, int]) -> Iterator[str]:
@@ -126,11 +126,7 @@ class _AppendOnlyFile:
 
 
 class JsonLines(KVWriter):
-    """SB3 log writer with a JSON object in each line.
-
-    Args:
-        path: The file, to which lines are appended.
-    """
+    """SB3 log writer with a JSON object in each line."""
 
     def __init__(self, path: Path) -> None:
         self.file = _AppendOnlyFile(path)
@@ -208,9 +204,6 @@ class TensorBoard(TensorBoardOutputFormat):
     TensorBoard hides them, but other readers find each step twice. Its writer thread loses queued events when the
     process is killed, and reports a full disk some events later. Here an event is in the file when `write` returns, and
     `truncate` cuts the file exactly at the checkpoint.
-
-    Args:
-        folder: Folder of the event file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -221,11 +214,7 @@ class TensorBoard(TensorBoardOutputFormat):
         self._is_closed = False
 
     def write_config(self, values: Mapping[str, Any]) -> None:
-        """Write the config with which a run begins, as text and as hyperparameters; once, also in a resumed run.
-
-        Args:
-            values: The complete config.
-        """
+        """Write the config with which a run begins, as text and as hyperparameters; once, also in a resumed run."""
         if not self._is_new:
             return
         self.writer.add_text("config", f"```yaml\n{to_yaml(values)}```")

@@ -14,9 +14,11 @@ import numpy as np
 import psutil
 import torch
 from gymnasium import spaces
+from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from torch.optim import Optimizer
 
 from mygym.config import Resolved, RunConfig
 from mygym.config.hyperparameters import Schema
@@ -29,8 +31,10 @@ from mygym.planning import checks
 from mygym.planning.checks import gathers_rollouts, is_frozen, with_loaded_encoder
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.registry import is_environment
-from mygym.registry.combos import Combo
+from mygym.registry.algorithms import Combo
 from mygym.registry.signatures import is_noise, parameters
+from mygym.training import schedule_callback
+from mygym.training.buffers import FrameReplayBuffer, MultiTaskHerReplayBuffer, images_of
 from mygym.training.env_factory import make_vec_env
 from mygym.training.evaluation import TRAINING, episode_seeds
 
@@ -47,8 +51,6 @@ def use(framework: str, device: str, threads: int) -> None:
     Raises:
         ConfigError: The device is missing.
     """
-    import torch
-
     torch.set_num_threads(threads)  # replay buffers use torch in every framework
     _optimize_without_dynamo()
     try:
@@ -61,15 +63,6 @@ def use(framework: str, device: str, threads: int) -> None:
         raise ConfigError(bad_value("device", device, f"cpu, or cuda where {framework} has it", why)) from error
 
 
-def or_cpu(framework: str, device: str, threads: int) -> str:
-    """Use `device` and return it; return `"cpu"` if the device is missing."""
-    try:
-        use(framework, device, threads)
-    except ConfigError:
-        return "cpu"
-    return device
-
-
 def _optimize_without_dynamo() -> None:
     """Let optimisers work without `torch._dynamo`, torch's compiler, whose import takes a second.
 
@@ -78,9 +71,6 @@ def _optimize_without_dynamo() -> None:
     to break the graph of a compilation. `torch.compile` works as before. A version of torch with other wrappers imports
     the compiler again.
     """
-    import torch
-    from torch.optim import Optimizer
-
     for method in (Optimizer.add_param_group, Optimizer.zero_grad, Optimizer.state_dict, Optimizer.load_state_dict):
         function = inspect.unwrap(method)
         if not hasattr(function, "__dynamo_disable"):
@@ -93,7 +83,6 @@ def _optimize_without_dynamo() -> None:
 
 def _step_without_dynamo(wrapper: Any) -> Any:
     """Return torch's wrapper of an optimiser's `step`, without its import unless the compiler is in use."""
-    import torch
 
     @wraps(wrapper)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -165,10 +154,7 @@ def _arrays(values: Mapping[str, Any], kinds: Any) -> Iterator[Any]:
             yield from _arrays(value, kinds)
 
 
-_REFUSALS = (
-    *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
-    *(ArithmeticError, RuntimeError),
-)
+_REFUSALS = (*(TypeError, ValueError, LookupError, AttributeError, AssertionError), *(ArithmeticError, RuntimeError))
 """Exceptions that a constructor may raise for invalid arguments."""
 
 
@@ -186,8 +172,6 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     Raises:
         ConfigError: The class refuses its arguments, or the device is missing.
     """
-    from mygym.training import schedule_callback
-
     plan = plan_of(run)
     config, entry = plan.config, plan.algorithm
     schema = plan.schema if combo is None else Schema(entry, config.algo_params, bool(config.her), combo)
@@ -224,10 +208,6 @@ def _arguments(plan: RunPlan, schema: Schema, env: Any) -> tuple[list[Any], dict
         schema: The algorithm's parameters.
         env: Training environments.
     """
-    from stable_baselines3 import HerReplayBuffer
-
-    from mygym.training import schedule_callback
-
     config = plan.config
     policy, kwargs = schema.arguments(config.algo_params)
     if is_frozen(schema):
@@ -236,12 +216,8 @@ def _arguments(plan: RunPlan, schema: Schema, env: Any) -> tuple[list[Any], dict
     if config.her:
         kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
         if len(plan.variants) > 1 and kwargs["replay_buffer_class"] is HerReplayBuffer:
-            from mygym.training.buffers import MultiTaskHerReplayBuffer
-
             kwargs["replay_buffer_class"] = MultiTaskHerReplayBuffer
     if _stores_images_once(plan, kwargs, env):
-        from mygym.training.buffers import FrameReplayBuffer
-
         kwargs["replay_buffer_class"] = FrameReplayBuffer
         if config.image_params.frames > 1:
             given = kwargs.get("replay_buffer_kwargs") or {}
@@ -260,10 +236,6 @@ def _arguments(plan: RunPlan, schema: Schema, env: Any) -> tuple[list[Any], dict
 
 def _stores_images_once(plan: RunPlan, kwargs: Mapping[str, Any], env: Any) -> bool:
     """Return whether the algorithm replays images from the default buffer: SB3's stores them twice."""
-    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-
-    from mygym.training.buffers import images_of
-
     cls = plan.schema.cls
     return (
         issubclass(cls, OffPolicyAlgorithm)
@@ -329,7 +301,11 @@ def for_acting(plan: RunPlan) -> RunConfig:
         }
     elif isinstance(params.get("n_steps"), int):
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
-    device = or_cpu(config.framework, config.device, config.threads)
+    device = config.device
+    try:
+        use(config.framework, device, config.threads)
+    except ConfigError:
+        device = "cpu"
     alone = {"n_envs": 1, "learners": 1, "env_processes": False, "overlap": False}
     return config.model_copy(update={**alone, "her": False, "algo_params": params, "device": device})
 

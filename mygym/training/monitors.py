@@ -146,11 +146,7 @@ class TrackerCallback(BaseCallback, KVWriter):
         return True
 
     def open(self, config: Mapping[str, Any]) -> None:
-        """Begin the tracker's run, or continue it.
-
-        Args:
-            config: The complete config.
-        """
+        """Begin the tracker's run, or continue it."""
         raise NotImplementedError
 
     def log(self, figures: Mapping[str, float], step: int) -> None:

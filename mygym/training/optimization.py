@@ -29,9 +29,7 @@ class Closure(Protocol):
 
 
 def loss_closure(
-    loss: Callable[[], torch.Tensor],
-    optimizer: torch.optim.Optimizer | None = None,
-    max_grad_norm: float | None = None,
+    loss: Callable[[], torch.Tensor], optimizer: torch.optim.Optimizer | None = None, max_grad_norm: float | None = None
 ) -> Closure:
     """Return a function that evaluates forward pass and loss repeatedly, each time with the same random numbers.
 
@@ -132,11 +130,7 @@ def _group(name: str) -> str | None:
 
 
 def _check(key: str, values: Mapping[str, Any], optimizer: type) -> None:
-    """Refuse settings that torch would silently ignore, and values that torch does not check for single groups.
-
-    Raises:
-        ConfigError: Unknown setting, or a value out of range.
-    """
+    """Refuse settings that torch would silently ignore, and values that torch does not check for single groups."""
     if not isinstance(values, Mapping):
         raise ConfigError(bad_value(key, values, "settings by name, e.g. {lr: 1e-3}", "is not a mapping"))
     known = [name for name in inspect.signature(optimizer).parameters if name != "params"]

@@ -30,16 +30,17 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from mygym.config.schedules import parse
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.nested import map_arrays
 from mygym.registry.signatures import parameters
 from mygym.training.checkpoints.states import Stateful
-from mygym.training.curves import Curves
-from mygym.training.evaluation import Evaluation
+from mygym.training.evaluation import PURPOSE_BIT, Evaluation, stack_observations
+from mygym.training.result import Curves
 from mygym.training.run_callbacks import EvaluationCallback, find_callback
 
 Observations = Any
 """`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
 
-SEEDS = 2**30
+SEEDS = 2**PURPOSE_BIT
 """Number of training seeds; the seeds of evaluations begin here (`mygym.training.evaluation.episode_seeds`)."""
 
 
@@ -64,7 +65,7 @@ class Transitions:
 
     def flat(self) -> Transitions:
         """Return the env steps as rows `(n · n_envs, …)`, those of the first step first; the infos become a list."""
-        rows = {name: _flattened(value) for name, value in vars(self).items() if name != "infos"}
+        rows = {name: map_arrays(_flattened, value) for name, value in vars(self).items() if name != "infos"}
         return Transitions(**rows, infos=[info for infos in self.infos for info in infos])
 
 
@@ -208,7 +209,7 @@ class Loop:
             actions = actions.detach().cpu() if isinstance(actions, torch.Tensor) else actions
             rows.append((before, actions, rewards, dones & ~truncated, truncated, _last(after, dones, infos), infos))
         *columns, of_steps = zip(*rows, strict=True)
-        values: list[Any] = [*map(_stacked, columns), of_steps]
+        values: list[Any] = [*map(stack_observations, columns), of_steps]
         return Transitions(*values)
 
     def reset(self, seed: int | None = None) -> Observations:
@@ -320,29 +321,19 @@ def _last(after: Observations, dones: NDArray[np.bool_], infos: Sequence[Mapping
     ended = np.flatnonzero(dones).tolist()
     if not ended:
         return after
-    last = _stacked([infos[index]["terminal_observation"] for index in ended])
-    if not isinstance(after, dict):
-        return _replaced(after, ended, last)
-    return {key: _replaced(array, ended, last[key]) for key, array in after.items()}
+    last = stack_observations([infos[index]["terminal_observation"] for index in ended])
+
+    def replaced(array: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+        array = array.copy()
+        array[ended] = values
+        return array
+
+    return map_arrays(replaced, after, last)
 
 
-def _replaced(array: NDArray[Any], rows: list[int], values: NDArray[Any]) -> NDArray[Any]:
-    array = array.copy()
-    array[rows] = values
-    return array
-
-
-def _stacked(values: Sequence[Any]) -> Any:
-    if isinstance(values[0], dict):
-        return {key: np.stack([value[key] for value in values]) for key in values[0]}
-    return np.stack(values)
-
-
-def _flattened(values: Any) -> Any:
-    """Return arrays `(n, n_envs, …)` as `(n · n_envs, …)`."""
-    if isinstance(values, dict):
-        return {key: _flattened(array) for key, array in values.items()}
-    return values.reshape(-1, *values.shape[2:])
+def _flattened(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array `(n, n_envs, …)` as `(n · n_envs, …)`."""
+    return array.reshape(-1, *array.shape[2:])
 
 
 class TrainingStopped(Exception):  # noqa: N818  (no error)

@@ -75,10 +75,6 @@ class ScheduleCallback(BaseCallback):
     """Sets scheduled hyperparameters at each rollout start and after each step, and logs them as `schedule/NAME`.
 
     The values depend on the number of env steps only, so the callback needs no state in checkpoints.
-
-    Args:
-        schedules: Schedules by name of the hyperparameter.
-        total_steps: Env steps of the run.
     """
 
     def __init__(self, schedules: Mapping[str, Schedule], total_steps: int) -> None:

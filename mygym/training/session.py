@@ -15,7 +15,6 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
-from mygym.config import RunConfig
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, RunError, bad_value, error_text
 from mygym.planning.callbacks import construct_callbacks
@@ -25,16 +24,8 @@ from mygym.training import directory, env_factory, files, logs, model_factory, s
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.training.checkpoints.states import load_random_state, random_state
-from mygym.training.evaluation import (
-    EVALUATION,
-    FINAL,
-    TEST,
-    Evaluation,
-    Predicts,
-    episode_seeds,
-    evaluate_policy,
-)
-from mygym.training.learners.processes import OtherLearners, SynchronizeCallback
+from mygym.training.evaluation import EVALUATION, FINAL, TEST, Evaluation, Predicts, episode_seeds, evaluate_policy
+from mygym.training.learners import OtherLearners, SynchronizeCallback
 from mygym.training.loading import load
 from mygym.training.policy import Policy, normalizer_of, save_policy
 from mygym.training.result import Result, versions
@@ -45,63 +36,11 @@ from mygym.training.run_callbacks import (
     ProgressBarCallback,
     ResumeCallback,
     StopTraining,
+    StrategyCallback,
 )
 from mygym.training.run_state import RunClock, RunState
 from mygym.training.stop_request import StopRequest
-from mygym.training.strategy_callback import StrategyCallback
 from mygym.training.video import FAILURE_PREFIX, record_failure_videos, record_video
-
-
-def saved_policy(plan: RunPlan, run: Path, env: Any) -> Predicts:
-    """Return the policy as it was saved; the model in memory may differ."""
-    model = model_factory.loadable(plan, env).load(run / directory.MODEL, env=env, device=plan.config.device)
-    return Policy(model, normalizer_of(env))
-
-
-def evaluate_finally(policy: Predicts, config: RunConfig, envs: list[AnyEnv], result: Result) -> Evaluation:
-    """Evaluate the saved policy on the final seeds and write the figures into `result`.
-
-    Raises:
-        DivergedError: The mean return is not finite.
-    """
-    seeds = episode_seeds(result.seed, FINAL, config.eval.final_episodes, env=envs[0])
-    evaluation = check_finite(evaluate_policy(policy, envs, seeds))
-    result.success_rate = evaluation.success_rate
-    result.mean_return = evaluation.mean_return
-    result.stage_reached = evaluation.stage_reached
-    result.success_by_task = evaluation.success_by_task
-    return evaluation
-
-
-def record_videos(policy: Predicts, config: RunConfig, env: AnyEnv, evaluation: Evaluation, run: Path) -> None:
-    """Write the final video, and a video of the first failed episode of each stage.
-
-    Args:
-        policy: The saved policy.
-        config: The run's config.
-        env: An environment with `render_mode="rgb_array"`.
-        evaluation: The final evaluation, which lists the failures.
-        run: The run directory.
-    """
-    seeds = episode_seeds(config.seed, FINAL, config.video.episodes, env=env)
-    if not seeds:
-        return
-    folder = run / directory.VIDEOS
-    record_video(policy, env, seeds, folder / "final.mp4")
-    for outdated in folder.glob(f"{FAILURE_PREFIX}*.mp4"):  # of an earlier policy, before the run was resumed
-        outdated.unlink()
-    record_failure_videos(evaluation, env, folder)
-
-
-def check_finite(evaluation: Evaluation) -> Evaluation:
-    """Return the evaluation after a check of its mean return.
-
-    Raises:
-        DivergedError: The mean return is not finite.
-    """
-    if not math.isfinite(evaluation.mean_return):
-        raise DivergedError(f"the mean return of an evaluation is {evaluation.mean_return}")
-    return evaluation
 
 
 class UserCallbacks(CallbackList):
@@ -216,9 +155,6 @@ class Session:
 
     def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
         """Execute the run; write `result.json` even if the run fails or is interrupted.
-
-        Args:
-            learn: Trains the model with these callbacks.
 
         Raises:
             DivergedError: A number was not finite.
@@ -358,10 +294,16 @@ class Session:
         Raises:
             DivergedError: The mean return is not finite.
         """
-        config = self.resolved.config
-        count = config.eval.test_episodes if purpose == TEST else config.eval.episodes
-        seeds = episode_seeds(config.seed, purpose, count, number, env=self.eval_envs[0])
-        return check_finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
+        settings = self.resolved.config.eval
+        count = settings.test_episodes if purpose == TEST else settings.episodes
+        return self._evaluated(Policy(self.model, normalizer_of(self.env)), purpose, count, number)
+
+    def _evaluated(self, policy: Predicts, purpose: int, count: int, number: int = 0) -> Evaluation:
+        seeds = episode_seeds(self.result.seed, purpose, count, number, env=self.eval_envs[0])
+        evaluation = evaluate_policy(policy, self.eval_envs, seeds)
+        if not math.isfinite(evaluation.mean_return):
+            raise DivergedError(f"the mean return of an evaluation is {evaluation.mean_return}")
+        return evaluation
 
     def _on_record(self, record: dict[str, Any]) -> None:
         if outcome := self.strategies.outcome():
@@ -415,11 +357,25 @@ class Session:
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
         self.save_model()
-        config = self.resolved.config
-        policy = saved_policy(self.plan, self.path, self.env)
-        evaluation = evaluate_finally(policy, config, self.eval_envs, self.result)
+        cls, device = model_factory.loadable(self.plan, self.env), self.plan.config.device
+        model = cls.load(self.path / directory.MODEL, env=self.env, device=device)  # the model in memory may differ
+        policy = Policy(model, normalizer_of(self.env))
+        evaluation = self._evaluated(policy, FINAL, self.resolved.config.eval.final_episodes)
+        for name in ("success_rate", "mean_return", "stage_reached", "success_by_task"):
+            setattr(self.result, name, getattr(evaluation, name))
         self.guard.check()
-        record_videos(policy, config, self.eval_envs[0], evaluation, self.path)
+        self._record_videos(policy, evaluation)
+
+    def _record_videos(self, policy: Predicts, evaluation: Evaluation) -> None:
+        """Write the final video, and a video of the first failed episode of each stage."""
+        env, folder = self.eval_envs[0], self.path / directory.VIDEOS
+        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.video.episodes, env=env)
+        if not seeds:
+            return
+        record_video(policy, env, seeds, folder / "final.mp4")
+        for outdated in folder.glob(f"{FAILURE_PREFIX}*.mp4"):  # of an earlier policy, before the run was resumed
+            outdated.unlink()
+        record_failure_videos(evaluation, env, folder)
 
     # End of the run -----------------------------------------------------------------------------------------------
 

@@ -10,15 +10,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from stable_baselines3.common.vec_env import DummyVecEnv
+
 from mygym.config import Resolved, config_hash
 from mygym.config.layers import flatten
 from mygym.config.schema import renamed
+from mygym.engines.arrays import cores
+from mygym.engines.engine import has_batches
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, MygymError, RunError, bad_value
 from mygym.planning.plan import Config, RunPlan, plan_from_python, plan_of
 from mygym.planning.resolve import python_values, resolve_config
-from mygym.training import directory, files, logs, model_factory
+from mygym.training import directory, env_factory, files, logs, model_factory
 from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.training.env_processes import process_vec_env
 from mygym.training.loading import read_config
 from mygym.training.result import Result
 
@@ -55,23 +61,16 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
         if resume is None:
             plan = plan_from_python(config or {})
             files.check_writable(plan.config.logdir)
-            yield Start(_measured(plan, notify), started)
+            yield Start(with_process_count(plan, notify), started)
             return
 
         path = directory.find(resume)
         with directory.lock(path):
-            rest = resume_run(path, _changes(config or {}), notify)
-            plan = plan_of(rest.resolved)
-            yield Start(
-                plan if rest.complete else _measured(plan, notify), started, path, rest.checkpoint, rest.complete
-            )
-
-
-def _measured(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
-    """Return a plan without `auto`."""
-    from mygym.training.env_processes.process_count import with_process_count  # imports torch
-
-    return with_process_count(plan, notify)
+            resolved, checkpoint, complete = resume_run(path, _changes(config or {}), notify)
+            plan = plan_of(resolved)
+            if not complete:
+                plan = with_process_count(plan, notify)
+            yield Start(plan, started, path, checkpoint, complete)
 
 
 _TRAINING = threading.RLock()
@@ -80,11 +79,7 @@ _TRAINING = threading.RLock()
 
 @contextlib.contextmanager
 def _only_thread() -> Iterator[None]:
-    """Refuse a second run in another thread, because both would draw from the same random generators.
-
-    Raises:
-        ConfigError: Another thread is training.
-    """
+    """Refuse a second run in another thread, because both would draw from the same random generators."""
     if not _TRAINING.acquire(blocking=False):
         raise ConfigError(
             "train: another thread of this process is training, and both would draw from the same random generators; "
@@ -143,18 +138,9 @@ _IRRELEVANT = ("logdir", "strict")
 """Config keys without an effect on the training; `logdir` may not change, because a run stays in its directory."""
 
 
-@dataclass(frozen=True)
-class Rest:
-    """The remaining part of a stopped run."""
-
-    resolved: Resolved
-    checkpoint: Checkpoint | None
-    """Newest checkpoint; None: the run starts again from step 0, with the same results."""
-    complete: Result | None = None
-    """The result, if the run is complete."""
-
-
-def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None]) -> Rest:
+def resume_run(
+    run: Path, changes: Mapping[str, Any], notify: Callable[[str], None]
+) -> tuple[Resolved, Checkpoint | None, Result | None]:
     """Return the remaining part of a run that this process has locked.
 
     Args:
@@ -162,12 +148,15 @@ def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], No
         changes: Config values that differ from now on.
         notify: Called with messages for the user.
 
+    Returns:
+        The config; the newest checkpoint, or None to start again from step 0, with the same results; and the result, if
+        the run is complete.
+
     Raises:
         ConfigError: A change would invalidate the training so far, or the run cannot be resumed on this machine.
         RunError: The newest checkpoint was not written by a run, or a folder is in the place of a file.
     """
-    logs.check(run)
-    directory.check_files(run)
+    logs.check_files(run)
     directory.remove_partial_files(run)
     before = resolve_config(read_config(run))
     model_factory.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
@@ -185,11 +174,11 @@ def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], No
         raise ConfigError(bad_value("logdir", resolved.config.logdir, repr(before.config.logdir), why))
     if checkpoint is None:
         notify("the run has no checkpoint yet: it starts again from step 0, with the same results")
-        return Rest(resolved, None)
+        return resolved, None, None
     wants_more = steps > trained_with["steps"] or resolved.config.stop_at_success != trained_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:
         notify(f"learning continues from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
-        return Rest(resolved, replace(checkpoint, finished=False))
+        return resolved, replace(checkpoint, finished=False), None
     if checkpoint.finished:
         if steps != trained_with["steps"]:
             longest = max(checkpoint.steps, trained_with["steps"])
@@ -199,12 +188,11 @@ def resume_run(run: Path, changes: Mapping[str, Any], notify: Callable[[str], No
         whole = all((run / name).is_file() for name in (directory.MODEL, directory.POLICY))
         if done and whole:
             notify("the run is complete; --steps N makes it longer")
-            return Rest(resolved, checkpoint, result)
-        return Rest(resolved, checkpoint)
+        return resolved, checkpoint, result if done and whole else None
     if checkpoint.steps >= steps:
         raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
     notify(f"continues from {checkpoint.steps:,} of {steps:,} steps")
-    return Rest(resolved, checkpoint)
+    return resolved, checkpoint, None
 
 
 def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -250,11 +238,7 @@ def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoin
 
 
 def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Refuse a config with which the training so far would have been different.
-
-    Raises:
-        ConfigError: A key differs that may not change; the message names the first such key.
-    """
+    """Refuse a config with which the training so far would have been different."""
     old, new = dict(flatten(before)), dict(flatten(after))
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
@@ -262,3 +246,67 @@ def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None
         if was != now and not grown and key.partition(".")[0] not in (*MAY_CHANGE, *_IRRELEVANT):
             why = "is not the value with which the run was trained so far"
             raise ConfigError(bad_value(key, now, f"{was!r}; of a resumed run {', '.join(MAY_CHANGE)} may change", why))
+
+
+MIN_MEASURED_STEPS = 50_000
+"""Env steps of a run below which their start and the measurement would take longer than the processes save."""
+
+MIN_SPEEDUP = 1.1
+"""Factor by which processes must be faster than a single process: each takes memory, and delays the start."""
+
+PATIENCE = 2.5
+"""Time limit for the start of the processes, s: a machine that takes longer has no core to spare."""
+
+SAMPLE = 6
+"""Largest number of environments of each process in the measurement."""
+
+SECONDS = 0.6
+"""Duration of a measurement, s."""
+
+
+def with_process_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
+    """Return a plan with a number in place of `env_processes: auto`; the results of the run do not depend on it."""
+    config = plan.config
+    if config.env_processes != "auto":
+        return plan
+    count, reason = _choice(plan)
+    if reason:
+        notify(f"env_processes: {count}: {reason}")
+    config = config.model_copy(update={"env_processes": count})
+    return plan.with_resolved(replace(plan.resolved, config=config))
+
+
+def _choice(plan: RunPlan) -> tuple[int, str]:
+    """Return the number of processes of environments and the reason, empty where no measurement is worth its time."""
+    config = plan.config
+    available = cores()
+    if config.overlap:
+        count = min(max(available - config.threads, 0), config.n_envs)
+        return count, f"{config.threads} of {available} cores for the gradient steps"
+    processes = min(available, config.n_envs)
+    if has_batches(config.engine) or config.learners > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
+        return 0, ""
+    envs = min(SAMPLE, config.n_envs // processes)
+    makers = env_factory.env_makers(plan, processes * envs)
+    alone = _steps_per_second(DummyVecEnv(list(makers[:envs])))  # raises if an environment cannot be built
+    try:
+        in_processes = _steps_per_second(process_vec_env(makers, processes, PATIENCE))
+    except MygymError as error:
+        return 0, f"in this process, because {error}"
+    reason = f"{in_processes:,.0f} env steps/s in {processes} processes, {alone:,.0f} in this process"
+    return processes if in_processes > MIN_SPEEDUP * alone else 0, reason
+
+
+def _steps_per_second(envs: Any) -> float:
+    """Return env steps per second of random actions; closes the environments."""
+    with contextlib.closing(envs):
+        envs.action_space.seed(0)
+        envs.seed(0)
+        envs.reset()
+        actions = np.array([envs.action_space.sample() for _ in range(envs.num_envs)])
+        envs.step(actions)
+        steps, begin = 0, time.perf_counter()
+        while time.perf_counter() < begin + SECONDS:
+            envs.step(actions)
+            steps += envs.num_envs
+        return steps / (time.perf_counter() - begin)

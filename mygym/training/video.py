@@ -179,12 +179,23 @@ class _ActionReplay:
         return next(self.actions)[None], None
 
 
-def encode_raw(path: Path, raw: Path, size: tuple[int, int], fps: int, options: Sequence[str]) -> None:
-    """Encode a file of RGB frames in sequence, 3 bytes per pixel.
+def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> None:
+    """Write RGB frames as H.264 or as a GIF, by the suffix of the path."""
+    run_ffmpeg(path, "-", frames, size, fps, OUTPUTS[path.suffix])
+
+
+def run_ffmpeg(
+    path: Path, source: str, frames: bytearray | None, size: tuple[int, int], fps: int, options: Sequence[str]
+) -> None:
+    """Encode RGB frames in sequence, 3 bytes per pixel.
+
+    ffmpeg is called directly: the writers of imageio and imageio_ffmpeg ignore its exit code, so a full disk would
+    leave an unreadable file without an error.
 
     Args:
         path: The video.
-        raw: The file of the frames.
+        source: Source of ffmpeg: `file:PATH`, or `-`, its standard input, which gets `frames`.
+        frames: The frames for the standard input; None: another source.
         size: Width and height, pixels.
         fps: Frames per second.
         options: Options of ffmpeg for the video.
@@ -192,47 +203,11 @@ def encode_raw(path: Path, raw: Path, size: tuple[int, int], fps: int, options: 
     Raises:
         RuntimeError: ffmpeg failed.
     """
-    _run_ffmpeg(path, f"file:{raw}", None, size, fps, options)
-
-
-def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> None:
-    """Write RGB frames as H.264 or as a GIF.
-
-    Args:
-        path: The file, with a suffix of `OUTPUTS`.
-        frames: Frames in sequence, 3 bytes per pixel.
-        size: Width and height, pixels.
-        fps: Frames per second.
-
-    Raises:
-        RuntimeError: ffmpeg failed.
-    """
-    _run_ffmpeg(path, "-", frames, size, fps, OUTPUTS[path.suffix])
-
-
-def _run_ffmpeg(
-    path: Path, source: str, frames: bytearray | None, size: tuple[int, int], fps: int, options: Sequence[str]
-) -> None:
-    """Encode the frames of a source of ffmpeg; `-` is its standard input, which gets `frames`.
-
-    ffmpeg is called directly: the writers of imageio and imageio_ffmpeg ignore its exit code, so a full disk would
-    leave an unreadable file without an error.
-    """
     import imageio_ffmpeg
 
     form = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
     with subprocess.Popen(  # noqa: S603  (no argument comes from outside)
-        [
-            imageio_ffmpeg.get_ffmpeg_exe(),
-            "-y",
-            "-loglevel",
-            "error",
-            *form,
-            "-i",
-            source,
-            *options,
-            f"file:{path}",
-        ],
+        [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *form, "-i", source, *options, f"file:{path}"],
         stdin=subprocess.DEVNULL if frames is None else subprocess.PIPE,
         stderr=subprocess.PIPE,
         **SEPARATE,  # the main process handles Ctrl-C

@@ -42,7 +42,7 @@ from mygym.training.device_replay import DeviceHerReplayBuffer, DeviceReplayBuff
 from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import build_model
 from mygym.training.policy import weights
-from mygym.training.variance_floor import FlooredNormalize
+from mygym.training.vec_wrappers import FlooredNormalize
 from tests.components import COMBOS, slow_except
 from tests.engines.fused import WaitingOperations, needs_gpu, pretend_gpu
 

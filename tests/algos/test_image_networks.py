@@ -7,8 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from mygym.algos.defaults import IMAGE_EXTRACTORS
 from mygym.algos.images import ImageExtractor
-from mygym.algos.networks import IMAGE_EXTRACTORS
 from mygym.registry import registry
 from mygym.vision.networks import Keypoints
 

@@ -10,7 +10,7 @@ import pytest
 
 from mygym.planning.plan import make_plan
 from mygym.training.env_factory import make_vec_env
-from mygym.training.learners.joint_training import Rollout
+from mygym.training.learners import Rollout
 from mygym.training.model_factory import build_model
 
 pytest.importorskip("sbx")

@@ -11,7 +11,7 @@ from mygym.checks import CHECKED_KINDS, SUITES, Outcome, check
 from mygym.registry import REGISTRIES, registry
 from mygym.robotics.controllers import register_controller
 from mygym.tasks.observations import register_observation
-from mygym.tasks.predicate import register_predicate
+from mygym.tasks.predicates import register_predicate
 from mygym.tasks.rewards import register_reward
 from tests.components import REWARDS
 

@@ -11,7 +11,7 @@ import pytest
 
 from mygym.cli.main import main
 from mygym.registry import user_files
-from mygym.training.env_processes.process_main import picklable_error
+from mygym.training.env_processes import picklable_error
 from mygym.training.result import Result
 from tests.cli.conftest import SHORT_RUN, Command, Outcome
 

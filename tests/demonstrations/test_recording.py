@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym.demonstrations.recording import play, replay
+from mygym.demonstrations.recording import play, replay_episode
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import OraclePolicy, ZeroPolicy
 from mygym.planning.resolve import from_python
@@ -36,8 +36,8 @@ def test_replay_is_bit_identical_for_every_task(task: str) -> None:
         demonstration = play(OraclePolicy([first], 0), first, seed=7, noise=0.1)
         other.reset(seed=3)
         other.step(other.action_space.sample())
-        assert replay(demonstration, other) is None
-        assert replay(demonstration.segment(0.5), other) is None
+        assert replay_episode(demonstration, other) is None
+        assert replay_episode(demonstration.segment(0.5), other) is None
 
 
 @pytest.mark.parametrize("control", CONTROLS)
@@ -45,7 +45,7 @@ def test_replay_is_bit_identical_for_every_controller(control: str) -> None:
     with contextlib.closing(RobotEnv(control=control, task_params={"horizon": 20}, goal_env=False)) as env:
         demonstration = play(OraclePolicy([env], 0), env, seed=1, noise=0.2)
         assert isinstance(demonstration.observations, np.ndarray)
-        assert replay(demonstration, env) is None
+        assert replay_episode(demonstration, env) is None
 
 
 def test_replay_of_several_tasks() -> None:
@@ -53,7 +53,7 @@ def test_replay_of_several_tasks() -> None:
     with contextlib.closing(env_factory.make_env(from_python(config).config)) as env:
         demonstrations = [play(OraclePolicy([env], 0), env, seed) for seed in (8, 9)]
         assert [demonstration.task for demonstration in demonstrations] == ["reach", "push"]
-        assert [replay(demonstration, env) for demonstration in demonstrations] == [None, None]
+        assert [replay_episode(demonstration, env) for demonstration in demonstrations] == [None, None]
 
 
 def test_recorded_arrays(env: RobotEnv) -> None:
@@ -130,11 +130,11 @@ def test_replay_returns_the_first_difference(env: RobotEnv) -> None:
     for step in (0, 5, len(demonstration)):
         changed: dict[str, Any] = {key: values.copy() for key, values in demonstration.observations.items()}
         changed["achieved_goal"][step, 0] = np.nextafter(changed["achieved_goal"][step, 0], np.float32(9))
-        assert replay(replace(demonstration, observations=changed), env) == step
+        assert replay_episode(replace(demonstration, observations=changed), env) == step
     rewards = demonstration.rewards.copy()
     rewards[6] += 1e-12
-    assert replay(replace(demonstration, rewards=rewards), env) == 7
-    assert replay(replace(demonstration, seed=5), env) == 0
+    assert replay_episode(replace(demonstration, rewards=rewards), env) == 7
+    assert replay_episode(replace(demonstration, seed=5), env) == 0
 
 
 def test_video_of_a_segment_does_not_change_the_replay() -> None:
@@ -142,5 +142,5 @@ def test_video_of_a_segment_does_not_change_the_replay() -> None:
     with contextlib.closing(RobotEnv("push", **size)) as env:
         segment = play(OraclePolicy([env], 0), env, seed=3, noise=0.1).segment(0.5)
         recorder = VideoRecorder()
-        assert replay(segment, env, recorder) is None
+        assert replay_episode(segment, env, recorder) is None
         assert len(recorder.frames) == (len(segment) + 1) * 32 * 32 * 3

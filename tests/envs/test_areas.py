@@ -11,8 +11,7 @@ from mygym.envs.areas import check_room
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.tasks.predicate import register_predicate
-from mygym.tasks.predicates import at_goal
+from mygym.tasks.predicates import at_goal, register_predicate
 from mygym.tasks.stage import register_stage
 from tests.components import HOSTED_QUICKLY
 

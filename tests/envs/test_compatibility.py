@@ -19,8 +19,7 @@ from mygym.errors import ConfigError
 from mygym.registry import ASSETS, registry
 from mygym.robotics.objects import load_object, objects_for_hand
 from mygym.tasks.lookup import find_task
-from mygym.tasks.predicate import register_predicate
-from mygym.tasks.predicates import free
+from mygym.tasks.predicates import free, register_predicate
 from mygym.tasks.stage import register_stage
 
 

@@ -13,13 +13,11 @@ import torch
 from gymnasium import spaces
 
 from mygym.errors import RunError
-from mygym.exporting.exported_policy import ExportedPolicy
-from mygym.exporting.files import to_onnx
-from mygym.exporting.formats import FLAT, METADATA, ROWS, VERSION
-from mygym.exporting.graph import acting_graph
+from mygym.exporting.exported_policy import FLAT, METADATA, ROWS, VERSION, ExportedPolicy
+from mygym.exporting.graph import acting_graph, to_onnx
 from mygym.planning.resolve import from_python
 from mygym.registry import resolve
-from mygym.strategies.mixture.protocols import PROTOCOLS
+from mygym.strategies.mixture.routing import PROTOCOLS
 from mygym.training import env_factory, model_factory
 from mygym.training.policy import Policy, normalizer_of
 from tests.components import COMBOS, small

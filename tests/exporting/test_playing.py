@@ -15,8 +15,7 @@ import mygym
 from mygym.cli.main import main
 from mygym.errors import ConfigError, RegistryError
 from mygym.exporting.export import Export
-from mygym.exporting.exported_policy import ExportedPolicy
-from mygym.exporting.formats import METADATA
+from mygym.exporting.exported_policy import METADATA, ExportedPolicy
 from mygym.exporting.playing import measure, play
 from mygym.registry import resolve
 from mygym.training.evaluation import Evaluation

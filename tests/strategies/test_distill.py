@@ -20,11 +20,10 @@ from benchmarks.kills import differences
 from mygym.config import merged
 from mygym.errors import ConfigError
 from mygym.planning.resolve import from_python
-from mygym.strategies.distill import Distill
+from mygym.strategies.distill import ORACLE, Distill, divergence, family, gaussian, read_teachers
 from mygym.strategies.requirements import prepared
-from mygym.strategies.teachers import ORACLE, divergence, family, gaussian, read_teachers
 from mygym.training import env_factory, model_factory
-from mygym.training.strategy_callback import StrategyCallback
+from mygym.training.run_callbacks import StrategyCallback
 from tests.components import slow_except
 from tests.training.test_resuming import config, stopped
 

@@ -91,7 +91,7 @@ def test_tasks_are_trained_in_order_and_all_are_evaluated(algo: str, tmp_path: P
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"strategy_params": {"weight": -1.0}}, r"strategy_params\.weight: -1\.0 .*0 or more"),
+        ({"strategy_params": {"weight": -1.0}}, r"strategy_params\.weight: -1\.0 .*out of range.* 0"),
         ({"strategy_params": {"tasks": ["reach"]}}, "two tasks or more"),
         ({"strategy_params": {"sampler": "fair"}}, r"strategy_params\.sampler"),
         ({"algo": "trpo"}, "requires gradient steps of the actor; allowed: .*such as ppo or sac"),

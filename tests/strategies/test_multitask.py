@@ -16,8 +16,7 @@ from mygym.planning.plan import plan_of
 from mygym.planning.resolve import from_python
 from mygym.planning.variants import VARIANT_KEYS
 from mygym.registry import registry
-from mygym.strategies.gradient_bandit import MIN_SHARE
-from mygym.strategies.multitask import MultiTask
+from mygym.strategies.multitask import MIN_SHARE, MultiTask
 from mygym.tasks.components import STAGE_COLUMNS
 from mygym.training import env_factory
 from tests.components import slow_except

@@ -89,7 +89,7 @@ def test_the_next_episodes_are_of_the_task_alone(tmp_path: Path) -> None:
     [
         ("sac", {}, r"strategy: 'reptile' requires updates from the latest rollout alone; allowed: an on-policy"),
         ("ppo", {"strategy_params": {"inner": 0}}, r"strategy_params\.inner: 0 "),
-        ("ppo", {"strategy_params": {"step": 1.5}}, r"strategy_params\.step: 1\.5 .*above 0, up to 1"),
+        ("ppo", {"strategy_params": {"step": 1.5}}, r"strategy_params\.step: 1\.5 .*out of range.* 1"),
         ("ppo", {"strategy_params": {"inner": 9}}, r"steps: 96 is too few for 9 rollouts .*576 or more"),
     ],
 )

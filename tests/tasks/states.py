@@ -14,7 +14,7 @@ import torch
 from mygym.registry import registry
 from mygym.tasks.context import ArmCommand, StageBinding, StageContext
 from mygym.tasks.lookup import find_task
-from mygym.tasks.predicate import Predicate
+from mygym.tasks.predicates import Predicate
 from mygym.tasks.state import Progress, State
 from mygym.tasks.task import Task
 from tests.components import EVERY_TASK, TASKS_OF_EACH_STAGE, tower

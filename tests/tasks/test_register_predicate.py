@@ -16,8 +16,7 @@ from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.goals import achieved_goal, desired_goal, goal_reached, goal_space
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import GOAL_SIZES, shared_goal_space
-from mygym.tasks.predicate import GoalTerm, find_predicate, register_predicate
-from mygym.tasks.predicates import at_goal, held
+from mygym.tasks.predicates import GoalTerm, at_goal, held, register_predicate
 from mygym.tasks.stage import register_stage
 from tests.tasks.states import PREDICATES, worlds
 
@@ -46,7 +45,7 @@ def test_a_predicate_without_a_term_is_a_flag() -> None:
     register_predicate("high", override=True)(is_high)
     task, progress, state, goals = worlds(hoist("high"), 0, 50)
     space = goal_space(task)
-    assert find_predicate("high").help == "The object is at the height of the goal."
+    assert registry("predicate").get("high").load().help == "The object is at the height of the goal."
     assert space.names == ("end_effector_from_object", "held", "high")
     context = StageContext(state, progress, goals, task.stage_bindings[-1])
     np.testing.assert_array_equal(achieved_goal(space, progress, state, goals)[:, -1], is_high(context))

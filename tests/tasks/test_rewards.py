@@ -19,7 +19,7 @@ from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import RegistryError
 from mygym.tasks import goals, rewards
-from mygym.tasks import predicate as goal_terms
+from mygym.tasks import predicates as goal_terms
 from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalSection, GoalSpace, achieved_goal, desired_goal, goal_space
 from mygym.tasks.rewards import find_reward

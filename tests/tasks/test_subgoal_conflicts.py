@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.tasks.lookup import find_task
-from mygym.tasks.predicate import register_predicate
-from mygym.tasks.predicates import at_goal
+from mygym.tasks.predicates import at_goal, register_predicate
 from mygym.tasks.stage import register_stage
 from tests.components import TASKS, several, tower
 from tests.tasks.states import SAME_AGAIN

@@ -11,8 +11,7 @@ import numpy as np
 import mygym
 from mygym.config import merged
 from mygym.registry import algorithm, register_algorithm
-from mygym.training.curves import Curves
-from mygym.training.result import Result
+from mygym.training.result import Curves, Result
 from mygym.training.runner import Loop, Runner
 from tests.components import known
 

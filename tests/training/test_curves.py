@@ -13,9 +13,8 @@ from safetensors.numpy import load_file as load_tensors
 import mygym
 from mygym.errors import RunError
 from mygym.training import session
-from mygym.training.curves import Curves, EpisodeCounter, Mark, Score
 from mygym.training.evaluation import EVALUATION, TEST, Evaluation
-from mygym.training.result import Result
+from mygym.training.result import Curves, EpisodeCounter, Mark, Result, Score
 from mygym.training.runner import Loop
 from tests.components import slow_except, small
 from tests.training.runners import STEPS, Climber, config, train

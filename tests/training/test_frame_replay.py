@@ -12,8 +12,8 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import DictReplayBuffer
 
 from mygym.training.buffers import FrameReplayBuffer
-from mygym.training.checkpoints import replay_log
-from mygym.training.checkpoints.replay_log import ReplayLog
+from mygym.training.checkpoints import checkpoints as storage
+from mygym.training.checkpoints.checkpoints import ReplayLog
 from mygym.training.model_factory import buffer_bytes
 
 ACTIONS = spaces.Box(-1, 1, (2,), np.float32)
@@ -113,7 +113,7 @@ def test_rows_whose_earlier_images_are_overwritten_are_not_sampled() -> None:
 def test_checkpoints_restore_it_after_any_number_of_rows(
     n_envs: int, small: int, frames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_log, "SMALL", small)
+    monkeypatch.setattr(storage, "SMALL", small)
     monkeypatch.setattr("os.fsync", lambda file: None)
     stream, log, steps = Stream(n_envs, frames), ReplayLog(tmp_path), 0
     arguments = 20 * n_envs, stream.space, ACTIONS, "cpu", n_envs, False, True, frames

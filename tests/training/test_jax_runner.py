@@ -15,7 +15,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.registry import Algorithm
 from mygym.registry.algorithms import complete
 from mygym.training.checkpoints.states import unsaved
-from mygym.training.curves import Curves
+from mygym.training.result import Curves
 from mygym.training.runner import Loop
 
 

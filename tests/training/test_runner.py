@@ -25,10 +25,9 @@ from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.training import directory
-from mygym.training.curves import Curves
-from mygym.training.env_processes.process_vec_env import process_vec_env
+from mygym.training.env_processes import process_vec_env
 from mygym.training.evaluation import EVALUATION, Evaluation, episode_seeds
-from mygym.training.result import Result
+from mygym.training.result import Curves, Result
 from mygym.training.runner import SEEDS, Loop, Runner, Transitions
 from tests.training.runners import STEPS, Climber, config, registered, train, with_training
 from tests.training.test_resuming import stopped

@@ -15,8 +15,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mygym.training import stop_request
-from mygym.training.env_processes import env_process, process_vec_env
+from mygym.training import env_processes, stop_request
 
 
 class _Ones(gymnasium.Env[Any, Any]):
@@ -37,9 +36,9 @@ def without_posix(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_processes_need_no_call_of_posix(without_posix: pytest.MonkeyPatch) -> None:
-    env = process_vec_env.process_vec_env([_Ones])
+    env = env_processes.process_vec_env([_Ones])
     assert env.reset().tolist() == [[1.0]]
-    without_posix.setattr(env_process, "PATIENCE", 0.2)
+    without_posix.setattr(env_processes, "PATIENCE", 0.2)
     assert not env.env_processes[0].readable(0.01)
     env.env_processes[0].handle.kill()
     with pytest.raises(EOFError):

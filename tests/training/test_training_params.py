@@ -15,7 +15,7 @@ from mygym.cli.train import main as train_command
 from mygym.config import config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.planning.resolve import from_python
-from mygym.training.curves import Curves
+from mygym.training.result import Curves
 from mygym.training.runner import Loop, Runner
 from tests.training.runners import Climber, config, registered
 from tests.training.test_resuming import stopped

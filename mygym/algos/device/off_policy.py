@@ -19,7 +19,7 @@ from mygym.envs.batch_env import BatchStep
 from mygym.envs.batch_vec_env import BatchVecEnv, in_numpy
 from mygym.errors import DivergedError
 from mygym.training.device_replay import IN_TENSORS, InTensors
-from mygym.training.variance_floor import FlooredNormalize
+from mygym.training.vec_wrappers import FlooredNormalize
 
 
 class ReplayCollection(DeviceSteps):

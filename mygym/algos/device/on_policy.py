@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,9 +20,8 @@ from torch.nn import functional
 from mygym.algos.device.steps import FIGURES, CapturedGradient, DeviceSteps, clip_gradients, memory_of, trainable
 from mygym.envs.batch_env import BatchStep
 from mygym.errors import DivergedError
-
-Tensors = Any
-"""A tensor, or a dictionary of tensors for dictionary observations."""
+from mygym.nested import map_arrays
+from mygym.training.device_replay import Tensors
 
 
 class _CopiedOnce:
@@ -48,7 +48,7 @@ class _CopiedOnce:
     def fill(self, rollout: Mapping[str, Any]) -> None:
         """Take a rollout from the device: field of a sample → `(n_steps, n_envs, …)`, or a dictionary of these."""
         arrays: Any = self
-        self._tensors = {name: _flattened(values) for name, values in rollout.items()}
+        self._tensors = map_arrays(_flattened, rollout)
         for name in ("observations", "actions", "rewards", "episode_starts", "log_probs", "advantages"):
             setattr(arrays, name, None)  # so that nothing reads zeros
         arrays.values, arrays.returns = (rollout[name].cpu().numpy() for name in ("old_values", "returns"))
@@ -60,7 +60,7 @@ class _CopiedOnce:
         if self._tensors is None:
             self._tensors = self._copied()
         rows = torch.as_tensor(batch_inds, device=self.device)
-        return self._samples(**{name: _selected(values, rows) for name, values in self._tensors.items()})
+        return self._samples(**map_arrays(lambda values: values.index_select(0, rows), self._tensors))
 
     def _copied(self) -> dict[str, Tensors]:
         """Return the arrays of the rollout, flattened by `get`, as tensors on the device."""
@@ -75,9 +75,7 @@ class _CopiedOnce:
         }
 
     def _on_device(self, values: Any) -> Tensors:
-        if isinstance(values, dict):
-            return {key: self._on_device(value) for key, value in values.items()}
-        return torch.as_tensor(values, device=self.device)
+        return map_arrays(partial(torch.as_tensor, device=self.device), values)
 
 
 class DeviceRollouts(_CopiedOnce, RolloutBuffer):
@@ -92,17 +90,9 @@ class DictDeviceRollouts(_CopiedOnce, DictRolloutBuffer):
     _samples = DictRolloutBufferSamples
 
 
-def _flattened(values: Tensors) -> Tensors:
+def _flattened(values: torch.Tensor) -> torch.Tensor:
     """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, with the rows of each environment in sequence."""
-    if isinstance(values, dict):
-        return {key: _flattened(value) for key, value in values.items()}
     return values.transpose(0, 1).reshape(-1, *values.shape[2:])
-
-
-def _selected(values: Tensors, rows: torch.Tensor) -> Tensors:
-    if isinstance(values, dict):
-        return {key: value.index_select(0, rows) for key, value in values.items()}
-    return values.index_select(0, rows)
 
 
 class RolloutCollection(DeviceSteps):
@@ -141,7 +131,7 @@ class RolloutCollection(DeviceSteps):
         with torch.no_grad():
             step = self._prepared()
             outcomes = [step() for _ in range(steps)]
-            rollout = _stacked(outcomes)
+            rollout = map_arrays(lambda *each: torch.stack(each), *outcomes)
             last_values = model.policy.predict_values(self._arranged(self.observations)).flatten()
             figures, values = rollout["figures"], rollout["values"]
             ends = figures["terminated"] | figures["truncated"]
@@ -219,13 +209,6 @@ class RolloutCollection(DeviceSteps):
             following = error + model.gamma * model.gae_lambda * continued * following
             advantages.append(following)
         return torch.stack(advantages[::-1])
-
-
-def _stacked(outcomes: list[Any]) -> Any:
-    """Return the arrays of dictionaries, stacked."""
-    if isinstance(outcomes[0], dict):
-        return {key: _stacked([outcome[key] for outcome in outcomes]) for key in outcomes[0]}
-    return torch.stack(outcomes)
 
 
 STATISTICS = ("entropy_loss", "policy_gradient_loss", "value_loss", "approx_kl", "clip_fraction", "loss")

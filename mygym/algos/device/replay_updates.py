@@ -11,13 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.utils import polyak_update
 from torch.nn import functional
 
 from mygym.algos.device.steps import CapturedGradient, clip_gradients, memory_of, set_gradients, trainable
-
-Samples = ReplayBufferSamples | DictReplayBufferSamples
+from mygym.training.device_replay import Samples
 
 
 class ReplayUpdate(ABC):

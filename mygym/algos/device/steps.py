@@ -17,10 +17,8 @@ from mygym.envs.batch_env import BatchStep
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.tasks.episode import LARGE_BATCH
 from mygym.training.device_replay import DeviceNormalizer, Observations
-from mygym.training.run_callbacks import find_callback
-from mygym.training.strategy_callback import StrategyCallback
-from mygym.training.variance_floor import FlooredNormalize, LastObservations
-from mygym.training.vec_wrappers import EpisodeMonitor
+from mygym.training.run_callbacks import StrategyCallback, find_callback
+from mygym.training.vec_wrappers import EpisodeMonitor, FlooredNormalize, LastObservations
 
 
 class CapturedGradient:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm, registry
 from mygym.registry.signatures import parameters
-from mygym.strategies.mixture.protocols import (
+from mygym.strategies.mixture.routing import (
+    ByObservation,
+    Layout,
     Protocol,
     Units,
+    by_observation,
     check_candidates,
-    check_tau,
     check_weights,
     usage_entropy,
 )
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
     from stable_baselines3.common.policies import BasePolicy
     from stable_baselines3.common.vec_env import VecEnv
 
-    from mygym.strategies.mixture.routing import ByObservation
     from mygym.strategies.mixture.supernet import ForwardState
     from mygym.training.evaluation import Evaluation
     from mygym.training.vec_wrappers import RoutedVecEnv
@@ -74,12 +78,12 @@ class Mixture(Strategy):
         sampler: str | None = None,
         sampler_params: dict[str, Any] | None = None,
         weights: list[float] | None = None,
-        tau: float = 1.0,
-        tau_end: float = 0.1,
-        balance: float = 0.0,
+        tau: Annotated[float, Gt(0)] = 1.0,
+        tau_end: Annotated[float, Gt(0)] = 0.1,
+        balance: Annotated[float, Ge(0)] = 0.0,
         search: Literal["random", "evolutionary"] = "evolutionary",
-        tries: int = 20,
-        budget_us: float | None = None,
+        tries: Annotated[int, Ge(1)] = 20,
+        budget_us: Annotated[float, Gt(0)] | None = None,
     ) -> None:
         self.protocol: Protocol = protocol
         self.units: Units = units
@@ -108,17 +112,9 @@ class Mixture(Strategy):
             raise ConfigError(bad_value("strategy_params.weights", weights, ["null"], "are only for protocol sum"))
         if weights is not None:
             check_weights("strategy_params.weights", weights, self.candidate_count or len(weights))
-        check_tau("strategy_params.tau", tau)
-        check_tau("strategy_params.tau_end", tau_end)
-        if balance < 0:
-            raise ConfigError(bad_value("strategy_params.balance", balance, "0 or more"))
         if balance and self.protocol not in ("softmax", "gumbel_softmax"):
             why = "is for learned gates: protocol softmax or gumbel_softmax"
             raise ConfigError(bad_value("strategy_params.balance", balance, [0], why))
-        if tries < 1:
-            raise ConfigError(bad_value("strategy_params.tries", tries, "1 or more"))
-        if budget_us is not None and budget_us <= 0:
-            raise ConfigError(bad_value("strategy_params.budget_us", budget_us, "above 0, or null"))
 
     def complete_params(self) -> Mapping[str, Any]:
         """Return the sampler, its parameters, and the values that it decides."""
@@ -148,10 +144,8 @@ class Mixture(Strategy):
         """
         if self.sampler is None and self.protocol != "gumbel_softmax":
             return env
-        from gymnasium import spaces
         from stable_baselines3.common.policies import ActorCriticPolicy
 
-        from mygym.config.hyperparameters import Schema
         from mygym.training.vec_wrappers import RoutedVecEnv
 
         params = self.config.algo_params
@@ -173,7 +167,6 @@ class Mixture(Strategy):
             ConfigError: The networks of `cls` cannot be replaced, or observations do not select a candidate.
         """
         from mygym.strategies.mixture.policies import mixture_policy
-        from mygym.strategies.mixture.routing import Layout
 
         count, by = self._routing(self.training_env)
         archs = self.candidates if isinstance(self.candidates, list) else [None] * count
@@ -183,8 +176,6 @@ class Mixture(Strategy):
         """Return the number of candidates, and the observation component that selects the candidate."""
         if self.protocol != "single" or self.by == "sampler":
             return self.candidate_count or len(self.weights or []) or CANDIDATES, None
-        from mygym.strategies.mixture.routing import by_observation
-
         count, component = by_observation(self.plan, env, self.by, f"{self.section}.by")
         if self.candidate_count not in (None, count):
             why = f"differs from the number of candidates by {self.by}"

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
+from mygym.nested import map_arrays
 from mygym.training.evaluation import Evaluation
 from mygym.training.vec_wrappers import without_route
 
@@ -117,8 +117,8 @@ def check_budget(policy: Any, budget_us: float, key: str) -> None:
 def forward_microseconds(policy: Any) -> float:
     """Return the median time of a forward pass with one observation, with the current forward state."""
     space = without_route(policy.observation_space)
-    zeros = {key: np.zeros(subspace.shape, subspace.dtype) for key, subspace in _subspaces(space).items()}
-    observation = policy.obs_to_tensor(zeros if isinstance(space, spaces.Dict) else zeros[""])[0]
+    zeros = map_arrays(lambda subspace: np.zeros(subspace.shape, subspace.dtype), space)  # a `Dict` is a mapping
+    observation = policy.obs_to_tensor(zeros)[0]
     policy.set_training_mode(False)
     times = []
     for _ in range(PASSES):
@@ -126,10 +126,6 @@ def forward_microseconds(policy: Any) -> float:
         policy._predict(observation, deterministic=True)
         times.append(time.perf_counter() - start)
     return 1e6 * statistics.median(times)
-
-
-def _subspaces(space: spaces.Space[Any]) -> dict[str, Any]:
-    return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 
 
 def _ranked(evaluated: dict[Path, Tried]) -> list[Tried]:

@@ -66,11 +66,6 @@ def set_net_arch(policy: Any, arch: Any) -> None:
         policy.actor_kwargs["net_arch"], policy.critic_kwargs["net_arch"] = get_actor_critic_arch(arch)
 
 
-def linear_layers(network: nn.Sequential) -> list[nn.Linear]:
-    """Return the linear layers of a network."""
-    return [layer for layer in network if isinstance(layer, nn.Linear)]
-
-
 def supernets(module: nn.Module) -> list[SuperNet]:
     """Return the super-networks in a module."""
     return [submodule for submodule in module.modules() if isinstance(submodule, SuperNet)]
@@ -103,12 +98,7 @@ def renewed_optimizer(module: nn.Module, optimizer_class: Any, **kwargs: Any) ->
 
 
 class ColumnSlice(nn.Module):
-    """Selects columns `start` to `stop` of each row.
-
-    Args:
-        start: First column.
-        stop: Column after the last.
-    """
+    """Selects columns `start` to `stop` of each row."""
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__()
@@ -169,10 +159,9 @@ class MixturePolicy:
             super()._build(lr_schedule)  # type: ignore[misc]
             candidates.append(dict(networks(policy)))
         set_net_arch(policy, net_arch)
-        if self.layout.units == "whole":
-            layers = 1
-        else:
-            layers = max(len(linear_layers(network)) for network in candidates[0].values())
+        layers = 1
+        if self.layout.units == "blocks":
+            layers = max(sum(isinstance(each, nn.Linear) for each in network) for network in candidates[0].values())
         self.forward_state = ForwardState(len(candidates), layers)
         for name in candidates[0]:
             supernet = SuperNet([built[name] for built in candidates], self.layout.units, self.forward_state)

@@ -12,7 +12,7 @@ from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.strategies import JOIN, join_params, sections
 from mygym.strategies.mixture.mixture import Mixture
-from mygym.strategies.mixture.protocols import PROTOCOLS
+from mygym.strategies.mixture.routing import PROTOCOLS
 from mygym.training.directory import POLICY, find_policy
 from mygym.training.env_factory import make_eval_envs
 from mygym.training.evaluation import EVALUATION, episode_seeds, evaluate_policy

@@ -9,15 +9,16 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import check_hooks, decorator
-from mygym.strategies.gradient_bandit import bandit_step, probabilities
-from mygym.strategies.mixture.protocols import Protocol
+from mygym.strategies.mixture.routing import Protocol
+from mygym.strategies.multitask import bandit_step, probabilities
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
@@ -108,11 +109,7 @@ class Sampler:
         self.supernet.set_forward_state(protocol, tau=tau)
 
     def _check_protocol(self, protocol: str, method: str, value: Any) -> None:
-        """Check that the class has a protocol, which `method` needs for `value`.
-
-        Raises:
-            ConfigError: It does not.
-        """
+        """Check that the class has a protocol, which `method` needs for `value`."""
         if protocol not in self.protocols:
             why = f"needs protocol {protocol}, which {type(self).__name__} does not have; add it to the class: protocol"
             raise ConfigError(bad_value(method, value, f"protocol {' or '.join(self.protocols)}", why))
@@ -223,11 +220,7 @@ class FairSampler(Sampler):
         """For each layer the candidates to draw next."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw from the queues; an empty queue is refilled in random order.
-
-        Args:
-            count: Number of environments of the rollout.
-        """
+        """Draw from the queues; an empty queue is refilled in random order."""
         rows = []
         for _ in range(count):
             for queue in self.queues:
@@ -242,11 +235,7 @@ class UniformSampler(Sampler):
     """Candidates drawn with equal probability."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw independently for each layer.
-
-        Args:
-            count: Number of environments of the rollout.
-        """
+        """Draw independently for each layer."""
         return np.random.randint(self.candidates, size=(count, self.layers))  # noqa: NPY002
 
 
@@ -260,9 +249,7 @@ class DifferentiableSampler(Sampler):
 
     checkpointed = ("logits", "baseline")
 
-    def __init__(self, *, rate: float = 0.1) -> None:
-        if rate < 0:
-            raise ConfigError(bad_value("strategy_params.sampler_params.rate", rate, "0 or more"))
+    def __init__(self, *, rate: Annotated[float, Ge(0)] = 0.1) -> None:
         self.rate = rate
 
     def prepare(self) -> None:
@@ -272,21 +259,13 @@ class DifferentiableSampler(Sampler):
         """Running mean of the reward of a step."""
 
     def propose(self, count: int) -> NDArray[np.int64]:
-        """Draw with the learned weights.
-
-        Args:
-            count: Number of environments of the rollout.
-        """
+        """Draw with the learned weights."""
         shares = probabilities(self.logits)
         columns = [np.random.choice(len(row), size=count, p=row) for row in shares]  # noqa: NPY002
         return np.stack(columns, axis=1)
 
     def learn(self, rewards: FloatArray) -> None:
-        """Take a step of the gradient bandit.
-
-        Args:
-            rewards: `(rows,)`: mean reward per step.
-        """
+        """Take a step of the gradient bandit."""
         if self.drawn is not None:
             self.logits = bandit_step(self.logits, self.drawn, rewards - self.baseline, self.rate)
             self.baseline += self.rate * (float(rewards.mean()) - self.baseline)

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from mygym.errors import ConfigError, bad_value
-from mygym.strategies.mixture.protocols import PROTOCOLS, Protocol, Units, check_tau, check_weights
+from mygym.strategies.mixture.routing import PROTOCOLS, Protocol, Units, check_tau, check_weights
 
 
 @dataclass(frozen=True)

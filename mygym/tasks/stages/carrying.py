@@ -9,7 +9,7 @@ from mygym.tasks.predicates import distance, second_grip
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.handling import CARRYING, carrying_progress, from_above, move_potential
 from mygym.tasks.stages.motions import closeness, lifted, limited, planar_distance, with_height
-from mygym.tasks.state import namespace
+from mygym.tasks.state import TIME_STEP, namespace
 from mygym.types import Array
 
 ARC_POINTS = 8
@@ -26,9 +26,6 @@ RADIUS, PERIOD = 0.06, 4.0
 
 FOLLOW_STEPS = 25
 """Consecutive control steps for which the object must be at the moving goal."""
-
-TIME_STEP = 0.04
-"""s: duration of a control step; the expert of a moving goal looks one step ahead."""
 
 
 # rotate -------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from mygym.tasks.stages.motions import (
     with_height,
     with_stand,
 )
-from mygym.tasks.state import namespace
+from mygym.tasks.state import TIME_STEP, namespace
 from mygym.types import Array
 
 BEHIND = 0.06
@@ -96,9 +96,6 @@ POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_
 for _stage in (PUSH, POKE):
     register_stage(_stage.name, _stage)
 
-
-TIME_STEP = 0.04
-"""s: duration of a control step."""
 
 GRAVITY = 9.81
 """m/s²."""

@@ -125,7 +125,7 @@ EXCLUDED = frozenset(
         "policy",
         "policy_kwargs",  # part of the config
         "postponed",  # mygym.training.run_state
-        "replay_buffer",  # mygym.training.checkpoints.replay_log
+        "replay_buffer",  # mygym.training.checkpoints.checkpoints
         "rollout_buffer",  # empty whenever a state is taken
         "start_time",  # the run's clock continues
         "teacher",  # part of the config

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mygym.engines import arrays
 from mygym.engines.arrays import Arrays, find_arrays
 from mygym.envs import batch_env
-from mygym.tasks import predicate
+from mygym.tasks import predicates
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that torch can use")
 
@@ -46,5 +46,5 @@ class WaitingOperations(TorchDispatchMode):
 
 def pretend_gpu(patch: pytest.MonkeyPatch) -> None:
     """Make the engine take the branches of a GPU, on the CPU."""
-    for module in (arrays, predicate, batch_env):
+    for module in (arrays, predicates, batch_env):
         patch.setattr(module, "on_host", lambda _: False)

@@ -24,7 +24,7 @@ from mygym.training import env_factory
 from mygym.training.evaluation import evaluate_policy
 from mygym.training.policy import normalizer_of, weights
 from mygym.training.result import Result
-from mygym.training.variance_floor import FLOOR, MASKED, FlooredMeanStd, FlooredNormalize
+from mygym.training.vec_wrappers import FLOOR, MASKED, FlooredMeanStd, FlooredNormalize
 from tests.components import COMBOS, known, slow_except, small
 
 SHORT = {

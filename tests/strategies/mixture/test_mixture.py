@@ -20,7 +20,7 @@ from mygym.strategies.mixture.policies import MixturePolicy, acting_supernet, su
 from mygym.strategies.requirements import prepared
 from mygym.training import env_factory, model_factory
 from mygym.training.policy import Policy, load_policy, save_policy
-from mygym.training.strategy_callback import StrategyCallback
+from mygym.training.run_callbacks import StrategyCallback
 from mygym.training.vec_wrappers import ROUTE
 from tests.components import ALGORITHMS, COMBOS, slow_except
 from tests.training.test_resuming import config

@@ -16,9 +16,9 @@ from benchmarks.kills import differences
 from mygym.errors import ConfigError, MygymError, RegistryError
 from mygym.planning.plan import plan_from_python
 from mygym.registry import registry
-from mygym.strategies.gradient_bandit import MIN_SHARE, probabilities
 from mygym.strategies.mixture.policies import acting_supernet
 from mygym.strategies.mixture.samplers import Sampler, register_sampler
+from mygym.strategies.multitask import MIN_SHARE, probabilities
 from mygym.strategies.requirements import prepare_run
 from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import build_model

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from mygym.errors import ConfigError
-from mygym.strategies.mixture.protocols import Units, usage_entropy
+from mygym.strategies.mixture.routing import Units, usage_entropy
 from mygym.strategies.mixture.supernet import SuperNet
 
 K, ROWS = 3, 7

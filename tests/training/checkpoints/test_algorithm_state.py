@@ -16,7 +16,7 @@ from mygym.config import merged
 from mygym.planning.resolve import from_python
 from mygym.registry import algorithm
 from mygym.training import env_factory, model_factory
-from mygym.training.checkpoints.replay_log import ReplayLog
+from mygym.training.checkpoints.checkpoints import ReplayLog
 from mygym.training.checkpoints.serialization import from_files, to_files
 from mygym.training.checkpoints.states import (
     algorithm_state,

@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mygym.errors import RunError
-from mygym.training.checkpoints import replay_log
-from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints, manifest_checksum
-from mygym.training.checkpoints.replay_log import FOLDER
+from mygym.training.checkpoints import checkpoints as storage
+from mygym.training.checkpoints.checkpoints import FOLDER, Checkpoint, Checkpoints, manifest_checksum
 from mygym.training.checkpoints.serialization import to_files
 from mygym.training.directory import remove_partial_files
 from mygym.training.files import checksum
@@ -64,7 +63,7 @@ def names(folder: Path) -> list[str]:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(replay_log, "SMALL", 0)
+    monkeypatch.setattr(storage, "SMALL", 0)
     run = Run(tmp_path / "run")
     run.path.mkdir()
     return run
@@ -279,7 +278,7 @@ DISK_FULL = OSError(28, "No space left on device")
 def test_fault_at_any_moment_leaves_only_complete_checkpoints(
     error: BaseException, after: bool, small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_log, "SMALL", small)
+    monkeypatch.setattr(storage, "SMALL", small)
     number, passed = 0, False
     while not passed:
         number += 1

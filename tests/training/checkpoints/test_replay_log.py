@@ -21,9 +21,8 @@ from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mygym.training.buffers import ImitationBuffer
-from mygym.training.checkpoints import replay_log
-from mygym.training.checkpoints.checkpoints import Checkpoints
-from mygym.training.checkpoints.replay_log import FOLDER, ReplayLog
+from mygym.training.checkpoints import checkpoints as storage
+from mygym.training.checkpoints.checkpoints import FOLDER, Checkpoints, ReplayLog
 from tests.components import slow_except
 
 FLAT = spaces.Box(-1, 1, (3,), np.float32)
@@ -187,7 +186,7 @@ def test_buffer_is_restored_after_any_number_of_rows(kind: str, n_envs: int) -> 
     @given(size=SIZES, moves=MOVES, small=st.sampled_from([0, 10, 10_000]), seed=st.integers(0, 9))
     def holds(size: int, moves: list[tuple[str, str]], small: int, seed: int) -> None:
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-            patch.setattr(replay_log, "SMALL", small)
+            patch.setattr(storage, "SMALL", small)
             patch.setattr("os.fsync", lambda file: None)
             run, filler = Path(folder), Filler(seed)
             buffer, steps, checkpoints = make(size, n_envs), 0, Checkpoints(run, keep=2)
@@ -334,7 +333,7 @@ def test_rows_that_do_not_follow_the_env_steps_are_saved(tmp_path: Path) -> None
 
 
 def test_old_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_log, "SMALL", 0)
+    monkeypatch.setattr(storage, "SMALL", 0)
     filler, log, buffer, steps = Filler(0), ReplayLog(tmp_path), BUFFERS["hindsight"](50, 2), 0
     known: dict[Path, tuple[int, int]] = {}
     for rows in (10, 10, 1, 0, 20, 30, 7):
@@ -349,7 +348,7 @@ def test_old_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_small_chunks_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_log, "SMALL", 20)
+    monkeypatch.setattr(storage, "SMALL", 20)
     filler, log, buffer, steps = Filler(0), ReplayLog(tmp_path), BUFFERS["flat"](500, 2), 0
     sizes = []
     for rows in (3, 3, 3, 3, 3, 40, 2, 2):
@@ -388,7 +387,7 @@ def test_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(replay_log, "write_bytes", full)
+        patch.setattr(storage, "write_bytes", full)
         with pytest.raises(OSError, match="No space left"):
             log.save(buffer, 9)
     state, fresh = log.save(buffer, 9), make(12, 1)
@@ -397,7 +396,7 @@ def test_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_chunk_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_log, "MAX_CHUNK_ROWS", 20)
+    monkeypatch.setattr(storage, "MAX_CHUNK_ROWS", 20)
     make = BUFFERS["dictionaries"]
     buffer, checkpoints = make(50, 3), Checkpoints(tmp_path, keep=1)
     (tmp_path / "checkpoints").mkdir()

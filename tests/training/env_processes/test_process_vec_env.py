@@ -24,8 +24,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.planning.resolve import from_python
 from mygym.registry.user_files import user_modules
-from mygym.training import env_factory
-from mygym.training.env_processes import env_process, process_vec_env
+from mygym.training import env_factory, env_processes
 from tests.components import slow_except
 from tests.training.env_processes.process_envs import Fatal, OddError, Watched, fail, scaled_env, small_env, watched_env
 
@@ -36,7 +35,7 @@ STILL = np.zeros((2, 3), dtype=np.float32)
 UNGUARDED = """
 import mygym.errors
 from mygym.envs.robot_env import RobotEnv
-from mygym.training.env_processes.process_vec_env import process_vec_env
+from mygym.training.env_processes import process_vec_env
 
 try:
     process_vec_env([RobotEnv])
@@ -76,7 +75,7 @@ def children() -> set[int]:
 @pytest.fixture(autouse=True)
 def no_process_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Check that no test leaves a process, a zombie or an open file."""
-    env_process.resource_tracker.ensure_running()
+    env_processes.resource_tracker.ensure_running()
     before = children(), psutil.Process().num_fds()
     yield
     gc.collect()
@@ -89,7 +88,7 @@ def no_process_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module", params=[2, 1], ids=["two processes", "one process"])
 def shared(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yield two environments, the second of which is wrapped."""
-    env = process_vec_env.process_vec_env([small_env, watched_env], request.param)
+    env = env_processes.process_vec_env([small_env, watched_env], request.param)
     yield env
     env.close()
 
@@ -165,7 +164,7 @@ def test_unread_answer_is_not_confused_with_the_next(shared: Any) -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_rewards_of_hindsight_while_the_processes_step(before: bool) -> None:
-    env = process_vec_env.process_vec_env([scaled_env, scaled_env], reward_maker=scaled_env)
+    env = env_processes.process_vec_env([scaled_env, scaled_env], reward_maker=scaled_env)
     goals = np.zeros((5, 3)), np.ones((5, 3)), [{}] * 5
     if before:
         env.set_attr("scale", 3.0)
@@ -231,7 +230,7 @@ def test_failed_construction_is_reported_and_ends_the_other_processes(
     maker: Any, kind: type[MygymError], message: str, capfd: Any
 ) -> None:
     with pytest.raises(MygymError, match=message) as error:
-        process_vec_env.process_vec_env([small_env, maker])
+        env_processes.process_vec_env([small_env, maker])
     assert type(error.value) is kind
     assert capfd.readouterr().err == ""
 
@@ -242,13 +241,13 @@ def test_processes_import_nothing_from_a_run(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "envs" / "evil.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     user_modules.exclude(tmp_path)
-    process_vec_env.process_vec_env([small_env]).close()
+    env_processes.process_vec_env([small_env]).close()
     assert not (tmp_path / "executed").exists()
 
 
 def test_unpicklable_maker_ends_the_other_processes() -> None:
     with pytest.raises((AttributeError, pickle.PicklingError), match="local"):  # the latter from Python 3.14 on
-        process_vec_env.process_vec_env([small_env, lambda: small_env()])
+        env_processes.process_vec_env([small_env, lambda: small_env()])
 
 
 # Ends of a process ---------------------------------------------------------------------------------------------------
@@ -289,7 +288,7 @@ def test_killed_process_is_replaced(pair: Any, moment: str) -> None:
 
 
 def test_process_that_dies_again_and_again_is_reported() -> None:
-    env = process_vec_env.process_vec_env([RobotEnv, Fatal, RobotEnv], 2)
+    env = env_processes.process_vec_env([RobotEnv, Fatal, RobotEnv], 2)
     env.reset()
     actions = np.zeros((3, 3), dtype=np.float32)
     assert [env.step(actions)[2].tolist() for _ in range(2)] == [[True, True, False]] * 2
@@ -301,8 +300,8 @@ def test_process_that_dies_again_and_again_is_reported() -> None:
 
 
 def test_hanging_process_is_reported_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env_process, "PATIENCE", 0.5)
-    monkeypatch.setattr(env_process, "GRACE", 1.0)
+    monkeypatch.setattr(env_processes, "PATIENCE", 0.5)
+    monkeypatch.setattr(env_processes, "GRACE", 1.0)
     os.kill(pids(pair)[1], signal.SIGSTOP)
     process_pids = pids(pair)
     with pytest.raises(RunError, match=r"^the process of environment 2 of 2 has not answered for 0\.5 s$"):
@@ -325,7 +324,7 @@ def test_close_during_a_step_and_twice(pair: Any) -> None:
 
 
 def test_garbage_collection_ends_the_processes() -> None:
-    env = process_vec_env.process_vec_env([small_env])
+    env = env_processes.process_vec_env([small_env])
     (pid,) = pids(env)
     del env
     gc.collect()
@@ -346,7 +345,7 @@ def test_processes_ignore_signals(capfd: Any) -> None:
     thread = threading.Thread(target=pester)
     thread.start()
     try:
-        env = process_vec_env.process_vec_env([small_env])
+        env = env_processes.process_vec_env([small_env])
         env.reset()
     finally:
         done.set()
@@ -364,7 +363,7 @@ SCRIPT = """
 import time
 from pathlib import Path
 from mygym.envs.robot_env import RobotEnv
-from mygym.training.env_processes import env_process, process_vec_env
+from mygym.training import env_processes
 
 class Slow(RobotEnv):
     def work(self):
@@ -373,8 +372,8 @@ class Slow(RobotEnv):
         return True
 
 if __name__ == "__main__":
-    env_process.PATIENCE = 2.0
-    env = process_vec_env.process_vec_env([Slow, Slow])
+    env_processes.PATIENCE = 2.0
+    env = env_processes.process_vec_env([Slow, Slow])
     print(*[process.pid for process in env.processes], flush=True)
     {then}
 """

@@ -20,9 +20,7 @@ from mygym.errors import RunError
 from mygym.planning.plan import make_plan
 from mygym.training.checkpoints.checkpoints import Checkpoints
 from mygym.training.env_factory import make_vec_env
-from mygym.training.learners.answers import AnswerCallback
-from mygym.training.learners.joint_training import average_gradients
-from mygym.training.learners.processes import OtherLearners, other_learners
+from mygym.training.learners import AnswerCallback, OtherLearners, average_gradients, other_learners
 from mygym.training.model_factory import build_model
 from mygym.training.policy import normalizer_of
 from mygym.training.policy import weights as model_weights
@@ -289,7 +287,7 @@ def test_a_run_with_a_single_learner_starts_no_process() -> None:
 @pytest.mark.slow
 def test_closed_learners_have_ended() -> None:
     learners = OtherLearners(make_plan(SMALL))
-    processes = [process.process for process in learners._processes]
+    processes = [process.handle for process in learners._processes]
     pids = [process.pid for process in processes]
     learners.close()
     for pid in pids:

@@ -1,23 +1,313 @@
-"""Vector environment in processes, which replaces dead ones, reports errors, and never leaves a process behind.
+"""Environments in processes: a vector environment that replaces dead processes, reports errors, and leaves none behind.
 
 A process holds several environments and gets one message per step, because a message takes as long as a fraction of a
-step.
+step. The processes import this module; SB3 and torch, which would take most of their start-up time and memory, are
+imported in the main process alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
+import pickle
+import select
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from multiprocessing import util
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker, util
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
-from mygym.training.env_processes.env_process import UNGUARDED, EnvProcess, end_processes, signals_blocked
-from mygym.training.env_processes.process_main import answer, full_name
+from mygym.errors import ConfigError, MygymError, RunError, bad_value, error_text
+from mygym.nested import map_arrays
+from mygym.registry.user_files import located, user_modules
 from mygym.training.evaluation import next_seed
+from mygym.training.stop_request import SIGNALS
+
+
+def answer_requests(pipe: Connection, names: Sequence[str], excluded: frozenset[Path]) -> None:
+    """Answer requests until the pipe closes; the death of the main process closes it."""
+    user_modules.excluded = excluded
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    share = _Share()
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            request, command, data = pipe.recv()
+            try:
+                message = pickle.dumps((request, False, share.answer(command, data)), pickle.HIGHEST_PROTOCOL)
+            except Exception as error:  # noqa: BLE001  (the main process raises it)
+                message = pickle.dumps((request, True, picklable_error(error, names[share.current])))
+            pipe.send_bytes(message)
+    with contextlib.suppress(Exception):  # the main process no longer listens
+        share.close()
+
+
+class _Share:
+    """The environments of a process."""
+
+    def __init__(self) -> None:
+        self.envs: list[Any] = []
+        self.current = 0
+        """Index of the environment that is called, for the message of an error."""
+
+    def answer(self, command: str, data: Any) -> Any:
+        """Return the answer to a request."""
+        if command == "step":
+            return self.step(data)
+        if command == "reset":
+            return self.reset(data)
+        if command == "make":
+            return self.make(data)
+        rows, values = data
+        return [answer(self.envs[self.current], command, values) for self.current in rows]
+
+    def make(self, makers: Sequence[Callable[[], Any]]) -> Any:
+        """Build the environments; return the spaces of the first."""
+        for self.current, make in enumerate(makers):
+            self.envs.append(make())
+        return self.envs[0].observation_space, self.envs[0].action_space
+
+    def reset(self, requests: Sequence[tuple[int | None, dict[str, Any]]]) -> Any:
+        """Reset the environments with seeds and options; return observations and infos."""
+        results = []
+        for self.current, (seed, options) in enumerate(requests):
+            results.append(self.envs[self.current].reset(seed=seed, options=options or None))
+        return self._stacked([observation for observation, _ in results]), [info for _, info in results]
+
+    def step(self, actions: Any) -> Any:
+        """Step the environments, and reset those whose episodes end.
+
+        Returns:
+            Observations, rewards `(k,)`, whether an episode has ended `(k,)`, infos, and index → info of a reset.
+        """
+        rewards, dones = np.zeros(len(self.envs), dtype=np.float32), np.zeros(len(self.envs), dtype=bool)
+        observations, infos, reset_infos = [], [], {}
+        for index, env in enumerate(self.envs):
+            self.current = index
+            observation, rewards[index], terminated, truncated, info = env.step(actions[index])
+            info["TimeLimit.truncated"] = truncated and not terminated
+            if terminated or truncated:
+                dones[index] = True
+                info["terminal_observation"] = observation
+                observation, reset_infos[index] = env.reset()
+            observations.append(observation)
+            infos.append(info)
+        return self._stacked(observations), rewards, dones, infos, reset_infos
+
+    def close(self) -> None:
+        """Close the environments."""
+        for env in self.envs:
+            env.close()
+
+    def _stacked(self, observations: Sequence[Any]) -> Any:
+        """Return observations in one array, or in a dictionary of arrays in the order of the space."""
+        if isinstance(observations[0], dict):
+            keys = self.envs[0].observation_space.spaces
+            return {key: np.stack([observation[key] for observation in observations]) for key in keys}
+        return np.stack(observations)
+
+
+def answer(env: Any, command: str, data: Any) -> Any:
+    """Return an environment's answer to a request, e.g. to `env_method`."""
+    return _ANSWERS[command](env, data)
+
+
+def _is_wrapped(env: Any, name: str) -> bool:
+    while isinstance(env, gymnasium.Wrapper):
+        if name in map(full_name, type(env).__mro__):
+            return True
+        env = env.env
+    return False
+
+
+def full_name(cls: type[Any]) -> str:
+    """Return the name of a class with its module: processes compare names, because they do not import the class."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+_ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
+    "render": lambda env, _: env.render(),
+    "env_method": lambda env, call: env.get_wrapper_attr(call[0])(*call[1], **call[2]),
+    "get_attr": lambda env, name: env.get_wrapper_attr(name),
+    "has_attr": lambda env, name: env.has_wrapper_attr(name),
+    "set_attr": lambda env, item: setattr(env, *item),
+    "is_wrapped": _is_wrapped,
+}
+
+
+def picklable_error(error: Exception, name: str) -> MygymError:
+    """Return `error` if it is a `MygymError` that can be pickled, else a `RunError` with its type, text and line."""
+    note = "".join(traceback.format_exception(error))
+    if isinstance(error, MygymError):
+        error.add_note(note)
+        with contextlib.suppress(Exception):
+            if str(pickle.loads(pickle.dumps(error))) == str(error):  # noqa: S301  (pickled on this line)
+                return error
+    replacement = RunError(located(f"{name}: {error_text(error)}", error))
+    replacement.add_note(note)
+    return replacement
+
+
+PATIENCE = 60.0
+"""Time limit for a process's answer, s."""
+
+GRACE = 3.0
+"""Time that `end_processes` gives the processes to end by themselves, s."""
+
+UNGUARDED = 97
+"""Exit code of a process that would start further ones, because it imports a script without a guard."""
+
+
+class EnvProcess:
+    """A process with a share of the environments, and the connection to it."""
+
+    def __init__(self, rows: slice, makers: Sequence[Callable[[], Any]]) -> None:
+        self.rows, self.makers = rows, list(makers[rows])
+        first, last, count = rows.start + 1, rows.stop, len(makers)
+        self.names = [f"environment {number} of {count}" for number in range(first, last + 1)]
+        self.name = self.names[0] if first == last else f"environments {first} to {last} of {count}"
+        self.deaths = 0
+        """Deaths since the last step."""
+        self.requests = 0
+        self.request: tuple[str, Any] = ("", None)
+        """The last request."""
+        self.handle: Any = None
+        """The process; None before `start` and after `stop`."""
+
+    def start(self) -> None:
+        """Start the process, which builds the environments."""
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other_end = context.Pipe()
+        self.readable = _readable(self.pipe)
+        arguments = (other_end, self.names, user_modules.excluded)
+        process = context.Process(target=answer_requests, args=arguments, daemon=True)
+        process.start()
+        self.handle = process
+        other_end.close()
+        self.send("make", self.makers)
+
+    def send(self, command: str, data: Any) -> None:
+        """Send a request with its number: after Ctrl-C, the answer to an earlier request may still be in the pipe."""
+        self.requests += 1
+        self.request = (command, data)
+        with contextlib.suppress(ConnectionError):  # a dead process: `recv` reports it
+            self.pipe.send((self.requests, command, data))
+
+    def recv(self, patience: float | None = None) -> Any:
+        """Return the answer to the last request.
+
+        Raises:
+            EOFError: The process is dead.
+            MygymError: An environment has raised it, or the process does not answer.
+        """
+        patience = PATIENCE if patience is None else patience
+        answered = None
+        while answered != self.requests:
+            # ten short waits, because a suspension of the whole run (Ctrl-Z) uses up a single wait
+            try:
+                if not any(self.readable(patience / 10) for _ in range(10)):
+                    raise RunError(f"the process of {self.name} has not answered for {patience:g} s")
+                answered, is_error, answer = self.pipe.recv()
+            except OSError as error:
+                raise EOFError from error
+        if is_error:
+            raise answer
+        return answer
+
+    def death(self) -> MygymError:
+        """Return the error of a dead process."""
+        return death_of(self.handle, f"the process of {self.name}", "env_processes", True, "0")
+
+    def close_pipes(self) -> None:
+        """Close the pipe, which ends the process."""
+        self.pipe.close()
+
+    def stop(self) -> None:
+        """Kill the process and close the pipe."""
+        self.close_pipes()
+        kill(self.handle)
+        self.handle = None
+
+
+def _readable(pipe: Connection) -> Callable[[float], Any]:
+    """Return a function that waits until a pipe has a message or its end, for a time in s."""
+    if not hasattr(select, "poll"):  # on Windows
+        return pipe.poll
+    poll = select.poll()  # Connection.poll creates a new selector at every call, which takes longer
+    poll.register(pipe, select.POLLIN)
+    return lambda seconds: poll.poll(1000 * seconds)
+
+
+def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> MygymError:
+    """Return the error of a dead process.
+
+    Args:
+        process: The process.
+        name: Its name in the message.
+        key: Config key that has started it.
+        value: Value of the key.
+        alone: Value of the key that starts no process.
+    """
+    process.join(1.0)
+    code = process.exitcode
+    if code == UNGUARDED:
+        script = getattr(sys.modules["__main__"], "__file__", "the main script")
+        why = f"has each new process import {script}, which would start processes again"
+        allowed = f'{alone}, or a script whose calls stand under `if __name__ == "__main__":`'
+        return ConfigError(bad_value(key, value, allowed, why))
+    how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
+    return RunError(f"{name} died ({how})")
+
+
+def kill(process: Any) -> None:
+    """Kill a process, and release it."""
+    process.kill()
+    process.join(GRACE)
+    with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
+        process.close()
+
+
+def end_processes(processes: list[Any]) -> None:
+    """Close the pipes, which ends the processes; kill those that still run after `GRACE`. Empties `processes`."""
+    processes[:] = [process for process in processes if process.handle is not None]
+    for process in processes:
+        process.close_pipes()
+    try:
+        deadline = time.monotonic() + GRACE
+        for process in processes:
+            process.handle.join(max(0.0, deadline - time.monotonic()))
+    finally:
+        for process in processes:
+            process.stop()
+        processes.clear()
+
+
+@contextlib.contextmanager
+def starting_processes() -> Iterator[None]:
+    """Block signals in processes that start within the block; their code ignores the signals after the imports.
+
+    A process that imports the main script, and would start further processes, ends with `UNGUARDED`.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(UNGUARDED)
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # else it starts with the first process and unblocks the signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
 
 PATIENCE_AT_START = 600.0
 """Time limit for a process's first answer, s; on few cores, many processes need a while to import and build."""
@@ -54,8 +344,6 @@ def process_vec_env(
         ConfigError: The main script starts the processes without `if __name__ == "__main__":`.
         RunError: A process dies before it has built its environments, or takes longer than `patience`.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the main script
-        sys.exit(UNGUARDED)
     from stable_baselines3.common.vec_env import VecEnv
 
     class ProcessVecEnv(VecEnv):
@@ -222,7 +510,7 @@ def process_vec_env(
                 self.on_replacement(str(error), self.replacements)
                 process.stop()
                 try:
-                    with signals_blocked():
+                    with starting_processes():
                         process.start()
                     process.recv(PATIENCE_AT_START)
                     for (index, command, _), data in self._settings.items():
@@ -246,7 +534,7 @@ def process_vec_env(
                 info = self.reset_infos[index] if "terminal_observation" in self._last_infos[index] else None
                 info = dict(self._last_infos[index] if info is None else info)
                 info["TimeLimit.truncated"] = True
-                info["terminal_observation"] = _row(self._observations, index)
+                info["terminal_observation"] = map_arrays(lambda rows, row=index: rows[row].copy(), self._observations)
                 infos.append(info)
             dones = np.ones(len(infos), dtype=bool)
             rewards = np.zeros(len(infos), dtype=np.float32)  # nothing happened since the last rewards
@@ -254,7 +542,7 @@ def process_vec_env(
 
     env_processes = [EnvProcess(rows, makers) for rows in _shares(len(makers), processes or len(makers))]
     try:
-        with signals_blocked():
+        with starting_processes():
             for process in env_processes:
                 process.start()
         return ProcessVecEnv(env_processes)
@@ -283,13 +571,4 @@ def _spaces(process: EnvProcess, patience: float) -> Any:
 
 def _joined(batches: Sequence[Any]) -> Any:
     """Return the observations of all processes in one array, or in a dictionary of arrays."""
-    if isinstance(batches[0], dict):
-        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
-    return np.concatenate(batches)
-
-
-def _row(observations: Any, index: int) -> Any:
-    """Return a copy of the observation of one environment."""
-    if isinstance(observations, dict):
-        return {key: values[index].copy() for key, values in observations.items()}
-    return observations[index].copy()
+    return map_arrays(lambda *parts: np.concatenate(parts), *batches)
