@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.registry import decorator, registry
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from mygym.engines.world import World, WorldSpec
 
 BULLET = "pybullet"
-"""The engine of evaluations, and of every environment that names no other."""
+"""The engine of evaluations, and of every environment that names no other, where it is installed."""
 
 MUJOCO = "mujoco"
 """The second engine of all tasks."""
 
 FUSED = "fused"
 """The engine whose worlds are rows of arrays; it trains, and has no single environments."""
+
+HAS_BULLET = DEFAULT_ENGINE == BULLET
+"""Whether PyBullet is installed; without it MuJoCo judges, and `mygym.engines.drawing` draws."""
 
 W = TypeVar("W", bound="type[World]")
 
@@ -96,10 +100,10 @@ def judge_of(name: str) -> str:
     Raises:
         RegistryError: Unknown engine.
     """
-    return BULLET if registry("engine").get(name, "engine").built_in else name
+    return DEFAULT_ENGINE if registry("engine").get(name, "engine").built_in else name
 
 
-def find_engine(name: str = BULLET) -> type[World]:
+def find_engine(name: str = DEFAULT_ENGINE) -> type[World]:
     """Return the class of the worlds of a registered engine.
 
     Raises:
@@ -115,7 +119,7 @@ def find_engine(name: str = BULLET) -> type[World]:
     return engine
 
 
-def make_world(spec: WorldSpec, engine: str = BULLET) -> World:
+def make_world(spec: WorldSpec, engine: str = DEFAULT_ENGINE) -> World:
     """Return a world of a description; the caller closes it.
 
     Raises:
@@ -129,7 +133,7 @@ def make_world(spec: WorldSpec, engine: str = BULLET) -> World:
 def inspection_of(world: World) -> Iterator[Inspection]:
     """Yield answers about the shapes of a world in its current state; reset the world before its next step.
 
-    They are those of its engine or, if it has none, of a Bullet world of the same description in the same state.
+    They are those of its engine or, if it has none, of a world of the default engine in the same state.
     """
     if world.inspection is not None:
         yield world.inspection

@@ -1,10 +1,10 @@
-"""Robots by name or file, and what engines simulate of them; Bullet reads meshes."""
+"""Robots by name or file, and what engines simulate of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from mygym.engines.bullet.primitives import mesh_points, replace_meshes
+from mygym.engines.primitives import mesh_points, replace_meshes
 from mygym.registry import registry
 from mygym.robotics.controllers import Mode
 from mygym.robotics.inference.robots import Inferred, infer_robot
