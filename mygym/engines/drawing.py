@@ -33,11 +33,11 @@ GEOM_SPHERE, GEOM_BOX, GEOM_CYLINDER, GEOM_MESH, GEOM_CAPSULE = 2, 3, 4, 5, 7
 GREY = (0.7, 0.7, 0.7, 1.0)
 """Colour of shapes of which the URDF gives none."""
 
-SHADOW_SIDE, SHADOW_BIAS = 768, 2.0
+SHADOW_SIDE, SHADOW_BIAS = 512, 2.0
 """Pixels along each side of the picture that the light sees, and pixels by which a surface must be behind another."""
 
-IN_SHADOW = 0.75
-"""Share of the ambient light in shadows."""
+IN_SHADOW = 0.84
+"""Brightness of a surface in a shadow relative to that beside it."""
 
 CHUNK = 1_000_000
 """Pixels of triangles that are compared at once."""
@@ -325,7 +325,16 @@ def _surface(file: str, kind: str, size: tuple[float, ...]) -> Surface:
 def getVisualShapeData(body: int, flags: int = 0, physicsClientId: int = 0) -> list[tuple[Any, ...]]:
     """Return body, link, kind, size, file, position, orientation, colour and texture of each shape."""
     return [
-        (body, shape.link, shape.kind, shape.size, shape.file.encode(), *_position_and_orientation(shape.pose), shape.color, shape.texture)
+        (
+            body,
+            shape.link,
+            shape.kind,
+            shape.size,
+            shape.file.encode(),
+            *_position_and_orientation(shape.pose),
+            shape.color,
+            shape.texture,
+        )
         for shape in _CLIENTS[physicsClientId].bodies[body].shapes
     ]
 
@@ -422,18 +431,16 @@ def getCameraImage(
     turned *= np.where((turned * towards).sum(axis=1) < 0, -1.0, 1.0)[:, None]
     light = np.asarray(lightDirection, dtype=float) / np.linalg.norm(lightDirection)
     lit = np.maximum(turned @ light, 0.0)
-    ambient = np.full(len(pixels), lightAmbientCoeff)
+    brightness = lightAmbientCoeff + lightDiffuseCoeff * lit
     if shadow:
-        shaded = _shaded(world, points, turned, light)
-        lit *= 1.0 - shaded
-        ambient *= 1.0 - (1.0 - IN_SHADOW) * shaded
+        brightness *= 1.0 - (1.0 - IN_SHADOW) * _shaded(world, points, turned, light) * (lit > 0)
     owner = owners[triangles]
     colors = np.array([shape.color[:3] for _, shape in shapes]).reshape(-1, 3)[owner]
     coordinates = np.einsum("pk,pki->pi", weights, flat[triangles])
     for index, (_, shape) in enumerate(shapes):
         if shape.texture >= 0 and (mine := owner == index).any():
             colors[mine] *= _sampled(client.textures[shape.texture], coordinates[mine])
-    colors = colors * np.asarray(lightColor) * (ambient + lightDiffuseCoeff * lit)[:, None]
+    colors = colors * np.asarray(lightColor) * brightness[:, None]
 
     image = np.full((height * width, 4), 255, dtype=np.uint8)
     buffer, bodies = np.ones(height * width), np.full(height * width, -1)

@@ -127,6 +127,11 @@ class Bodies:
         self._orientations = model.object_q[:, None] + np.array([4, 5, 6, 3])
         self._velocities = model.object_v[:, None] + at
 
+    @property
+    def positions(self) -> FloatArray:
+        """MuJoCo's positions `(N, nq)`, m, rad and quaternions."""
+        return np.asarray(self._q)
+
     # Reset ----------------------------------------------------------------------------------------------------------
 
     def set_parameters(self, rows: NDArray[np.intp], parameters: Parameters) -> None:
