@@ -17,7 +17,7 @@ from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.networks import measure_detector, train_detector, train_encoder
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
-from mygym.engines.engine import find_engine
+from mygym.engines.engine import HAS_BULLET, MUJOCO, find_engine, judge_of
 from mygym.engines.robots import inferred_robot
 from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
@@ -241,6 +241,9 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
         plan: The run.
         model: The model that is trained; None: no notes on the algorithm.
     """
+    judge = judge_of(plan.config.engine)
+    if not HAS_BULLET and judge == MUJOCO:
+        print_note(f"evaluations and videos use {judge}, because PyBullet is not installed")
     if model is not None:
         if plan.algorithm.parent:
             print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")

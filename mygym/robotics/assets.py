@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -88,6 +89,9 @@ def find_beside(path: Path, name: str) -> Path:
     if package == "mygym":
         return ASSETS / inside
     if package == "pybullet_data":
+        if find_spec(package) is None:
+            allowed = "a file of yours, or a Python that has PyBullet: 3.11 to 3.13"
+            raise AssetError(bad_value("file", name, allowed, "is part of PyBullet, which is not installed"))
         return Path(import_module(package).getDataPath()) / inside
     try:
         installed = distribution("example-robot-data")
