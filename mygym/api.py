@@ -17,7 +17,7 @@ from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.networks import measure_detector, train_detector, train_encoder
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
-from mygym.engines.engine import HAS_BULLET, MUJOCO, find_engine, judge_of
+from mygym.engines.engine import MUJOCO, find_engine, judge_of
 from mygym.engines.robots import inferred_robot
 from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
@@ -28,6 +28,7 @@ from mygym.exporting.export import export
 from mygym.planning.derived import rollout_steps
 from mygym.planning.plan import Config, RunPlan, plan_of
 from mygym.registry import RobotFileName, implemented_combos, is_file_name, registry
+from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs as results
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.run_search import network_of, search

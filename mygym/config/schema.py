@@ -7,14 +7,14 @@ import functools
 import re
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_serializer, model_validator
 
 from mygym.errors import ConfigError, bad_value
+from mygym.registry.entries import HAS_BULLET
 
-DEFAULT_ENGINE = "pybullet" if find_spec("pybullet") else "mujoco"
+DEFAULT_ENGINE = "pybullet" if HAS_BULLET else "mujoco"
 """The engine of a config that names none, and of evaluations: MuJoCo on a Python that has no PyBullet."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -427,7 +427,7 @@ def getCameraImage(
     points = np.einsum("pk,pki->pi", weights, world[triangles])
     turned = np.einsum("pk,pki,pji->pj", weights, normals[triangles], rotations[triangles])
     turned /= np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), 1e-12)
-    towards = np.linalg.inv(view)[:3, 3] - points
+    towards = np.linalg.pinv(view)[:3, 3] - points  # a flat view, of a shadow, has no inverse
     turned *= np.where((turned * towards).sum(axis=1) < 0, -1.0, 1.0)[:, None]
     light = np.asarray(lightDirection, dtype=float) / np.linalg.norm(lightDirection)
     lit = np.maximum(turned @ light, 0.0)

@@ -11,6 +11,7 @@ import numpy as np
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.registry import decorator, registry
+from mygym.registry.entries import HAS_BULLET, needed_bullet
 
 if TYPE_CHECKING:
     from mygym.engines.inspection import Inspection
@@ -24,9 +25,6 @@ MUJOCO = "mujoco"
 
 FUSED = "fused"
 """The engine whose worlds are rows of arrays; it trains, and has no single environments."""
-
-HAS_BULLET = DEFAULT_ENGINE == BULLET
-"""Whether PyBullet is installed; without it MuJoCo judges, and `mygym.engines.drawing` draws."""
 
 W = TypeVar("W", bound="type[World]")
 
@@ -51,7 +49,11 @@ def _is_world(component: object) -> bool:
 
 _ORIGIN = "mygym.engines"
 registry("engine").register(
-    BULLET, "mygym.engines.bullet.world:BulletWorld", "Bullet: all tasks; evaluations use it.", _ORIGIN
+    BULLET,
+    "mygym.engines.bullet.world:BulletWorld",
+    "Bullet: all tasks; evaluations use it.",
+    _ORIGIN,
+    requires=needed_bullet(True),
 )
 registry("engine").register(
     MUJOCO,
@@ -108,9 +110,13 @@ def find_engine(name: str = DEFAULT_ENGINE) -> type[World]:
 
     Raises:
         RegistryError: Unknown engine.
-        ConfigError: The engine has no single worlds.
+        ConfigError: The engine has no single worlds, or is PyBullet and not installed.
     """
     entry = registry("engine").get(name, "engine")
+    if name == BULLET and not HAS_BULLET:
+        allowed = [other for other in registry("engine").names() if other != BULLET]
+        why = "needs the package pybullet, which is not installed; it exists for Python 3.11 to 3.13"
+        raise ConfigError(bad_value("engine", name, allowed, why))
     if name == FUSED:
         allowed = [other for other in registry("engine").names() if other != FUSED]
         why = 'simulates many worlds at once: `gymnasium.make_vec(…, num_envs=…, engine="fused")`'

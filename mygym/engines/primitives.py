@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mygym.engines.engine import HAS_BULLET
 from mygym.errors import AssetError
+from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.files import cached_by_file
 from mygym.robotics.mesh_files import read_triangles
 from mygym.robotics.transforms import pose_matrix

@@ -77,6 +77,12 @@ FRAMEWORKS = ("pytorch", *FRAMEWORK_EXTRAS)
 FOLDER_EXTRAS: Mapping[str, str] = {"example_robot_data": "robots"}
 """Subfolder of `assets/` → the extra of mygym that its components need."""
 
+HAS_BULLET = importlib.util.find_spec("pybullet") is not None
+"""Whether PyBullet is installed, which is no extra, but does not exist for every Python: MuJoCo replaces it."""
+
+BULLET_FILES = "pybullet_data/"
+"""Beginning of the names of files that are part of PyBullet."""
+
 EXTRA_DISTRIBUTIONS: Mapping[str, str] = {"robots": "example-robot-data"}
 """Extra of mygym that installs no Python package → the distribution that it installs."""
 
@@ -120,14 +126,15 @@ class Entry:
 
     @property
     def missing_extras(self) -> tuple[str, ...]:
-        """Extras that must be installed before the component can be used, e.g. `mygym[robots]`.
+        """Extras that must be installed before the component can be used, e.g. `mygym[robots]`; and `pybullet`.
 
         The extra of a framework is included only if no other framework has the component.
         """
         extras = [word.removeprefix("mygym[").removesuffix("]") for word in self.requires if word.startswith("mygym[")]
         if self.frameworks and all(framework in FRAMEWORK_EXTRAS for framework in self.frameworks):
             extras += [FRAMEWORK_EXTRAS[framework] for framework in self.frameworks]
-        return tuple(f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra))
+        missing = [f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra)]
+        return (*missing, *needed_bullet("pybullet" in self.requires))
 
     @property
     def listed_requirements(self) -> tuple[str, ...]:
@@ -152,6 +159,11 @@ class Entry:
         if framework not in component:
             raise unknown_framework(framework, component, f"{self.kind} {self.name!r}")
         return resolve(component[framework], f"{self.kind} {self.name!r}")
+
+
+def needed_bullet(is_needed: bool) -> tuple[str, ...]:
+    """Return `pybullet` if it is needed and not installed."""
+    return ("pybullet",) if is_needed and not HAS_BULLET else ()
 
 
 def unknown_framework(framework: str, known: Mapping[str, Any], component: str) -> UnknownNameError:

@@ -19,11 +19,13 @@ from mygym.registry.entries import (
     ASSETS,
     BUILTIN_FOLDERS,
     BUILTIN_MODULES,
+    BULLET_FILES,
     FOLDER_EXTRAS,
     KINDS,
     Entry,
     caller,
     is_built_in,
+    needed_bullet,
     requirements,
     with_extras,
 )
@@ -339,6 +341,7 @@ class Registry:
         origin = path.relative_to(ASSETS.parent).as_posix()
         extra = FOLDER_EXTRAS.get(path.parent.name)
         requires = () if extra is None else (f"mygym[{extra}]",)
+        requires += needed_bullet(BULLET_FILES in read_text(path))
         return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
 
 

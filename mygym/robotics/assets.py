@@ -7,7 +7,6 @@ from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -18,6 +17,7 @@ from mygym.config.loading import FastLoader, read_yaml
 from mygym.config.plain import check_plain
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import AssetError, ConfigError, bad_value
+from mygym.registry.entries import HAS_BULLET
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 """Folder of the built-in descriptions: `robots/`, `workspaces/`, `objects/`."""
@@ -89,7 +89,7 @@ def find_beside(path: Path, name: str) -> Path:
     if package == "mygym":
         return ASSETS / inside
     if package == "pybullet_data":
-        if find_spec(package) is None:
+        if not HAS_BULLET:
             allowed = "a file of yours, or a Python that has PyBullet: 3.11 to 3.13"
             raise AssetError(bad_value("file", name, allowed, "is part of PyBullet, which is not installed"))
         return Path(import_module(package).getDataPath()) / inside

@@ -175,8 +175,7 @@ def make_vec_env(
         only_spaces: Whether one environment stands for all: enough to build a model, at the cost of one.
 
     Raises:
-        ConfigError: A value is wrong, or a window cannot be opened.
-        RegistryError: The package of the engine is missing.
+        ConfigError: A value is wrong, the engine is not installed, or a window cannot be opened.
     """
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mygym.engines.engine import HAS_BULLET
+from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.files import temporary_file
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.engines.bullet.client import bullet, redirected
-from mygym.engines.engine import HAS_BULLET
 from mygym.engines.rendering.scene import Scene
 from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
+from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.workspace import CameraSpec
 from mygym.types import FloatArray
 
