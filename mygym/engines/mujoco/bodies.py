@@ -81,6 +81,7 @@ class Bodies:
         masses = [0.0 if k in self._moving else spec.mass for k, spec in model.objects.items()]
         self._weights = -GRAVITY * np.tile(masses, (count, 1))
         self._gain: FloatArray | None = None
+        self._pushed: Any = None
         self._changed: set[str] = set()
         self._index_parts()
         self._index_sensors()
@@ -246,6 +247,18 @@ class Bodies:
         for k, distractor in self._moving.items():
             self._drive(k, distractor, state.time)
         self._batch.step(nstep=self._substeps, stage=_VELOCITY)
+        if self._pushed is not None:
+            self._pushed[...] = 0.0
+
+    def push(self, forces: FloatArray) -> None:
+        """Push the articulated parts of all worlds during the next `advance`.
+
+        Args:
+            forces: `(N, P)` N or N m.
+        """
+        if self._pushed is None:
+            self._pushed = self._batch.bind("qfrc_applied")
+        self._pushed[:, self.model.part_v] = forces
 
     def _velocity_towards(self, missing: FloatArray) -> FloatArray:
         """Return target velocities `(N, J)` rad/s; all joints of an arm are slowed alike, see `RobotBody`.

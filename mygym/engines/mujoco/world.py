@@ -90,6 +90,10 @@ class MujocoWorld(World):
         mujoco.mj_rne(model.compiled, data, 1, torques)
         return torques[at_v]
 
+    def push_parts(self, share: FloatArray) -> None:
+        """Push parts during the next step; see `World.push_parts`."""
+        self.bodies.push(share * [part.force or 1.0 for part in self.parts])
+
     def _save(self) -> Callable[[], None]:
         bodies, saved = self.bodies, self.bodies.saved()
         return lambda: bodies.restore(_ROW, saved)
