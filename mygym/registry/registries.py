@@ -341,8 +341,8 @@ class Registry:
         origin = path.relative_to(ASSETS.parent).as_posix()
         extra = FOLDER_EXTRAS.get(path.parent.name)
         requires = () if extra is None else (f"mygym[{extra}]",)
-        requires += needed_bullet(BULLET_FILES in read_text(path))
-        return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
+        bullet = needed_bullet(BULLET_FILES in read_text(path))
+        return Entry(self.kind, path.stem, path, first_comment(path), origin, (*requires, *bullet))
 
 
 def _file_of(entry: Entry) -> str:
