@@ -266,7 +266,7 @@ def getDynamicsInfo(body: int, link: int, physicsClientId: int = 0) -> tuple[Any
 
 def invertTransform(position: Sequence[float], orientation: Sequence[float]) -> Pose:
     """Return the inverse of a pose."""
-    return _position_and_orientation(np.linalg.inv(_pose(position, orientation)))
+    return _position_and_orientation(np.linalg.inv(_pose(position, orientation)).astype(np.float64))
 
 
 def multiplyTransforms(

@@ -11,7 +11,7 @@ import numpy as np
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.entries import HAS_BULLET, needed_bullet
+from mygym.registry.entries import HAS_BULLET
 
 if TYPE_CHECKING:
     from mygym.engines.inspection import Inspection
@@ -53,7 +53,7 @@ registry("engine").register(
     "mygym.engines.bullet.world:BulletWorld",
     "Bullet: all tasks; evaluations use it.",
     _ORIGIN,
-    requires=needed_bullet(True),
+    requires=() if HAS_BULLET else (BULLET,),
 )
 registry("engine").register(
     MUJOCO,

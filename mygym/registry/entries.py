@@ -77,8 +77,12 @@ FRAMEWORKS = ("pytorch", *FRAMEWORK_EXTRAS)
 FOLDER_EXTRAS: Mapping[str, str] = {"example_robot_data": "robots"}
 """Subfolder of `assets/` → the extra of mygym that its components need."""
 
-HAS_BULLET = importlib.util.find_spec("pybullet") is not None
-"""Whether PyBullet is installed, which is no extra, but does not exist for every Python: MuJoCo replaces it."""
+BULLET = "pybullet"
+"""Module of PyBullet, which is no extra, but does not exist for every Python: where it is missing, MuJoCo replaces it,
+and the components that need it have it in `requires`."""
+
+HAS_BULLET = importlib.util.find_spec(BULLET) is not None
+"""Whether PyBullet is installed."""
 
 BULLET_FILES = "pybullet_data/"
 """Beginning of the names of files that are part of PyBullet."""
@@ -134,7 +138,7 @@ class Entry:
         if self.frameworks and all(framework in FRAMEWORK_EXTRAS for framework in self.frameworks):
             extras += [FRAMEWORK_EXTRAS[framework] for framework in self.frameworks]
         missing = [f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra)]
-        return (*missing, *needed_bullet("pybullet" in self.requires))
+        return (*missing, *(word for word in self.requires if word == BULLET))
 
     @property
     def listed_requirements(self) -> tuple[str, ...]:
@@ -159,11 +163,6 @@ class Entry:
         if framework not in component:
             raise unknown_framework(framework, component, f"{self.kind} {self.name!r}")
         return resolve(component[framework], f"{self.kind} {self.name!r}")
-
-
-def needed_bullet(is_needed: bool) -> tuple[str, ...]:
-    """Return `pybullet` if it is needed and not installed."""
-    return ("pybullet",) if is_needed and not HAS_BULLET else ()
 
 
 def unknown_framework(framework: str, known: Mapping[str, Any], component: str) -> UnknownNameError:

@@ -19,13 +19,14 @@ from mygym.registry.entries import (
     ASSETS,
     BUILTIN_FOLDERS,
     BUILTIN_MODULES,
+    BULLET,
     BULLET_FILES,
     FOLDER_EXTRAS,
+    HAS_BULLET,
     KINDS,
     Entry,
     caller,
     is_built_in,
-    needed_bullet,
     requirements,
     with_extras,
 )
@@ -341,7 +342,7 @@ class Registry:
         origin = path.relative_to(ASSETS.parent).as_posix()
         extra = FOLDER_EXTRAS.get(path.parent.name)
         requires = () if extra is None else (f"mygym[{extra}]",)
-        bullet = needed_bullet(BULLET_FILES in read_text(path))
+        bullet = () if HAS_BULLET or BULLET_FILES not in read_text(path) else (BULLET,)
         return Entry(self.kind, path.stem, path, first_comment(path), origin, (*requires, *bullet))
 
 
