@@ -13,7 +13,7 @@ from mujoco.batch import Batch
 from numpy.typing import NDArray
 
 from mygym.engines.mujoco.model import DAMPING, Model, decay
-from mygym.engines.robots import finger_speeds, width_coefficients
+from mygym.engines.robots import finger_speeds, motor_rate, width_coefficients
 from mygym.engines.world import CATCH_UP_FACTOR, GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.controllers import Mode
 from mygym.tasks.state import State
@@ -261,18 +261,14 @@ class Bodies:
         self._pushed[:, self.model.part_v] = forces
 
     def _velocity_towards(self, missing: FloatArray) -> FloatArray:
-        """Return target velocities `(N, J)` rad/s; all joints of an arm are slowed alike, see `RobotBody`.
+        """Return target velocities `(N, J)` rad/s.
 
         Args:
             missing: `(N, J)` rad from the joints to their targets.
         """
-        size, gain = np.abs(missing), self._deceleration * self._dt
         for arm in self._arms:
-            errors = size[:, arm]
-            slowest = np.maximum((errors / self._speeds[arm]).max(axis=1), 1e-6)
-            farthest = np.maximum(errors.max(axis=1), 1e-6)
-            brake = np.sqrt(gain * gain + 2.0 * self._deceleration * farthest) - gain
-            missing[:, arm] *= np.minimum(1.0 / slowest, brake / farthest)[:, None]
+            errors, speeds = missing[:, arm], self._speeds[arm, None]
+            errors *= motor_rate(errors.T, speeds, self._deceleration, self._dt, np)[:, None]
         return missing
 
     def _drive(self, k: int, distractor: MovingDistractor, time: FloatArray) -> None:
