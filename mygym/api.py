@@ -16,7 +16,7 @@ from mygym.demonstrations.networks import measure_detector, train_detector, trai
 from mygym.demonstrations.recording import demonstrate, replay
 from mygym.demonstrations.storage import load_demonstrations
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
-from mygym.engines.engine import find_engine
+from mygym.engines.engine import MUJOCO, find_engine, judge_of
 from mygym.engines.robots import inferred_robot
 from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
@@ -27,6 +27,7 @@ from mygym.exporting.export import export
 from mygym.planning.derived import rollout_steps
 from mygym.planning.plan import Config, RunPlan, plan_of
 from mygym.registry import RobotFileName, implemented_combos, is_file_name, registry
+from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs as results
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.run_search import network_of, search
@@ -240,6 +241,9 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
         plan: The run.
         model: The model that is trained; None: no notes on the algorithm.
     """
+    judge = judge_of(plan.config.engine)
+    if not HAS_BULLET and judge == MUJOCO:
+        print_note(f"evaluations and videos use {judge}, because PyBullet is not installed")
     if model is not None:
         if plan.algorithm.parent:
             print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")

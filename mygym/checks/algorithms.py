@@ -45,23 +45,30 @@ def faulty(step: int, fault: Fault) -> Iterator[None]:
 
     Environments for evaluation are unaffected: they can render, training environments cannot.
     """
-    original, steps = RobotEnv.step, 0
+    from mygym.envs.batch_vec_env import BatchVecEnv  # needs torch
 
-    def faulty_step(self: RobotEnv, action: Any) -> Any:
+    original, of_batch, steps = RobotEnv.step, BatchVecEnv.step_wait, 0
+
+    def applied(returned: Any, count: int) -> Any:
         nonlocal steps
-        returned = original(self, action)
-        if self.render_mode is not None:
-            return returned
-        steps += 1
+        steps += count
         if steps >= step + MAX_STEPS:
             raise KeyboardInterrupt
         return fault(returned) if steps >= step else returned
 
-    RobotEnv.step = faulty_step  # type: ignore[method-assign]
+    def faulty_step(self: RobotEnv, action: Any) -> Any:
+        returned = original(self, action)
+        return returned if self.render_mode is not None else applied(returned, 1)
+
+    def faulty_batch(self: BatchVecEnv) -> Any:
+        observations, rewards, *others = applied(of_batch(self), self.num_envs)
+        return observations, np.full(self.num_envs, rewards, dtype=np.float32), *others
+
+    RobotEnv.step, BatchVecEnv.step_wait = faulty_step, faulty_batch  # type: ignore[method-assign]
     try:
         yield
     finally:
-        RobotEnv.step = original  # type: ignore[method-assign]
+        RobotEnv.step, BatchVecEnv.step_wait = original, of_batch  # type: ignore[method-assign]
 
 
 def interrupt(returned: Any) -> Any:

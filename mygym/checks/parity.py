@@ -17,7 +17,7 @@ import numpy as np
 
 from mygym import api
 from mygym.engines.arrays import Rows
-from mygym.engines.engine import FUSED
+from mygym.engines.engine import BULLET, FUSED
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.episodes import BatchEpisodes
 from mygym.envs.robot_env import RobotEnv
@@ -109,13 +109,13 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int, engi
         engine: The engine.
 
     Raises:
-        ConfigError: The engine has no batches, or cannot represent the arguments.
+        ConfigError: The engine has no batches, or cannot represent the arguments; or PyBullet is not installed.
         RegistryError: Unknown engine.
     """
     batch = BatchEnv({**arguments, "engine": engine}, episodes)
     rng = np.random.default_rng(seed)
     seeds = range(seed, seed + episodes)
-    with closing(RobotEnv(**arguments)) as env:
+    with closing(RobotEnv(**{**arguments, "engine": BULLET})) as env:
         size = env.world.action_size
         action_sequences = [rng.uniform(-1.0, 1.0, (STEPS, size)) for _ in seeds]
         recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, action_sequences, strict=True)]

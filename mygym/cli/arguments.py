@@ -12,6 +12,7 @@ from mygym.cli.foreign_configs import read_config
 from mygym.cli.output import print_note
 from mygym.config import merge_configs, parse_overrides
 from mygym.config.loading import parse_value
+from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, UnknownNameError, bad_value
 from mygym.registry import REGISTRIES
 from mygym.training.files import check_writable
@@ -26,7 +27,7 @@ CONFIG_FLAGS = {
     "framework": ("F", "implementation of the algorithm: pytorch or jax"),
     "strategy": ("S", "training strategy, such as curriculum, or several joined by + (mygym list strategy)"),
     "pretrained": ("RUN", "start from a run, or from its model.zip or policy.safetensors"),
-    "engine": ("E", "physics engine of training: a name of `mygym list engine` (default pybullet)"),
+    "engine": ("E", f"physics engine of training: a name of `mygym list engine` (default {DEFAULT_ENGINE})"),
     "steps": ("N", "env steps to train"),
     "n_envs": ("N", "number of training environments"),
     "learners": ("K", "processes that train the same model (ppo, a2c), each with a share of the environments"),

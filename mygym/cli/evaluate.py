@@ -12,6 +12,7 @@ from mygym.cli.arguments import CONFIG_FLAGS, check_output, config_layers, parse
 from mygym.cli.command import FORCE, JSON, TRUST, argument, command
 from mygym.cli.output import print_json, print_note
 from mygym.config import Layer, resolve
+from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, bad_value
 from mygym.training.files import check_writable
 
@@ -33,7 +34,8 @@ PARSER = command(
         "--engine",
         dest="judge",
         metavar="E",
-        help="physics engine of the episodes: a name of `mygym list engine` with single worlds (default pybullet)",
+        help="physics engine of the episodes: a name of `mygym list engine` with single worlds "
+        f"(default {DEFAULT_ENGINE})",
     ),
     argument("--video", metavar="FILE", help="write an MP4 video of the first episodes, or a GIF"),
     argument("--detector", metavar="FILE", help="act on the objects that a detector sees, see mygym detector --help"),

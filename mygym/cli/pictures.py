@@ -36,7 +36,7 @@ def object_sheet(width: int) -> Picture:
     from mygym.engines.rendering.thumbnails import contact_sheet
     from mygym.robotics.objects import load_object
 
-    return contact_sheet([load_object(entry.load()) for entry in registry("object")], width)
+    return contact_sheet([load_object(entry.load()) for entry in registry("object") if not entry.missing_extras], width)
 
 
 def object_picture(name: str, size: Size) -> Picture:

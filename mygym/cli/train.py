@@ -166,7 +166,7 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
     kept = {key: value for key, value in merge_configs(*layers).items() if key not in ENGINE_KEYS}
     params = {key: plan.config.algo_params[key] for key in POLICY_KEYS if key in plan.config.algo_params}
     config = {**kept, "algo": plan.config.algo, "algo_params": params, "normalize": plan.config.normalize}
-    config |= {"reward": plan.config.reward, "engine": "pybullet", "steps": steps}
+    config |= {"reward": plan.config.reward, "engine": judge_of(plan.config.engine), "steps": steps}
     make_plan(config)  # shows a mistake before the first training
     return config
 

@@ -12,6 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_serializer, model_validator
 
 from mygym.errors import ConfigError, bad_value
+from mygym.registry.entries import HAS_BULLET
+
+DEFAULT_ENGINE = "pybullet" if HAS_BULLET else "mujoco"
+"""The engine of a config that names none, and of evaluations: MuJoCo on a Python that has no PyBullet."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
@@ -377,7 +381,7 @@ class RunConfig(EnvConfig):
     )
     pretrained: PretrainedParams = Field(PretrainedParams(), description="start from something trained")
     engine: str = Field(
-        "pybullet",
+        DEFAULT_ENGINE,
         description="physics: mygym list engine; fused: all environments in one array, evaluations use pybullet",
     )
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")

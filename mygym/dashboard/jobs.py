@@ -16,9 +16,9 @@ from typing import Any
 
 import psutil
 
-from mygym.config.schema import renamed
+from mygym.config.schema import DEFAULT_ENGINE, renamed
 from mygym.engines.arrays import cores
-from mygym.engines.engine import BULLET, engines_with_batches
+from mygym.engines.engine import engines_with_batches
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import is_locked
 from mygym.sweeps.executors import Job, LocalExecutor
@@ -280,7 +280,7 @@ def cores_of(config: Mapping[str, Any]) -> int:
     config = renamed(config, notify=False)
     learners, overlap = config.get("learners", 1), bool(config.get("overlap"))
     processes = config.get("env_processes", cores() if overlap else False)
-    if processes == "auto" and (learners != 1 or config.get("engine", BULLET) in engines_with_batches()):
+    if processes == "auto" and (learners != 1 or config.get("engine", DEFAULT_ENGINE) in engines_with_batches()):
         processes = 0
     count = config.get("n_envs", 1) if processes is True or processes == "auto" else int(processes or 0)
     threads = config.get("threads", 1)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.registry import decorator, registry
+from mygym.registry.entries import HAS_BULLET
 
 if TYPE_CHECKING:
     from mygym.engines.inspection import Inspection
     from mygym.engines.world import World, WorldSpec
 
 BULLET = "pybullet"
-"""The engine of evaluations, and of every environment that names no other."""
+"""The engine of evaluations, and of every environment that names no other, where it is installed."""
 
 MUJOCO = "mujoco"
 """The second engine of all tasks."""
@@ -47,7 +49,11 @@ def _is_world(component: object) -> bool:
 
 _ORIGIN = "mygym.engines"
 registry("engine").register(
-    BULLET, "mygym.engines.bullet.world:BulletWorld", "Bullet: all tasks; evaluations use it.", _ORIGIN
+    BULLET,
+    "mygym.engines.bullet.world:BulletWorld",
+    "Bullet: all tasks; evaluations use it.",
+    _ORIGIN,
+    requires=() if HAS_BULLET else (BULLET,),
 )
 registry("engine").register(
     MUJOCO,
@@ -96,17 +102,21 @@ def judge_of(name: str) -> str:
     Raises:
         RegistryError: Unknown engine.
     """
-    return BULLET if registry("engine").get(name, "engine").built_in else name
+    return DEFAULT_ENGINE if registry("engine").get(name, "engine").built_in else name
 
 
-def find_engine(name: str = BULLET) -> type[World]:
+def find_engine(name: str = DEFAULT_ENGINE) -> type[World]:
     """Return the class of the worlds of a registered engine.
 
     Raises:
         RegistryError: Unknown engine.
-        ConfigError: The engine has no single worlds.
+        ConfigError: The engine has no single worlds, or is PyBullet and not installed.
     """
     entry = registry("engine").get(name, "engine")
+    if name == BULLET and not HAS_BULLET:
+        allowed = [other for other in registry("engine").names() if other != BULLET]
+        why = "needs the package pybullet, which is not installed; it exists for Python 3.11 to 3.13"
+        raise ConfigError(bad_value("engine", name, allowed, why))
     if name == FUSED:
         allowed = [other for other in registry("engine").names() if other != FUSED]
         why = 'simulates many worlds at once: `gymnasium.make_vec(…, num_envs=…, engine="fused")`'
@@ -115,7 +125,7 @@ def find_engine(name: str = BULLET) -> type[World]:
     return engine
 
 
-def make_world(spec: WorldSpec, engine: str = BULLET) -> World:
+def make_world(spec: WorldSpec, engine: str = DEFAULT_ENGINE) -> World:
     """Return a world of a description; the caller closes it.
 
     Raises:
@@ -129,7 +139,7 @@ def make_world(spec: WorldSpec, engine: str = BULLET) -> World:
 def inspection_of(world: World) -> Iterator[Inspection]:
     """Yield answers about the shapes of a world in its current state; reset the world before its next step.
 
-    They are those of its engine or, if it has none, of a Bullet world of the same description in the same state.
+    They are those of its engine or, if it has none, of a world of the default engine in the same state.
     """
     if world.inspection is not None:
         yield world.inspection

@@ -15,6 +15,27 @@ from mygym.types import FloatArray
 DEPTH = 0.001
 """Allowed overlap of shapes, m: shapes of neighbouring links meet in their joint."""
 
+NEIGHBOUR_JOINTS = 2
+"""Largest number of joints between links whose shapes may overlap."""
+
+PROBE = 0.0005
+"""m: radius of a ball from which the distances to fingers are measured."""
+
+FAR = 1.0
+"""m: distance to the farthest finger."""
+
+
+def half_edges(area: Area) -> list[float]:
+    """Return half the edges of an area, m, none of them 0."""
+    return [max((high - low) / 2, 1e-4) for low, high in zip(area.low, area.high, strict=True)]
+
+
+def corners_of(boxes: FloatArray) -> FloatArray:
+    """Return the corners `(8 n, 3)` m of boxes `(n, 2, 3)` m, as far as they are above a table at a height of 0."""
+    boxes = boxes[boxes[:, 1, 2] > 0.0]
+    boxes[:, 0, 2] = np.maximum(boxes[:, 0, 2], 0.0)
+    return np.array([[box[i, 0], box[j, 1], box[k, 2]] for box in boxes for i, j, k in np.ndindex(2, 2, 2)])
+
 
 class Inspection(Protocol):
     """Answers about the shapes of a world in its current state; reset the world before its next step."""
@@ -50,6 +71,9 @@ class Inspection(Protocol):
 
     def robot_corners(self) -> FloatArray:
         """Return the corners `(n, 3)` m of the boxes around the robot's links."""
+
+    def finger_boxes(self) -> list[FloatArray]:
+        """Return the lowest and highest corner `(2, 3)` m of the box around each link of the first arm's gripper."""
 
     def depth(self, k: int) -> float:
         """Return the penetration of object `k` into other bodies, m."""

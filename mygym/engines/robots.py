@@ -1,23 +1,25 @@
-"""Robots by name or file, and what engines simulate of them; Bullet reads meshes."""
+"""Robots by name or file, and what engines simulate of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from mygym.engines.bullet.primitives import mesh_points, replace_meshes
+from mygym.engines.primitives import mesh_points, replace_meshes
 from mygym.registry import registry
 from mygym.robotics.controllers import Mode
 from mygym.robotics.inference.robots import Inferred, infer_robot
 from mygym.robotics.robot import complete_robot, load_robot
 from mygym.robotics.robots import GripperSpec, RobotSpec, cached_by_model, robot_model
 from mygym.robotics.urdf import light_urdf, merge_fixed_joints, remove_joint_dynamics
-from mygym.types import FloatArray
+from mygym.types import Array, FloatArray
 
 __all__ = [
     "find_robot",
     "finger_speeds",
     "inferred_robot",
     "mesh_points",
+    "motor_rate",
     "simulated_model",
     "width_coefficients",
 ]
@@ -70,6 +72,28 @@ def finger_speeds(gripper: GripperSpec) -> list[float]:
     """Return the largest speed of each finger, rad/s or m/s: in proportion to its way, so that all arrive together."""
     ways = [abs(opened - closed) for closed, opened in zip(gripper.closed, gripper.open, strict=True)]
     return [gripper.velocity * way / max(ways) for way in ways]
+
+
+def motor_rate(missing: Array, speeds: Array, acceleration: float, dt: float, xp: Any) -> Array:
+    """Return the velocities per error `(N,)`, 1/s, of the joints of an arm, constant through a control step.
+
+    The arm reaches its target at the end of the step if speed limits and braking allow it; otherwise all joints are
+    slowed by the same factor, so that the path is straight. `RobotBody` in Bullet has the same in plain floats, which
+    are quicker for a single world.
+
+    Args:
+        missing: `(J, N)` rad from the joints to their targets.
+        speeds: `(J, 1)` rad/s, largest velocities.
+        acceleration: rad/s², with which motors brake.
+        dt: s, duration of a control step.
+        xp: Array namespace of `missing`.
+    """
+    size, gain = xp.abs(missing), acceleration * dt
+    slowest = xp.clip(xp.max(size / speeds, axis=0), 1e-6, None)
+    farthest = xp.clip(xp.max(size, axis=0), 1e-6, None)
+    # v such that the error after the step, e - v dt, equals the braking distance v² / 2a.
+    brake = xp.sqrt(gain * gain + 2.0 * acceleration * farthest) - gain
+    return xp.minimum(1.0 / slowest, brake / farthest)
 
 
 def width_coefficients(gripper: GripperSpec | None) -> list[tuple[float, float]]:

@@ -10,8 +10,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.arrays import Rows, find_arrays, to_numpy
-from mygym.engines.engine import BULLET, FUSED
+from mygym.engines.engine import FUSED
 from mygym.envs.batches import check_batch, engine_of, make_episodes
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episodes import BatchEpisodes
@@ -87,7 +88,7 @@ class BatchEnv:
         if self.engine != FUSED and output != "numpy":
             raise ConfigError(bad_value("output", output, ["numpy"], f"is not available with engine {self.engine}"))
         # A single world decides spaces, areas, home and controller, and checks them; it has the nominal parameters.
-        single = {"engine": BULLET if self.engine == FUSED else self.engine, "randomize": {}}
+        single = {"engine": DEFAULT_ENGINE if self.engine == FUSED else self.engine, "randomize": {}}
         with closing(RobotEnv.of(spec.model_copy(update=single))) as env:
             self.episodes: BatchEpisodes = make_episodes(env, self.engine, count, arrays, spec.randomize)
             self.arrays = self.episodes.worlds.arrays

@@ -9,7 +9,8 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import SyncVectorEnv
 
-from mygym.engines.engine import BULLET, has_batches
+from mygym.config.schema import DEFAULT_ENGINE
+from mygym.engines.engine import has_batches
 from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.envs.robot_env import RobotEnv
@@ -48,7 +49,7 @@ def make_vector_env(num_envs: int = 1, **arguments: Any) -> gymnasium.vector.Vec
         ConfigError: A value is invalid.
         RegistryError: Unknown name.
     """
-    if not has_batches(arguments.get("engine") or BULLET):
+    if not has_batches(arguments.get("engine") or DEFAULT_ENGINE):
         task = arguments.get("task")
         if isinstance(task, str) and env_id(task) in gymnasium.registry:
             name = env_id(task)

@@ -10,8 +10,7 @@ from pydantic import Field
 from mygym.config import RunConfig
 from mygym.config.layers import validated
 from mygym.config.plain import as_plain, check_plain
-from mygym.config.schema import EnvConfig
-from mygym.engines.engine import BULLET
+from mygym.config.schema import DEFAULT_ENGINE, EnvConfig
 
 MAX_IMAGE_SIZE = 4096
 """Maximum width and height of images, pixels."""
@@ -24,7 +23,7 @@ class EnvSpec(EnvConfig):
     """Description of an environment, immutable and complete; `RobotEnv` explains the values."""
 
     robot: str | None = None  # type: ignore[assignment]  # None: the task's
-    engine: str = BULLET
+    engine: str = DEFAULT_ENGINE
     goal_env: bool = True
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.99
     render_mode: Literal["human", "rgb_array"] | None = None

@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
+from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.arrays import Rows
-from mygym.engines.engine import BULLET
 from mygym.engines.world import World
 from mygym.envs.arguments import check_options, checked_command
 from mygym.envs.camera_views import CameraViews, EnvRenderer, EnvWindow
@@ -144,7 +144,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         render_width: int = 480,
         render_height: int = 360,
         camera: str = "main",
-        engine: str = BULLET,
+        engine: str = DEFAULT_ENGINE,
     ) -> None:
         self._start(EnvSpec.of({name: value for name, value in locals().items() if name != "self"}))
 

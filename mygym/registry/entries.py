@@ -77,6 +77,16 @@ FRAMEWORKS = ("pytorch", *FRAMEWORK_EXTRAS)
 FOLDER_EXTRAS: Mapping[str, str] = {"example_robot_data": "robots"}
 """Subfolder of `assets/` → the extra of mygym that its components need."""
 
+BULLET = "pybullet"
+"""Module of PyBullet, which is no extra, but does not exist for every Python: where it is missing, MuJoCo replaces it,
+and the components that need it have it in `requires`."""
+
+HAS_BULLET = importlib.util.find_spec(BULLET) is not None
+"""Whether PyBullet is installed."""
+
+BULLET_FILES = "pybullet_data/"
+"""Beginning of the names of files that are part of PyBullet."""
+
 EXTRA_DISTRIBUTIONS: Mapping[str, str] = {"robots": "example-robot-data"}
 """Extra of mygym that installs no Python package → the distribution that it installs."""
 
@@ -120,14 +130,15 @@ class Entry:
 
     @property
     def missing_extras(self) -> tuple[str, ...]:
-        """Extras that must be installed before the component can be used, e.g. `mygym[robots]`.
+        """Extras that must be installed before the component can be used, e.g. `mygym[robots]`; and `pybullet`.
 
         The extra of a framework is included only if no other framework has the component.
         """
         extras = [word.removeprefix("mygym[").removesuffix("]") for word in self.requires if word.startswith("mygym[")]
         if self.frameworks and all(framework in FRAMEWORK_EXTRAS for framework in self.frameworks):
             extras += [FRAMEWORK_EXTRAS[framework] for framework in self.frameworks]
-        return tuple(f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra))
+        missing = [f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra)]
+        return (*missing, *(word for word in self.requires if word == BULLET))
 
     @property
     def listed_requirements(self) -> tuple[str, ...]:

@@ -19,7 +19,10 @@ from mygym.registry.entries import (
     ASSETS,
     BUILTIN_FOLDERS,
     BUILTIN_MODULES,
+    BULLET,
+    BULLET_FILES,
     FOLDER_EXTRAS,
+    HAS_BULLET,
     KINDS,
     Entry,
     caller,
@@ -334,7 +337,8 @@ class Registry:
         origin = path.relative_to(ASSETS.parent).as_posix()
         extra = FOLDER_EXTRAS.get(path.parent.name)
         requires = () if extra is None else (f"mygym[{extra}]",)
-        return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
+        bullet = () if HAS_BULLET or BULLET_FILES not in read_text(path) else (BULLET,)
+        return Entry(self.kind, path.stem, path, first_comment(path), origin, (*requires, *bullet))
 
 
 def _file_of(entry: Entry) -> str:

@@ -17,6 +17,7 @@ from mygym.config.loading import FastLoader, read_yaml
 from mygym.config.plain import check_plain
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import AssetError, ConfigError, bad_value
+from mygym.registry.entries import HAS_BULLET
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 """Folder of the built-in descriptions: `robots/`, `workspaces/`, `objects/`."""
@@ -88,6 +89,9 @@ def find_beside(path: Path, name: str) -> Path:
     if package == "mygym":
         return ASSETS / inside
     if package == "pybullet_data":
+        if not HAS_BULLET:
+            allowed = "a file of yours, or a Python that has PyBullet: 3.11 to 3.13"
+            raise AssetError(bad_value("file", name, allowed, "is part of PyBullet, which is not installed"))
         return Path(import_module(package).getDataPath()) / inside
     try:
         installed = distribution("example-robot-data")

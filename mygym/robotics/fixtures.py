@@ -6,7 +6,6 @@ import math
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
-from mygym.robotics.assets import STRICT, Color, FiniteVector, Number
+from mygym.robotics.assets import STRICT, Color, FiniteVector, Number, find_beside
 from mygym.robotics.inertia import Inertial, mass_properties
 from mygym.robotics.links import link_element
 from mygym.robotics.shapes import GeomSpec, NonNegative, Shape, check_geom
@@ -122,10 +121,7 @@ def _with_files(geoms: tuple[GeomSpec, ...], folder: Path) -> tuple[GeomSpec, ..
 
 
 def _file(name: str, folder: Path) -> str:
-    path = folder / name
-    if not path.is_file() and name.startswith("pybullet_data/"):
-        return str(Path(import_module("pybullet_data").getDataPath()) / name.removeprefix("pybullet_data/"))
-    return str(path.resolve())
+    return str(find_beside(folder / "fixture", name))
 
 
 URDF_JOINT_TYPES = {"slide": "prismatic", "hinge": "revolute"}

@@ -137,9 +137,25 @@ def volume_properties(mesh: Mesh) -> tuple[float, FloatArray, FloatArray]:
 
 
 def obj_text(mesh: Mesh) -> str:
-    """Return the text of an OBJ file with normals: smooth where faces meet at less than 40°, sharp elsewhere.
+    """Return the text of an OBJ file, with the normals and texture coordinates of `surface`."""
+    faces, normals, flat = surface(mesh)
+    lines = [f"v {x:.6g} {y:.6g} {z:.6g}" for x, y, z in mesh.vertices.tolist()]
+    lines += [f"vn {x:.4f} {y:.4f} {z:.4f}" for x, y, z in normals.tolist()]
+    lines += [f"vt {u:.4f} {v:.4f}" for u, v in flat.tolist()]
+    rows = np.arange(1, len(normals) + 1).reshape(-1, 3)
+    corner_rows = np.stack([faces + 1, rows, rows], axis=2).reshape(-1, 9).tolist()
+    lines += ["f {}/{}/{} {}/{}/{} {}/{}/{}".format(*row) for row in corner_rows]
+    return "\n".join([*lines, ""])
 
-    Texture coordinates use the last quarter of a texture, as Bullet's boxes do, projected along each face's main axis.
+
+def surface(mesh: Mesh) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
+    """Return the faces of a mesh that have an area, and normals and texture coordinates of their corners.
+
+    Normals are smooth where faces meet at less than 40°, sharp elsewhere. Texture coordinates use the last quarter of
+    a texture, as Bullet's boxes do, projected along each face's main axis.
+
+    Returns:
+        Faces `(m, 3)`, normals `(3m, 3)`, and coordinates `(3m, 2)` in [0, 1], from the left and from below.
     """
     corners = mesh.vertices[mesh.faces]
     crosses = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -162,13 +178,7 @@ def obj_text(mesh: Mesh) -> str:
     spread = (mesh.vertices[faces] - mesh.vertices.min(axis=0)) / np.ptp(mesh.vertices, axis=0).max()
     projected = np.array([(1, 2), (0, 2), (0, 1)])[np.abs(crosses).argmax(axis=1)]
     flat = np.take_along_axis(spread, projected[:, None, :], axis=2).reshape(-1, 2)
-    lines = [f"v {x:.6g} {y:.6g} {z:.6g}" for x, y, z in mesh.vertices.tolist()]
-    lines += [f"vn {x:.4f} {y:.4f} {z:.4f}" for x, y, z in normals.tolist()]
-    lines += [f"vt {u:.4f} {v:.4f}" for u, v in (0.75 + 0.249 * flat).tolist()]
-    rows = np.arange(1, len(at) + 1).reshape(-1, 3)
-    corner_rows = np.stack([faces + 1, rows, rows], axis=2).reshape(-1, 9).tolist()
-    lines += ["f {}/{}/{} {}/{}/{} {}/{}/{}".format(*row) for row in corner_rows]
-    return "\n".join([*lines, ""])
+    return faces, normals, 0.75 + 0.249 * flat
 
 
 def _outwards(mesh: Mesh) -> Mesh:

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
+from mygym.registry import registry
 from mygym.robotics.assets import (
     ASSETS,
     STRICT,
@@ -295,8 +296,9 @@ def _is_round(geom: GeomSpec) -> bool:
 
 
 def object_names() -> tuple[str, ...]:
-    """Return the names of the built-in objects."""
-    return asset_names("objects")
+    """Return the names of the built-in objects whose files are installed."""
+    missing = {entry.name for entry in registry("object") if entry.missing_extras}
+    return tuple(name for name in asset_names("objects") if name not in missing)
 
 
 def objects_for_hand(opening: float, wanted: ObjectSpec) -> list[str]:

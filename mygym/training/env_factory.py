@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import RunConfig
-from mygym.engines.engine import FUSED, has_batches, judge_of
+from mygym.engines.engine import FUSED, find_engine, has_batches, judge_of
 from mygym.engines.rendering.viewer import check_display
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
@@ -163,7 +163,7 @@ def make_vec_env(
         only_spaces: Whether one environment stands for all: enough to build a model, at the cost of one.
 
     Raises:
-        ConfigError: A value is wrong, or a window cannot be opened.
+        ConfigError: A value is wrong, the engine is not installed, or a window cannot be opened.
     """
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
@@ -176,6 +176,8 @@ def make_vec_env(
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
+    if not only_spaces:
+        find_engine(config.engine)  # its package may be missing here, where another engine judges
     makers = env_makers(plan, count)
     reward_maker = makers[0] if config.overlap else None  # without a window
     if gui:

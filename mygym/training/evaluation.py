@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.engines.engine import BULLET
+from mygym.config.schema import DEFAULT_ENGINE
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
 from mygym.nested import map_arrays
@@ -90,7 +90,7 @@ class Evaluation:
     episodes: tuple[Episode, ...]
     failures: tuple[Failure, ...] = ()
     """The first failed episode of each stage with failures, in the order of the stages."""
-    engine: str = BULLET
+    engine: str = DEFAULT_ENGINE
     """Engine in which the episodes were played."""
 
     @property

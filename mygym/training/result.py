@@ -21,7 +21,18 @@ SCHEMA = 1
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 0.98)
 """Success rates for which `time_to_threshold` is reported."""
 
-PACKAGES = ("mygym", "pybullet", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "torch", "jax", "numpy")
+PACKAGES = (
+    "mygym",
+    "pybullet",
+    "mujoco-core",
+    "gymnasium",
+    "stable-baselines3",
+    "sb3-contrib",
+    "sbx-rl",
+    "torch",
+    "jax",
+    "numpy",
+)
 """Packages whose versions are reported."""
 
 PYBULLET = ("pybullet", "pybullet-arm64")
@@ -40,10 +51,13 @@ class Result:
     task: str
     workspace: str
     engine: str
+    """Engine of the training."""
     seed: int
     config_hash: str
     status: str = "failed"
     """`done`, `diverged`, `interrupted` or `failed`."""
+    judge: str = ""
+    """Engine of the evaluations; empty in results of older versions, which PyBullet judged."""
     error: str | None = None
     steps: int = 0
     """Env steps."""

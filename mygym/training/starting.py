@@ -17,7 +17,7 @@ from mygym.config import Resolved, config_hash
 from mygym.config.layers import flatten
 from mygym.config.schema import renamed
 from mygym.engines.arrays import cores
-from mygym.engines.engine import has_batches
+from mygym.engines.engine import has_batches, judge_of
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, MygymError, RunError, bad_value
 from mygym.planning.plan import Config, RunPlan, plan_from_python, plan_of
@@ -118,6 +118,7 @@ def open_result(start: Start, plan: RunPlan, model: Any, env: AnyEnv) -> Iterato
             task=plan.task_label,
             workspace=str(config.workspace),
             engine=config.engine,
+            judge=judge_of(config.engine),
             seed=config.seed,
             config_hash=digest,
             algo_source=plan.algorithm.origin,

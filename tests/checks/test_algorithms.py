@@ -12,8 +12,9 @@ import torch
 from benchmarks.kills import differences, find_run
 from mygym.algos.stable_baselines import PPO, SAC
 from mygym.checks import check
-from mygym.checks.algorithms import algorithm_checks
+from mygym.checks.algorithms import algorithm_checks, fail, faulty, with_reward
 from mygym.checks.suite import LEARNS, perform
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.errors import ConfigError
 from mygym.registry import register_algorithm, registry
 from tests.components import COMBOS, slow_except, small
@@ -50,6 +51,20 @@ def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> No
     stopped = tmp_path / ("stopped" if not (tmp_path / "longer").exists() else "longer_stopped")
     whole = tmp_path / ("first" if not (tmp_path / "longer").exists() else "longer")
     assert differences(find_run(whole), find_run(stopped)) == []
+
+
+def test_a_fault_reaches_the_environments_of_a_batch() -> None:
+    env = BatchVecEnv({"task": "reach", "engine": "mujoco"}, 2, "cpu")
+    env.reset()
+    actions = np.zeros((2, *env.action_space.shape), dtype=np.float32)
+    with faulty(3, with_reward(7.0)):
+        before, after = env.step(actions)[1], env.step(actions)[1]
+    assert (before != 7.0).all()
+    assert after.tolist() == [7.0, 7.0]
+    with faulty(1, fail), pytest.raises(ValueError, match="the environment's own mistake"):
+        env.step(actions)
+    assert (env.step(actions)[1] != 7.0).all()
+    env.close()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mygym.engines.bullet.primitives import replace_meshes
+from mygym.engines.primitives import replace_meshes
 from mygym.engines.robots import find_robot, inferred_robot, mesh_points
 from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.files import temporary_file
 
 
@@ -42,8 +43,8 @@ def _import_silently(name: str) -> Any:
         return import_module(name)
 
 
-bullet: Any = _import_silently("pybullet")
-"""The pybullet module, untyped; callers convert its results immediately.
+bullet: Any = _import_silently("pybullet") if HAS_BULLET else import_module("mygym.engines.drawing")
+"""The pybullet module, untyped; callers convert its results immediately. Without PyBullet the module that draws alone.
 
 Never set `contactBreakingThreshold`: it is global to the process and changes every other client.
 """

@@ -11,21 +11,12 @@ from mygym.engines.bullet.client import bullet
 from mygym.engines.bullet.fixture_bodies import FixtureBodies
 from mygym.engines.bullet.object_bodies import ObjectBodies, add_object
 from mygym.engines.bullet.robot_body import RobotBody
-from mygym.engines.inspection import DEPTH
+from mygym.engines.inspection import DEPTH, FAR, NEIGHBOUR_JOINTS, PROBE, corners_of, half_edges
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.workspace import Area
 from mygym.tasks.state import State
 from mygym.types import FloatArray
-
-NEIGHBOUR_JOINTS = 2
-"""Largest number of joints between links whose shapes may overlap."""
-
-PROBE = 0.0005
-"""m: radius of a ball from which the distances to fingers are measured."""
-
-FAR = 1.0
-"""m: distance to the farthest finger."""
 
 
 class BulletInspection:
@@ -73,10 +64,12 @@ class BulletInspection:
         """Return the corners `(n, 3)` m of the boxes around the robot's links."""
         client, body = self._client, self._robot
         links = range(-1, bullet.getNumJoints(body, physicsClientId=client))
-        boxes = np.array([bullet.getAABB(body, link, physicsClientId=client) for link in links])
-        boxes = boxes[boxes[:, 1, 2] > 0.0]  # the table hides everything below
-        boxes[:, 0, 2] = np.maximum(boxes[:, 0, 2], 0.0)
-        return np.array([[box[i, 0], box[j, 1], box[k, 2]] for box in boxes for i, j, k in np.ndindex(2, 2, 2)])
+        return corners_of(np.array([bullet.getAABB(body, link, physicsClientId=client) for link in links]))
+
+    def finger_boxes(self) -> list[FloatArray]:
+        """Return the box `(2, 3)` m around each link of the first arm's gripper."""
+        links, client = self._robot_body.fingers_of_links[0], self._client
+        return [np.array(bullet.getAABB(self._robot, link, physicsClientId=client)) for link in links]
 
     def overlapping_fixtures(self) -> list[str]:
         """List the pairs of fixtures that overlap."""
@@ -91,14 +84,14 @@ class BulletInspection:
     def fixtures_in(self, area: Area) -> list[str]:
         """List the fixtures that overlap an area."""
         x, y, z = ((low + high) / 2 for low, high in zip(area.low, area.high, strict=True))
-        box = self._add_box(_half(area))
+        box = self._add_box(half_edges(area))
         result = self._fixtures_around(box, np.array([[x, y, z + DEPTH]]), DEPTH)
         bullet.removeBody(box, physicsClientId=self._client)
         return list(result)
 
     def robot_overlaps(self, area: Area) -> bool:
         """Return whether the robot overlaps an area."""
-        box = self._add_box(_half(area))
+        box = self._add_box(half_edges(area))
         middle = [(low + high) / 2 for low, high in zip(area.low, area.high, strict=True)]
         bullet.resetBasePositionAndOrientation(box, middle, (0.0, 0.0, 0.0, 1.0), physicsClientId=self._client)
         overlaps = _overlap(self._client, self._robot, None, box)
@@ -160,11 +153,6 @@ class BulletInspection:
             for name, bodies in self._fixtures.items():
                 overlaps[name][index] = any(_overlap(self._client, probe, None, body, depth=depth) for body in bodies)
         return {name: inside for name, inside in overlaps.items() if inside.any()}
-
-
-def _half(area: Area) -> list[float]:
-    """Return half the edges of an area, m."""
-    return [max((high - low) / 2, 1e-4) for low, high in zip(area.low, area.high, strict=True)]
 
 
 def _overlap(

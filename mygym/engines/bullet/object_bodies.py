@@ -16,11 +16,11 @@ from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
 from mygym.engines.bullet.robot_body import RobotBody
 from mygym.engines.world import CATCH_UP_FACTOR, HIT, PRESSED, MovingDistractor
 from mygym.robotics.episode_randomization import EpisodeRandomization
-from mygym.robotics.inertia import Inertial, RigidBody
-from mygym.robotics.links import add_collisions, hull_file, link_element
+from mygym.robotics.inertia import RigidBody
+from mygym.robotics.links import add_collisions, hull_file
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.shapes import Piece
-from mygym.robotics.transforms import multiply_quaternions, pose_matrix
+from mygym.robotics.transforms import multiply_quaternions
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
@@ -318,17 +318,6 @@ def _create_plain(client: int, mass: float, shape: int, position: Sequence[float
             mass, shape, visual, position, orientation, useMaximalCoordinates=True, physicsClientId=client
         )
     )
-
-
-def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orientation: Sequence[float]) -> int:
-    """Add the visual shapes of an object, its centre of mass at `position`, and return its Bullet id."""
-    robot = ET.Element("robot", name=spec.name)
-    origin = pose_matrix(-spec.inertial.centre, np.eye(3))
-    # Bullet warns of links without mass, and rotates the frame of links whose moments differ.
-    unit_inertial = Inertial(1.0, spec.inertial.centre, np.eye(3))
-    robot.append(link_element(spec.name, spec.geoms, spec.color, unit_inertial, collisions=False, origin=origin))
-    path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
-    return int(bullet.loadURDF(path, position, orientation, useFixedBase=True, physicsClientId=client))
 
 
 def model_orientation(spec: ObjectSpec, orientation: Sequence[float]) -> Sequence[float]:

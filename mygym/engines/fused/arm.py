@@ -12,6 +12,7 @@ import yaml
 from mygym.engines.arrays import Arrays, to_numpy
 from mygym.engines.controllers import BatchEndEffectorDelta
 from mygym.engines.kinematics import Frames, quaternions, total
+from mygym.engines.robots import motor_rate
 from mygym.robotics.controllers import EndEffectorDelta
 from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
@@ -69,12 +70,7 @@ class BatchMotors:
         Args:
             missing: `(J, N)` rad from the joints to their targets.
         """
-        xp, gain = self._xp, self._deceleration * self._dt
-        size = xp.abs(missing)
-        slowest = xp.max(size / self._velocity, axis=0)
-        farthest = xp.clip(xp.max(size, axis=0), 1e-6, None)
-        brake = xp.sqrt(gain * gain + 2.0 * self._deceleration * farthest) - gain
-        return xp.minimum(1.0 / xp.clip(slowest, 1e-6, None), brake / farthest) * missing
+        return motor_rate(missing, self._velocity, self._deceleration, self._dt, self._xp) * missing
 
     def drive(self, q: Array, velocity: Array, target: Array) -> tuple[Array, Array]:
         """Return joint positions and velocities `(J, N)` after a control step at target velocities `(J, N)` rad/s.

@@ -13,7 +13,7 @@ from mujoco.batch import Batch
 from numpy.typing import NDArray
 
 from mygym.engines.mujoco.model import DAMPING, Model, decay
-from mygym.engines.robots import finger_speeds, width_coefficients
+from mygym.engines.robots import finger_speeds, motor_rate, width_coefficients
 from mygym.engines.world import CATCH_UP_FACTOR, GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.controllers import Mode
 from mygym.tasks.state import State
@@ -81,6 +81,7 @@ class Bodies:
         masses = [0.0 if k in self._moving else spec.mass for k, spec in model.objects.items()]
         self._weights = -GRAVITY * np.tile(masses, (count, 1))
         self._gain: FloatArray | None = None
+        self._pushed: Any = None
         self._changed: set[str] = set()
         self._index_parts()
         self._index_sensors()
@@ -126,6 +127,11 @@ class Bodies:
         self._positions = model.object_q[:, None] + at
         self._orientations = model.object_q[:, None] + np.array([4, 5, 6, 3])
         self._velocities = model.object_v[:, None] + at
+
+    @property
+    def positions(self) -> FloatArray:
+        """MuJoCo's positions `(N, nq)`, m, rad and quaternions."""
+        return np.asarray(self._q)
 
     # Reset ----------------------------------------------------------------------------------------------------------
 
@@ -241,20 +247,28 @@ class Bodies:
         for k, distractor in self._moving.items():
             self._drive(k, distractor, state.time)
         self._batch.step(nstep=self._substeps, stage=_VELOCITY)
+        if self._pushed is not None:
+            self._pushed[...] = 0.0
+
+    def push(self, forces: FloatArray) -> None:
+        """Push the articulated parts of all worlds during the next `advance`.
+
+        Args:
+            forces: `(N, P)` N or N m.
+        """
+        if self._pushed is None:
+            self._pushed = self._batch.bind("qfrc_applied")
+        self._pushed[:, self.model.part_v] = forces
 
     def _velocity_towards(self, missing: FloatArray) -> FloatArray:
-        """Return target velocities `(N, J)` rad/s; all joints of an arm are slowed alike, see `RobotBody`.
+        """Return target velocities `(N, J)` rad/s.
 
         Args:
             missing: `(N, J)` rad from the joints to their targets.
         """
-        size, gain = np.abs(missing), self._deceleration * self._dt
         for arm in self._arms:
-            errors = size[:, arm]
-            slowest = np.maximum((errors / self._speeds[arm]).max(axis=1), 1e-6)
-            farthest = np.maximum(errors.max(axis=1), 1e-6)
-            brake = np.sqrt(gain * gain + 2.0 * self._deceleration * farthest) - gain
-            missing[:, arm] *= np.minimum(1.0 / slowest, brake / farthest)[:, None]
+            errors, speeds = missing[:, arm], self._speeds[arm, None]
+            errors *= motor_rate(errors.T, speeds, self._deceleration, self._dt, np)[:, None]
         return missing
 
     def _drive(self, k: int, distractor: MovingDistractor, time: FloatArray) -> None:

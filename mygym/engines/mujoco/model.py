@@ -176,15 +176,43 @@ def build_model(
         AssetError: MuJoCo cannot represent a shape.
     """
     builder = _Builder(timestep)
-    parts = [part for spec in workspace.fixtures.values() if spec.collides for part in builder.add_fixture(spec)]
-    builder.add_robot(robot, gripper, mode)
-    for k, spec in objects.items():
-        builder.add_object(k, spec)
+    parts = builder.add_bodies(robot, workspace, objects, gripper, mode)
     at_home = builder.at_home(robot, gripper)
     builder.add_pairs(at_home)
     builder.add_motors(robot, gripper, mode, at_home)
     builder.add_sensors(robot, gripper, objects)
     return Model(builder.compiled(), robot, parts, objects, gripper)
+
+
+def build_shapes(
+    robot: RobotSpec,
+    workspace: WorkspaceSpec,
+    objects: Mapping[int, ObjectSpec],
+    gripper: bool,
+    mode: Mode,
+    probe: Sequence[Piece],
+) -> tuple[mujoco.MjModel, dict[str, list[int]]]:
+    """Compile the bodies of a world and a body `probe`, for questions about shapes.
+
+    Args:
+        robot: See `build_model`; also the next four.
+        workspace: The workspace.
+        objects: Index in `State.object_position` → the object.
+        gripper: Whether fingers move.
+        mode: Meaning of the commands of joints.
+        probe: Shapes of the probe in its frame; it is a free body after all others.
+
+    Returns:
+        The model, whose positions are those of `build_model` and then the probe's; and fixture → its geoms.
+
+    Raises:
+        AssetError: MuJoCo cannot represent a shape.
+    """
+    builder = _Builder(1.0)
+    builder.add_bodies(robot, workspace, objects, gripper, mode)
+    builder.add_probe(probe)
+    model = builder.compiled()
+    return model, {name: [model.geom(geom).id for geom in geoms] for name, geoms in builder.fixtures.items()}
 
 
 class _Builder:
@@ -205,6 +233,8 @@ class _Builder:
         self._tops: dict[str, float] = {}
         """Geom of a table → height of its top, m."""
         self._links: dict[str, tuple[str, FloatArray]] = {}
+        self.fixtures: dict[str, list[str]] = {}
+        """Fixture that collides → its geoms."""
 
     def compiled(self) -> mujoco.MjModel:
         """Compile the model.
@@ -218,6 +248,26 @@ class _Builder:
             raise AssetError(f"MuJoCo cannot compile this world: {error}") from error
 
     # Bodies ---------------------------------------------------------------------------------------------------------
+
+    def add_bodies(
+        self,
+        robot: RobotSpec,
+        workspace: WorkspaceSpec,
+        objects: Mapping[int, ObjectSpec],
+        gripper: bool,
+        mode: Mode,
+    ) -> list[ArticulatedPart]:
+        """Add fixtures, robot and objects, see `build_model`, and return the articulated parts of the fixtures."""
+        parts: list[ArticulatedPart] = []
+        for name, fixture in workspace.fixtures.items():
+            if fixture.collides:
+                first = len(self._surfaces)
+                parts += self.add_fixture(fixture)
+                self.fixtures[name] = [surface.geom for surface in self._surfaces[first:]]
+        self.add_robot(robot, gripper, mode)
+        for k, spec in objects.items():
+            self.add_object(k, spec)
+        return parts
 
     def add_fixture(self, spec: FixtureSpec) -> tuple[ArticulatedPart, ...]:
         """Add a fixture, and return its articulated parts."""
@@ -296,6 +346,12 @@ class _Builder:
         self._add_pieces(body, rigid.pieces, frame, surface)
         body.mass, body.ipos, body.inertia = rigid.mass, [0.0, 0.0, 0.0], list(rigid.moments)
         body.iquat, body.explicitinertial = _wxyz(rigid.principal), True
+
+    def add_probe(self, shapes: Sequence[Piece]) -> None:
+        """Add a free body of these shapes, which meets nothing."""
+        body = self._spec.worldbody.add_body(name="probe", mass=1.0, inertia=[1.0, 1.0, 1.0], explicitinertial=True)
+        body.add_freejoint(name="probe")
+        self._add_pieces(body, shapes, np.eye(4), _Surface("", "probe", 0.0))
 
     def _add_body(self, parent: Any, name: str, pose: FloatArray) -> Any:
         position, orientation = _pose(pose)

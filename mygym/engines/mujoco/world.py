@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import mujoco
@@ -10,7 +11,8 @@ import numpy as np
 
 from mygym.engines.mujoco.batch import MujocoWorlds
 from mygym.engines.mujoco.bodies import FIELDS, Bodies
-from mygym.engines.mujoco.model import Model, build_model
+from mygym.engines.mujoco.inspection import MujocoInspection
+from mygym.engines.mujoco.model import Model, build_model, build_shapes
 from mygym.engines.world import World
 from mygym.tasks.state import State
 from mygym.types import FloatArray
@@ -88,9 +90,20 @@ class MujocoWorld(World):
         mujoco.mj_rne(model.compiled, data, 1, torques)
         return torques[at_v]
 
+    def push_parts(self, share: FloatArray) -> None:
+        """Push parts during the next step; see `World.push_parts`."""
+        self.bodies.push(share * [part.force or 1.0 for part in self.parts])
+
     def _save(self) -> Callable[[], None]:
         bodies, saved = self.bodies, self.bodies.saved()
         return lambda: bodies.restore(_ROW, saved)
+
+    @property
+    def inspection(self) -> MujocoInspection:
+        """Answers about the shapes of the world's bodies in its current state."""
+        objects, gripper = self.bodies.model.objects, self.has_gripper
+        model = partial(build_shapes, self.robot, self.workspace, objects, gripper, self.control.kind.mode)
+        return MujocoInspection(model, self.robot, self.bodies.positions[0], self.state.ee_position[0])
 
     def batch(self, count: int) -> MujocoWorlds:
         """Return `count` worlds of this description, see `World.batch`."""

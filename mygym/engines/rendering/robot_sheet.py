@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from mygym.engines.bullet.client import bullet
-from mygym.engines.bullet.world import BulletWorld
+from mygym.engines.engine import inspection_of, make_world
+from mygym.engines.inspection import Inspection
 from mygym.engines.rendering.camera import Camera, around
 from mygym.engines.rendering.thumbnails import grid
-from mygym.engines.world import WorldSpec
+from mygym.engines.world import World, WorldSpec
 from mygym.errors import ConfigError
 from mygym.robotics.kinematics import Kinematics
 from mygym.robotics.robots import RobotSpec
@@ -82,12 +82,12 @@ def robot_sheet(robot: RobotSpec, workspace: WorkspaceSpec | None = None, cell: 
     workspace = workspace or load_workspace("table")
     home = [joint.home for arm in robot.arms for joint in arm.joints]
     try:
-        world = BulletWorld(WorldSpec(robot, workspace))
+        world = make_world(WorldSpec(robot, workspace))
     except ConfigError:
-        world = BulletWorld(WorldSpec(robot, workspace, home=home))
-    with closing(world), closing(Camera(world)) as camera:
-        marks = _marks(world, camera)
-        return grid([_view(world, camera, name, marks, cell) for name in VIEWS], columns=2)
+        world = make_world(WorldSpec(robot, workspace, home=home))
+    with closing(world), closing(Camera(world)) as camera, inspection_of(world) as shapes:
+        marks, corners = _marks(world, camera, shapes), shapes.robot_corners()
+        return grid([_view(world, camera, name, marks, corners, cell) for name in VIEWS], columns=2)
 
 
 def reach(kinematics: Kinematics) -> tuple[FloatArray, float]:
@@ -107,7 +107,7 @@ def reach(kinematics: Kinematics) -> tuple[FloatArray, float]:
     return shoulder, distance(best)
 
 
-def _marks(world: BulletWorld, camera: Camera) -> list[Mark]:
+def _marks(world: World, camera: Camera, shapes: Inspection) -> list[Mark]:
     """Return the marks of the first arm."""
     shoulder, radius = reach(world.kinematics)
     tool = pose_matrix(world.state.ee_position[0], quaternion_to_matrix(world.state.ee_orientation[0]))
@@ -127,24 +127,21 @@ def _marks(world: BulletWorld, camera: Camera) -> list[Mark]:
         pillars = [np.array(ends) for ends in zip(bottom[:4], top, strict=False)]
         marks += [Mark("", points, AREA, views=whole) for points in (np.array(top), *pillars)]
     marks.append(Mark("approach", np.array([tip, tip + 0.09 * radius * direction]), APPROACH, arrow=True))
-    return [*marks, *_finger_marks(world, camera), Mark("tool point", tip[None], TOOL)]
+    return [*marks, *_finger_marks(world, camera, shapes), Mark("tool point", tip[None], TOOL)]
 
 
-def _finger_marks(world: BulletWorld, camera: Camera) -> list[Mark]:
+def _finger_marks(world: World, camera: Camera, shapes: Inspection) -> list[Mark]:
     """Return a dot on each finger link and an arrow along the motion of its shape when the fingers close."""
     gripper, state = world.robot.gripper, world.state
     if gripper is None or not world.has_gripper:
         return []
-    client, body = world.client, world.robot_body.body
-    numbers = {finger: link for link, finger in world.robot_body.fingers_of_links[0].items()}
     opened = {link: camera.link_pose(link) for link in gripper.links}
     width = state.gripper_width[0]
     state.gripper_width[0] = 0.0
     closed = {link: camera.link_pose(link) for link in gripper.links}
     state.gripper_width[0] = width
     marks = []
-    for finger, link in enumerate(gripper.links):
-        box = np.array(bullet.getAABB(body, numbers[finger], physicsClientId=client))
+    for finger, (link, box) in enumerate(zip(gripper.links, shapes.finger_boxes(), strict=True)):
         middle = box.mean(axis=0)
         moved = (closed[link] @ np.linalg.inv(opened[link]) @ [*middle, 1.0])[:3]
         marks.append(Mark(f"finger {link}", middle[None], FINGER, views=("hand",)))
@@ -154,11 +151,12 @@ def _finger_marks(world: BulletWorld, camera: Camera) -> list[Mark]:
     return marks
 
 
-def _view(world: BulletWorld, camera: Camera, name: str, marks: Sequence[Mark], cell: tuple[int, int]) -> Picture:
-    """Return one picture with its marks and labels."""
+def _view(
+    world: World, camera: Camera, name: str, marks: Sequence[Mark], corners: FloatArray, cell: tuple[int, int]
+) -> Picture:
+    """Return one picture with its marks and labels; `corners` `(n, 3)` m are those of the robot."""
     width, height = cell
     seen = [mark for mark in marks if name in mark.views]
-    corners = world.inspection.robot_corners()
     if name == "hand":
         near = np.concatenate([mark.points for mark in seen])
         size = max(float(np.linalg.norm(near - near.mean(axis=0), axis=1).max()), 0.06)
@@ -179,7 +177,7 @@ def _view(world: BulletWorld, camera: Camera, name: str, marks: Sequence[Mark], 
     return _drawn(frame, name, seen, cell)
 
 
-def _beside_fingers(marks: Sequence[Mark], world: BulletWorld, yaw: float) -> float:
+def _beside_fingers(marks: Sequence[Mark], world: World, yaw: float) -> float:
     """Return the yaw of a camera before the hand that sees its fingers side by side, degrees; by default `yaw`."""
     motions = [mark.points[-1] - mark.points[0] for mark in marks if mark.color == FINGER and mark.arrow]
     x, y = (motions[0] if motions else np.zeros(3))[:2].tolist()

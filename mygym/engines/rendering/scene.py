@@ -6,6 +6,7 @@ Rendering therefore cannot change the physics, and resets of the physics client 
 from __future__ import annotations
 
 import copy
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.engines.bullet.client import bullet, closing, connect, urdf_file
-from mygym.engines.bullet.object_bodies import add_visual
 from mygym.engines.rendering.appearance import Appearance
 from mygym.engines.world import World
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.fixtures import fixture_pose, fixture_urdf
+from mygym.robotics.inertia import Inertial
+from mygym.robotics.links import link_element
+from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.robots import robot_model
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import light_urdf, merge_fixed_joints
@@ -27,6 +30,17 @@ GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
 GOAL_RADIUS = 0.018
 _HIDDEN = (0.0, 0.0, -50.0)
 _UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+
+
+def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orientation: Sequence[float]) -> int:
+    """Add the visual shapes of an object, its centre of mass at `position`, and return its Bullet id."""
+    robot = ET.Element("robot", name=spec.name)
+    origin = pose_matrix(-spec.inertial.centre, np.eye(3))
+    # Bullet warns of links without mass, and rotates the frame of links whose moments differ.
+    unit_inertial = Inertial(1.0, spec.inertial.centre, np.eye(3))
+    robot.append(link_element(spec.name, spec.geoms, spec.color, unit_inertial, collisions=False, origin=origin))
+    path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
+    return int(bullet.loadURDF(path, position, orientation, useFixedBase=True, physicsClientId=client))
 
 
 class Scene:

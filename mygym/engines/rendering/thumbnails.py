@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from mygym.engines.bullet.client import bullet, connect, disconnect
-from mygym.engines.bullet.object_bodies import add_visual
 from mygym.engines.rendering.appearance import LIGHT
+from mygym.engines.rendering.scene import add_visual
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.shapes import bounds

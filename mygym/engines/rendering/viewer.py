@@ -16,6 +16,7 @@ from mygym.engines.bullet.client import bullet, redirected
 from mygym.engines.rendering.scene import Scene
 from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
+from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.workspace import CameraSpec
 from mygym.types import FloatArray
 
@@ -25,13 +26,7 @@ IDLE_PERIOD = 0.1
 WINDOW = "--width=1280 --height=800"
 """Bullet's options of the window, pixels."""
 
-KEYS = {
-    bullet.B3G_UP_ARROW: "up",
-    bullet.B3G_DOWN_ARROW: "down",
-    bullet.B3G_LEFT_ARROW: "left",
-    bullet.B3G_RIGHT_ARROW: "right",
-    bullet.B3G_SPACE: "space",
-}
+KEYS = {65297: "up", 65298: "down", 65295: "left", 65296: "right", 32: "space"}
 """Bullet's key code → name of a key without a character."""
 
 CLOSE = "q"
@@ -41,11 +36,11 @@ CAPTION_COLOR = (0.1, 0.1, 0.1)
 CAPTION_SIZE = 1.4
 
 _HIDDEN = (
-    bullet.COV_ENABLE_GUI,
-    bullet.COV_ENABLE_KEYBOARD_SHORTCUTS,
-    bullet.COV_ENABLE_RGB_BUFFER_PREVIEW,
-    bullet.COV_ENABLE_DEPTH_BUFFER_PREVIEW,
-    bullet.COV_ENABLE_SEGMENTATION_MARK_PREVIEW,
+    "COV_ENABLE_GUI",
+    "COV_ENABLE_KEYBOARD_SHORTCUTS",
+    "COV_ENABLE_RGB_BUFFER_PREVIEW",
+    "COV_ENABLE_DEPTH_BUFFER_PREVIEW",
+    "COV_ENABLE_SEGMENTATION_MARK_PREVIEW",
 )
 """Bullet's parts of a window that are switched off at first."""
 
@@ -82,7 +77,7 @@ class Viewer:
             self._scene = Scene(world, client)
         spec = world.workspace.cameras["main"]
         for flag in _HIDDEN:
-            bullet.configureDebugVisualizer(flag, 0, physicsClientId=client)
+            bullet.configureDebugVisualizer(getattr(bullet, flag), 0, physicsClientId=client)
         bullet.resetDebugVisualizerCamera(spec.distance, spec.yaw, spec.pitch, spec.target, physicsClientId=client)
         self._caption_position = _upper_left(spec).tolist()
         self._caption, self._caption_number = "", -1
@@ -182,8 +177,10 @@ def check_display(key: str, value: object, otherwise: str) -> None:
         otherwise: A value that needs no display.
 
     Raises:
-        ConfigError: No display is available.
+        ConfigError: No display is available, or PyBullet, whose window it is, is not installed.
     """
+    if not HAS_BULLET:
+        raise ConfigError(bad_value(key, value, otherwise, "needs PyBullet, which is not installed here"))
     if not has_display():
         raise ConfigError(bad_value(key, value, f"{otherwise}, or a machine with a display", "needs a display"))
 

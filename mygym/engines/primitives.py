@@ -1,7 +1,6 @@
 """Replacement of collision meshes by the smallest enclosing box, cylinder, capsule or sphere.
 
-A reset loads the robot again: a mesh costs milliseconds, a primitive microseconds. Bullet's loader reads the files, so
-that every mesh that it can draw can collide.
+A reset loads the robot again: a mesh costs milliseconds, a primitive microseconds.
 """
 
 from __future__ import annotations
@@ -10,12 +9,14 @@ import copy
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 
-from mygym.engines.bullet.client import bullet, connect, disconnect, urdf_file
 from mygym.errors import AssetError
+from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.files import cached_by_file
+from mygym.robotics.mesh_files import read_triangles
 from mygym.robotics.transforms import pose_matrix
 from mygym.robotics.urdf import origin_of, set_origin, text_of
 from mygym.types import FloatArray
@@ -47,7 +48,7 @@ def replace_meshes(root: ET.Element) -> None:
     A robot without collision shapes gets its visual shapes as collision shapes.
 
     Raises:
-        AssetError: Bullet cannot read a mesh.
+        AssetError: A mesh cannot be read.
     """
     if root.find("link/collision") is None:
         for link in root.findall("link"):
@@ -72,11 +73,20 @@ def _around(filename: str, scale: str) -> Primitive:
 
 
 def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
-    """Return the corners `(n, 3)` m of the convex hull of a mesh file (OBJ, STL, Collada), scaled.
+    """Return points `(n, 3)` m of a mesh file (OBJ, STL, Collada), scaled: the corners of its convex hull among them.
+
+    Bullet's loader reads it where there is one, so that every mesh that it can draw can collide.
 
     Raises:
-        AssetError: Bullet cannot read it.
+        AssetError: The file cannot be read.
+        RegistryError: Its format needs the package `trimesh`, which is not installed.
     """
+    if not HAS_BULLET:
+        read = read_triangles(Path(filename))
+        corners = np.unique(read.vertices[read.faces].reshape(-1, 3), axis=0)
+        return np.asarray(corners * [float(factor) for factor in scale.split()])
+    from mygym.engines.bullet.client import bullet, connect, disconnect, urdf_file
+
     mesh = ET.tostring(ET.Element("mesh", filename=filename, scale=scale), encoding="unicode")
     client = connect()
     for caching in (0, 1):  # Bullet keeps OBJ files by their names; without the switch it reads no new content
