@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import CONFIG_FLAGS, check_output, config_layers, parse_count
-from mygym.cli.command import FORCE, JSON, TRUST, argument, command
+from mygym.cli.command import (
+    CONFIG_FLAGS,
+    FORCE,
+    JSON,
+    TRUST,
+    argument,
+    check_output,
+    command,
+    config_layers,
+    parse_count,
+    parse_seed,
+)
 from mygym.cli.output import print_json, print_note
-from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
 from mygym.training.files import check_writable
 
 if TYPE_CHECKING:
     from mygym.training.evaluation import Evaluation
 
-PARSER = command(
+
+@command(
     "evaluate.py",
     "Evaluate the policy of a run, or a policy that needs no training, on seeded episodes.",
     argument("run", nargs="?", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
@@ -59,16 +68,13 @@ python evaluate.py runs/pick_and_place/panda/dagger/1a2b3c4d/seed_0 --detector c
 `mygym evaluate` is the same program. Config flags other than --seed need --policy. --json also prints every episode.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def evaluate(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     if (options.run is None) == (options.policy is None):
         raise ConfigError("evaluate: give either the path of a run or --policy NAME, e.g. --policy oracle --task push")
     episodes = parse_count(options.episodes, "--episodes")
     file, flags = config_layers(options)
-    seed = resolve([Layer("flag", {"seed": flags.get("seed", 0)})]).config.seed
+    seed = parse_seed(flags.get("seed", 0))
     _check_flags(options, file, flags)
 
     from mygym.api import evaluate

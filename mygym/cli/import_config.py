@@ -1,17 +1,136 @@
-"""`mygym import`: convert a config file of another system."""
+"""`mygym import`: convert a config file of another system, with areas within reach and notes on standard error."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from mygym.cli.arguments import check_output
-from mygym.cli.command import FORCE, argument, command
-from mygym.cli.foreign_configs import convert_file, within_reach
+from mygym.cli.command import FORCE, argument, check_output, command
 from mygym.cli.output import print_note
-from mygym.errors import ConfigError, bad_value
+from mygym.config import load_file, merge_configs
+from mygym.config.conversion import Conversion, convert_foreign
+from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
 
-PARSER = command(
+SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
+"""Sizes of an area that are tried, until the robot reaches all of it."""
+
+PLACES = ("robot", "workspace", "task")
+"""Keys that the areas of a file belong to."""
+
+
+def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config in a file; a file of another system is converted, and the notes are printed.
+
+    Args:
+        path: The file.
+        flags: Values that override those of the file.
+
+    Raises:
+        ConfigError: The file cannot be read, or a value of another system has no counterpart here.
+    """
+    content, conversion = convert_file(path)
+    if conversion is None:
+        return content
+    conversion, _ = within_reach(conversion, flags)
+    print_note(
+        "\n".join([f"{path} is converted (mygym import {path} -o NEW.yaml writes the result):", *conversion.notes])
+    )
+    return conversion.config
+
+
+def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str, Any], Conversion | None]:
+    """Return the content of a file and its conversion, which is None if the file is of no other system.
+
+    Args:
+        path: The file.
+        env_id: Environment to choose, from a file that has several.
+
+    Raises:
+        ConfigError: The file cannot be read, or a value has no counterpart here; the message names the file.
+    """
+    repeated: list[str] = []
+    content = load_file(path, repeated)
+    try:
+        conversion = convert_foreign(content, path, env_id)
+        if conversion is None and repeated:
+            raise ConfigError(repeated[0])
+    except (ConfigError, RegistryError) as error:
+        raise ConfigError(f"config: {path}: {error}") from None
+    if conversion is not None:
+        notes = [*(f"{message}: the last counts" for message in repeated), *conversion.notes]
+        conversion = replace(conversion, notes=notes)
+    return content, conversion
+
+
+def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conversion, str]:
+    """Shrink the areas that the robot does not reach here whole, or leave them out, so that the workspace's apply.
+
+    Args:
+        conversion: A conversion.
+        flags: Values that override those of the file.
+
+    Returns:
+        The conversion, and the reason why its config cannot be trained; empty if it can.
+    """
+    params = dict(conversion.config.get("task_params", {}))
+    areas = params.pop("areas", {})
+    config = {**conversion.config, "task_params": params}
+    notes = list(conversion.notes)
+    if any(key in flags and flags[key] != config.get(key) for key in PLACES):
+        notes += [
+            f"task_params.areas.{name}: left out, because a flag changes robot, workspace or task" for name in areas
+        ]
+        areas = {}
+    reason = _refusal(merge_configs(config, flags))
+    kept: dict[str, Any] = {}
+    for name, area in areas.items():
+        fault = reason
+        for share in () if reason else SHARES:
+            smaller = _shrunk(area, share)
+            tried = {**config, "task_params": {**params, "areas": {name: smaller}}}
+            if not (refused := _refusal(merge_configs(tried, flags))):
+                kept[name] = smaller
+                if share < 1.0:
+                    notes.append(f"task_params.areas.{name}: shrunk to {share:.0%} about its centre; whole: {fault}")
+                break
+            fault = fault or refused
+        if name not in kept:
+            why = "" if reason else f"; {fault}"
+            notes.append(f"task_params.areas.{name}: left out, the workspace's applies{why}")
+    if len(kept) > 1 and _refusal(merge_configs(config | {"task_params": {**params, "areas": kept}}, flags)):
+        notes += [f"task_params.areas.{name}: left out, because the areas do not go together" for name in kept]
+        kept = {}
+    if kept:
+        config["task_params"] = {**params, "areas": kept}
+    return replace(conversion, config={key: value for key, value in config.items() if value != {}}, notes=notes), reason
+
+
+def _shrunk(area: Mapping[str, Sequence[float]], share: float) -> dict[str, list[float]]:
+    """Return an area whose edges have a share of their lengths, with the same centre."""
+    if share == 1.0:
+        return {corner: list(point) for corner, point in area.items()}
+    edges = list(zip(area["low"], area["high"], strict=True))
+    return {
+        "low": [round((low + high) / 2 - share * (high - low) / 2, 4) for low, high in edges],
+        "high": [round((low + high) / 2 + share * (high - low) / 2, 4) for low, high in edges],
+    }
+
+
+def _refusal(config: Mapping[str, Any]) -> str:
+    """Return the reason why the environment of a config cannot be made; empty if it can."""
+    from mygym.api import make_env
+
+    try:
+        make_env(config).close()
+    except MygymError as error:
+        return str(error)
+    return ""
+
+
+@command(
     "mygym import",
     "Convert a config file of the original myGym toolkit or of RL Baselines3 Zoo.",
     argument("file", metavar="FILE", help="the file: .json (comments allowed), .yaml or .yml"),
@@ -28,11 +147,8 @@ Standard error has a line for each key that has no meaning here, with the key th
 is only approximated. `train.py --config FILE` converts a file of the toolkit as well.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def import_config(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     out = Path(options.out) if options.out else None
     if out:
         check_output(out, "--out", [".yaml", ".yml"], options.force)

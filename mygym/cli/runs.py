@@ -1,25 +1,30 @@
-"""`mygym runs`: table of runs; deletes and archives runs."""
+"""`mygym runs` and `doctor`: table of runs, which deletes and archives them; reasons why a run does not learn."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
-from mygym.cli.output import print_json, print_note, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
+from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
+from mygym.reporting.run_logs import RunLogs, read_logs
 from mygym.reporting.tables import FORMATS, duration
 from mygym.training.files import check_new
 
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
 """Short name of a key → the field of a record."""
 
-PARSER = command(
+
+@command(
     "mygym runs",
     "List runs: status, env steps, success with its 95 % interval, time to 90 % success, age.",
     argument(
@@ -47,11 +52,8 @@ resume it); damaged (result.json is not readable). The interval is Wilson's over
 `mygym.results("runs")`.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def runs(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     form = chosen_format(options)
     if options.delete and options.archive:
         raise ConfigError("mygym runs: --delete and --archive exclude each other")
@@ -172,3 +174,47 @@ CELLS: Mapping[str, Callable[[RunRecord], str]] = {
     "run": lambda record: record.path,
 }
 """Column of the table → its text."""
+
+
+INDENT: Mapping[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
+
+
+@command(
+    "mygym doctor",
+    "Find out why a run does not learn, from its config and its logs.",
+    argument("run", metavar="RUN", help="a run directory; the run may still be training"),
+    JSON,
+    examples="""
+mygym doctor runs/push/panda/ppo/1a2b3c4d/seed_0
+mygym doctor runs/push/panda/ppo/1a2b3c4d/seed_0 --json
+""",
+    notes=f"""
+Each finding is a line with its evidence and the flag that would change it, causes before their effects. A finding is
+a conjecture from numbers: change a single flag at a time. A run with {SUCCESSFUL:.0%} success or more has no findings.
+
+rules:
+{fill(", ".join(rule.__name__.replace("_", " ") for rule in RULES), 116, **INDENT)}
+
+Exit codes: 0 no findings, 1 findings, 2 invalid input.
+""",
+)
+def doctor(options: argparse.Namespace) -> None:
+    """Run the command."""
+    logs = read_logs(options.run)
+    findings = diagnose(logs)
+    if options.json:
+        print_json([{"finding": name, **asdict(finding)} for name, finding in findings.items()])
+    else:
+        print(_heading(logs))
+        for name, finding in findings.items():
+            print(f"- {name.replace('_', ' ')}: {finding.evidence}; try {finding.remedy}")
+        if not findings:
+            print("it has learned" if has_learned(logs) else f"none of the {len(RULES)} rules applies")
+    if findings:
+        exit_with_failure()
+
+
+def _heading(logs: RunLogs) -> str:
+    record = logs.record
+    progress = f"{record.status}, {record.steps:,} of {logs.configured_steps:,} steps, success {logs.success:.0%}"
+    return f"{record.algo} on {record.task}, reward {logs.setting('reward')}: {progress}"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 from dataclasses import asdict
 
-from mygym.cli.arguments import parse_count
-from mygym.cli.command import JSON, argument, command
+from mygym.cli.command import JSON, argument, command, parse_count, parse_seed
 from mygym.cli.output import print_json, print_table
-from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
@@ -16,7 +14,8 @@ METHODS = ("evolutionary", "random")
 SHOWN = 20
 """Maximum number of rows of the table."""
 
-PARSER = command(
+
+@command(
     "mygym search",
     "Search the best path through the super-networks of a run.",
     argument("run", metavar="RUN", help="a run directory, or a policy file in it"),
@@ -38,18 +37,15 @@ candidate in each layer. The command measures the time of each path and evaluate
 does not change the run.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def search(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     if options.method not in METHODS:
         raise ConfigError(bad_value("--method", options.method, METHODS))
     budget = None if options.budget_us is None else parse_value(options.budget_us, "--budget-us")
     if budget is not None and (not isinstance(budget, int | float) or isinstance(budget, bool) or not budget > 0):
         raise ConfigError(bad_value("--budget-us", options.budget_us, "a number above 0"))
     tries, episodes = parse_count(options.tries, "--tries"), parse_count(options.episodes, "--episodes")
-    seed = resolve([Layer("flag", {"seed": parse_value(options.seed, "--seed")})]).config.seed
+    seed = parse_seed(options.seed)
 
     from mygym.api import search
 
@@ -59,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
         tries=tries,
         budget_us=budget,
         episodes=episodes,
-        seed=int(seed or 0),
+        seed=seed,
         out=options.out,
     )
     if options.json:

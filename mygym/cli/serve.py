@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 
-from mygym.cli.arguments import parse_count, parse_integer
-from mygym.cli.command import argument, command, log_directory
+from mygym.cli.command import argument, command, log_directory, parse_count, parse_integer
 from mygym.cli.output import print_note
-from mygym.errors import ConfigError, bad_value
 
 PORT = 8080
 
-PARSER = command(
+
+@command(
     "mygym serve",
     "Start, watch, stop and compare runs in a browser; the API under it is at /api.",
     argument("--host", default="127.0.0.1", metavar="H", help="address to bind (default: 127.0.0.1, this machine)"),
@@ -29,14 +28,9 @@ Open the printed address; it works once, and the browser stays signed in. Client
 Runs are processes that go on when the server ends; a server that starts again finds them.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def serve(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
-    port = parse_integer(options.port, "--port", "a port, 0 to 65535", low=0)
-    if port > 65_535:
-        raise ConfigError(bad_value("--port", options.port, "a port, 0 to 65535"))
+    port = parse_integer(options.port, "--port", "a port, 0 to 65535", 0, 65_535)
     slots = parse_count(options.slots, "--slots") if options.slots else None
 
     from mygym.dashboard.server import serve

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import parse_count
-from mygym.cli.command import JSON, SET, argument, command
+from mygym.cli.command import JSON, SET, argument, command, parse_count
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
@@ -32,7 +31,8 @@ EXECUTORS = ("local", "ray", "slurm")
 LOGDIR = Path("sweeps")
 """Folder of the sweeps without `--logdir`."""
 
-PARSER = command(
+
+@command(
     "mygym sweep",
     "Search for the values of a config whose runs are the best.",
     argument("file", nargs="?", metavar="FILE", help="a config in which values are ranges, with a section `sweep`"),
@@ -93,11 +93,8 @@ them), space, sampler_seed. A trial is an ordinary run for each seed, in DIR/tri
 checkpoints; --resume continues the sweep, also after a crash. Needs Optuna: pip install "mygym[sweep]".
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def sweep(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     _check_combination(options)
     jobs = parse_count(options.jobs, "--jobs") if options.jobs else None
     if options.watch:

@@ -24,7 +24,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mygym.cli.train import main
+from mygym.cli.train import train as main
 from mygym.config import Resolved, RunConfig, load_file
 from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES

@@ -331,7 +331,7 @@ def test_a_name_is_registered_once() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_schedule_is_described_with_its_keys(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from mygym.cli.describe import main
+    from mygym.cli.describe import describe as main
 
     main(["schedule", name, "--json"])
     values = json.loads(capsys.readouterr().out)

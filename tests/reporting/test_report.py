@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from mygym.cli.main import main
-from mygym.cli.train import main as train
+from mygym.cli.train import train
 from mygym.training import directory, files
 from tests.reporting.runs import make_run
 
