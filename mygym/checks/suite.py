@@ -152,19 +152,19 @@ class Suite:
 
 SUITES: Mapping[str, Suite] = {
     "algorithm": Suite("mygym.checks.algorithms:algorithm_checks", steps=2_000),
-    "policy": Suite("mygym.checks.policies:policy_checks", steps=500),
-    "strategy": Suite("mygym.checks.strategies:strategy_checks", steps=2_000),
-    "sampler": Suite("mygym.checks.strategies:sampler_checks", steps=500),
-    "callback": Suite("mygym.checks.strategies:callback_checks", steps=500),
+    "policy": Suite("mygym.checks.algorithms:policy_checks", steps=500),
+    "strategy": Suite("mygym.checks.algorithms:strategy_checks", steps=2_000),
+    "sampler": Suite("mygym.checks.algorithms:sampler_checks", steps=500),
+    "callback": Suite("mygym.checks.algorithms:callback_checks", steps=500),
     "task": Suite("mygym.checks.tasks:task_checks"),
     "stage": Suite("mygym.checks.stages:stage_checks"),
-    "predicate": Suite("mygym.checks.predicates:predicate_checks"),
-    "reward": Suite("mygym.checks.rewards:reward_checks"),
-    "observation": Suite("mygym.checks.observations:observation_checks"),
+    "predicate": Suite("mygym.checks.functions:predicate_checks"),
+    "reward": Suite("mygym.checks.functions:reward_checks"),
+    "observation": Suite("mygym.checks.functions:observation_checks"),
     "robot": Suite("mygym.checks.robots:robot_checks"),
-    "controller": Suite("mygym.checks.controllers:controller_checks"),
-    "workspace": Suite("mygym.checks.workspaces:workspace_checks"),
-    "object": Suite("mygym.checks.objects:object_checks"),
+    "controller": Suite("mygym.checks.robots:controller_checks"),
+    "workspace": Suite("mygym.checks.scenes:workspace_checks"),
+    "object": Suite("mygym.checks.scenes:object_checks"),
 }
 """Kind of component → its suite."""
 

@@ -166,7 +166,7 @@ def card(options: argparse.Namespace) -> None:
     if "task" not in config:
         raise ConfigError("card: give a TASK, or a --config with a task")
 
-    from mygym.checks.cards import make_card
+    from mygym.checks.tasks import make_card
 
     name = options.config if options.config and not options.task else str(config["task"])
     card = make_card(config, episodes, lambda message: print_note(f"card of {name}: {message}")).to_json()
@@ -177,7 +177,7 @@ def card(options: argparse.Namespace) -> None:
 
 
 def _print_card(card: Mapping[str, Any], episodes: int) -> None:
-    from mygym.checks.cards import IDLE, REWARDS, in_words
+    from mygym.checks.tasks import IDLE, REWARDS, in_words
 
     print(f"{card['task']}: {card['words']}")
     print(f"{card['robot']}, workspace {card['workspace']}, {card['control']}; {in_words(episodes)} of each policy")
