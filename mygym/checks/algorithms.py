@@ -22,7 +22,7 @@ from mygym import api
 from mygym.checks.suite import LEARNS, Check, CheckFailed, demand
 from mygym.config import Resolved, config_hash, merged
 from mygym.config.layers import flatten
-from mygym.config.plain import is_plain
+from mygym.config.loading import is_plain
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RegistryError, bad_value
 from mygym.planning.plan import plan_of

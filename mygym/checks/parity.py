@@ -21,7 +21,8 @@ from mygym.engines.engine import FUSED
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.episodes import BatchEpisodes
 from mygym.envs.robot_env import RobotEnv
-from mygym.planning.engines import check_engine, env_spec
+from mygym.planning.checks import check_engine
+from mygym.planning.derived import env_spec
 from mygym.tasks.state import State
 from mygym.training import directory
 from mygym.training.loading import find_plan, load

@@ -222,21 +222,21 @@ def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
-    from mygym.config.schedulable import may_be_scheduled
-    from mygym.planning.parameter_tables import hyperparameters, training_parameters
+    from mygym.config.hyperparameters import hyperparameter_rows, training_rows
+    from mygym.config.schedules import may_be_scheduled
 
     try:
         cls = algorithm.combo()[0]
     except RegistryError as error:  # its package is not installed
         return {"missing": str(error)}
-    training = {row.pop("name"): row for row in training_parameters(algorithm)}
+    training = {row.pop("name"): row for row in training_rows(algorithm)}
     return {
         "class": f"{cls.__module__}.{cls.__qualname__}",
         "source": source_location(cls),
         "requires": list(algorithm.needs),
         "hindsight": algorithm.goal_relabelling,
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
-        "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
+        "algo_params": {row.pop("name"): row for row in hyperparameter_rows(algorithm)},
         "may be scheduled": list(may_be_scheduled(cls)),
         **({"training_params": training} if training else {}),
         **({"search space": dict(algorithm.search_space)} if algorithm.search_space else {}),
@@ -250,10 +250,10 @@ def _schedule(entry: Entry, target: Any) -> dict[str, Any]:
 
 
 def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
-    from mygym.planning.parameter_tables import strategy_parameters
+    from mygym.config.hyperparameters import strategy_rows
 
     text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
-    rows = strategy_parameters(entry.name)
+    rows = strategy_rows(entry.name)
     return {"documentation": text, "strategy_params": {row.pop("name"): row for row in rows}}
 
 
@@ -300,14 +300,14 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
 
 
 def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
-    from mygym.planning.parameter_tables import controller_parameters
+    from mygym.config.hyperparameters import controller_rows
 
     return {
         "documentation": (inspect.getdoc(controller) or "").partition("\nArgs:")[0].strip(),
         "commands": controller.commands,
         "motor command": controller.mode,
         "remembers its command": controller.remembers_command,
-        "control": {row.pop("name"): row for row in controller_parameters(entry.name)},
+        "control": {row.pop("name"): row for row in controller_rows(entry.name)},
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from mygym.cli.command import FORCE, argument, check_output, command
 from mygym.cli.output import print_note
 from mygym.config import load_file, merge_configs
-from mygym.config.conversion import Conversion, convert_foreign
+from mygym.config.toolkit import Conversion
 from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
 
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
@@ -51,10 +51,13 @@ def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str,
     Raises:
         ConfigError: The file cannot be read, or a value has no counterpart here; the message names the file.
     """
+    from mygym.config import toolkit, zoo
+
     repeated: list[str] = []
     content = load_file(path, repeated)
     try:
-        conversion = convert_foreign(content, path, env_id)
+        converter = next((system for system in (toolkit, zoo) if system.recognises(content)), None)
+        conversion = converter.convert(content, path, env_id) if converter else None
         if conversion is None and repeated:
             raise ConfigError(repeated[0])
     except (ConfigError, RegistryError) as error:

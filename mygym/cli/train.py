@@ -444,7 +444,7 @@ def _print_help(options: argparse.Namespace) -> None:
 
 
 def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
-    from mygym.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
+    from mygym.config.hyperparameters import hyperparameter_rows, strategy_rows, training_rows
     from mygym.planning.plan import make_plan
     from mygym.planning.strategies import sections
     from mygym.registry import algorithm
@@ -452,10 +452,10 @@ def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None
     resolved = make_plan(file, flags).resolved
     entry = algorithm(resolved.config.algo, resolved.config.framework)
     tables = [
-        (f"algo_params of {entry.name} ({entry.framework})", "algo_params", hyperparameters(entry)),
-        (f"training_params of {entry.name} ({entry.framework})", "training_params", training_parameters(entry)),
+        (f"algo_params of {entry.name} ({entry.framework})", "algo_params", hyperparameter_rows(entry)),
+        (f"training_params of {entry.name} ({entry.framework})", "training_params", training_rows(entry)),
         *(
-            (f"strategy_params of {name}", section, strategy_parameters(name))
+            (f"strategy_params of {name}", section, strategy_rows(name))
             for name, (section, _) in sections(resolved.config.strategy, {}).items()
         ),
     ]
@@ -473,12 +473,12 @@ def _with_value(row: Mapping[str, Any], key: str, resolved: Resolved) -> dict[st
 
 
 def _print_controller(control: str) -> None:
-    from mygym.planning.parameter_tables import controller_parameters
+    from mygym.config.hyperparameters import controller_rows
     from mygym.robotics.controllers import find_controller
 
     name = find_controller(flag_value("control", control)).config.name
     print(f"control of {name}: --set control.NAME=VALUE")
-    print_table(controller_parameters(name))
+    print_table(controller_rows(name))
 
 
 def explain(resolved: Resolved) -> None:

@@ -92,7 +92,7 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
         overrides: `KEY=VALUE` of any config key.
     """
     from mygym.envs.robot_env import RobotEnv
-    from mygym.planning.engines import env_spec
+    from mygym.planning.derived import env_spec
 
     task = {"task": parse_task(scene["task"])} if "task" in scene else {}
     layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError
 
 from mygym.config.hyperparameters import Schema
+from mygym.config.loading import is_plain
 from mygym.config.parameter_checks import controller_parameters
-from mygym.config.plain import is_plain
 from mygym.config.schema import ControlParams, RunConfig
 from mygym.errors import RegistryError
 from mygym.registry import Algorithm, registry

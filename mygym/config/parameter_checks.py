@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from mygym.config.plain import is_plain
+from mygym.config.loading import is_plain
 from mygym.config.schema import RunConfig
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value

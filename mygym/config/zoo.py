@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mygym.config.conversion import Conversion
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import NAMED
 from mygym.config.schema import RunConfig
+from mygym.config.toolkit import Conversion
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
 from mygym.registry import Algorithm, algorithm, registry

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved
-from mygym.config.plain import is_plain
+from mygym.config.loading import is_plain
 from mygym.errors import MygymError
 from mygym.registry.user_files import user_files, user_folders
 from mygym.training import directory
@@ -135,10 +135,10 @@ def schema() -> dict[str, Any]:
 @cache
 def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
     """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
-    from mygym.planning.parameter_tables import hyperparameters
+    from mygym.config.hyperparameters import hyperparameter_rows
     from mygym.registry import algorithm
 
-    return _plain(hyperparameters(algorithm(algo, framework)))
+    return _plain(hyperparameter_rows(algorithm(algo, framework)))
 
 
 def components(kind: str) -> list[dict[str, Any]]:
@@ -183,9 +183,9 @@ def _parameters(kind: str, name: str) -> dict[str, Any]:
 @cache
 def component_parameters(kind: str, name: str) -> list[dict[str, Any]]:
     """Return a row for each parameter of a strategy or a controller."""
-    from mygym.planning import parameter_tables
+    from mygym.config.hyperparameters import controller_rows, strategy_rows
 
-    tables = {"strategy": parameter_tables.strategy_parameters, "controller": parameter_tables.controller_parameters}
+    tables = {"strategy": strategy_rows, "controller": controller_rows}
     return _plain(tables[kind](name))
 
 

@@ -22,7 +22,7 @@ from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.planning.engines import env_spec
+from mygym.planning.derived import env_spec
 from mygym.planning.plan import Config, RunPlan
 from mygym.registry import registry
 from mygym.training import directory, env_factory, files

@@ -18,11 +18,13 @@ from mygym.config.parameter_checks import (
     name_of,
     training_defaults,
 )
-from mygym.config.schedulable import schedules
-from mygym.engines.engine import has_batches
+from mygym.config.schedules import schedules
+from mygym.engines.engine import BULLET, FUSED, has_batches
+from mygym.envs.batches import check_batch
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at
-from mygym.planning.strategies import JOIN
+from mygym.planning.derived import training_spec
+from mygym.planning.strategies import JOIN, Variant
 from mygym.registry import Algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.tasks.observations import CRITIC_KEY, camera_components, camera_of
@@ -299,6 +301,30 @@ def check_overlap(config: RunConfig, cls: type[Any]) -> None:
         raise ConfigError(
             bad_value("algo_params.train_freq", freq, "1 (and fewer gradient_steps), or overlap false", why)
         )
+
+
+MAX_WORLDS = 1024
+"""Largest `n_envs` of engines whose worlds are not rows of arrays alone; one of Bullet takes 30 MB."""
+
+
+def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
+    """Refuse a config that its engine cannot train; nothing has been built yet.
+
+    Raises:
+        ConfigError: The message names the key, the value, and what the engine can do.
+    """
+    if config.engine != FUSED and config.n_envs > MAX_WORLDS:
+        allowed = f"less than or equal to {MAX_WORLDS}, or engine: {FUSED}"
+        raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
+    if not has_batches(config.engine):
+        return
+    if len(variants) > 1:
+        why = f"cannot train {len(variants)} variants, which strategy {config.strategy} asks for"
+        raise ConfigError(bad_value("engine", config.engine, [BULLET], why))
+    if config.env_processes not in (False, "auto"):
+        why = f"is not available with engine {config.engine}, which is one process"
+        raise ConfigError(bad_value("env_processes", config.env_processes, ["false"], why))
+    check_batch(training_spec(config), config.engine)
 
 
 REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool]] = {

@@ -14,8 +14,7 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.schema import renamed
 from mygym.errors import MygymError
 from mygym.planning.resolve import check_names, python_values, resolve_with_strategies
-from mygym.planning.strategies import construct_strategies
-from mygym.planning.variants import Variant, make_variants, variant_codes
+from mygym.planning.strategies import Variant, construct_strategies, make_variants, variant_codes
 from mygym.registry import Algorithm, algorithm
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema
+from mygym.config.loading import MAX_DEPTH, as_plain, is_plain
 from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
-from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
 from mygym.engines.engine import FUSED, has_batches
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
@@ -17,6 +17,7 @@ from mygym.planning.callbacks import check_callbacks
 from mygym.planning.checks import (
     REQUIREMENTS,
     check_critic,
+    check_engine,
     check_hyperparameters,
     check_images,
     check_learners,
@@ -25,16 +26,15 @@ from mygym.planning.checks import (
     registered_training_params,
 )
 from mygym.planning.derived import absolute, derived_values, plain_distractors, uses_her
-from mygym.planning.engines import check_engine
 from mygym.planning.strategies import (
     JOIN,
     ConstructedStrategies,
     errors_name_section,
     join_params,
+    make_variants,
     sections,
     without_aliases,
 )
-from mygym.planning.variants import make_variants
 from mygym.registry import FRAMEWORKS, Algorithm, algorithm, registry, user_files
 from mygym.registry.signatures import parameters
 from mygym.robotics.controllers import find_controller

@@ -17,9 +17,9 @@ from torch.distributions import Normal, kl_divergence
 from mygym.envs.observation_spec import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.engines import env_spec
+from mygym.planning.derived import env_spec
 from mygym.planning.plan import Plannable, plan_of
-from mygym.planning.variants import Variant
+from mygym.planning.strategies import Variant
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.checkpoints.states import load_random_state, random_state
 from mygym.training.loading import config_of_run, load

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from mygym.config import Layer, Resolved, RunConfig, merge_configs, resolve
 from mygym.config.layers import flatten
 from mygym.config.schema import Section, renamed
-from mygym.config.validation_errors import dotted, first_mistake
+from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import at, without
 from mygym.planning.resolve import resolve_config
@@ -299,11 +299,8 @@ def _settings(section: Any) -> SweepSettings:
     try:
         return SweepSettings.model_validate(section)
     except ValidationError as error:
-        path, given, allowed, kind, _ = first_mistake(error)
-        key = dotted((SECTION, *path))
-        if kind == "unknown":
-            raise ConfigError(bad_value(key, given, sorted(SweepSettings.model_fields), "is not a key")) from None
-        raise ConfigError(bad_value(key, given, allowed)) from None
+        keys = sorted(SweepSettings.model_fields)
+        raise ConfigError(explained(error, SECTION, keys_at=lambda path: keys)) from None
 
 
 def _check_keys(base: Mapping[str, Any], parameters: Sequence[Parameter]) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from mygym.cli.import_config import convert_file, read_config
 from mygym.config import Layer, load_file, resolve
-from mygym.config.conversion import Conversion
-from mygym.config.toolkit import DISTINCT, REPLACED_BY, ROBOTS, recognises
+from mygym.config.toolkit import DISTINCT, REPLACED_BY, ROBOTS, Conversion, recognises
 from mygym.errors import ConfigError
 from tests.cli.conftest import Command, mygym_command  # noqa: F401  a fixture
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mygym.config.schedulable import may_be_scheduled
+from mygym.config.schedules import may_be_scheduled
 from mygym.errors import MygymError, RunError
 from mygym.planning.plan import RunPlan
 from mygym.registry.user_files import user_modules
