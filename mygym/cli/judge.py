@@ -197,7 +197,7 @@ def certify(options: argparse.Namespace) -> None:
     episodes = parse_count(options.episodes, "--episodes")
     tolerance = parse_percent(options.tolerance, "--tolerance")
 
-    from mygym.reporting.certificate import certify
+    from mygym.reporting.judgement import certify
     from mygym.training.directory import CERTIFICATE
 
     certificate = certify(options.run, episodes, options.engines, tolerance, film=not options.no_film)

@@ -14,9 +14,9 @@ from mygym.errors import ConfigError, bad_value
 from mygym.reporting import figures
 from mygym.reporting.comparison import Selection, different_rewards, select_runs, sensitivities
 from mygym.reporting.curves import STATISTICS, SettingCurves, find_metric, metrics_of
-from mygym.reporting.panels import FORMATS, check_matplotlib, rendered
+from mygym.reporting.figures import FORMATS, check_matplotlib, rendered
+from mygym.reporting.records import find_sweeps
 from mygym.reporting.report import report
-from mygym.reporting.sweep_files import find_sweeps
 from mygym.training.files import write_bytes
 
 if TYPE_CHECKING:

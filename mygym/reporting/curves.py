@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -114,7 +115,8 @@ def read_curve(record: RunRecord, evaluations_only: bool = False) -> Curve | Non
     """
     run = Path(record.path)
     result = Result.read(run) if record.status != RUNNING else None
-    lines = [] if result and evaluations_only else _logged(run / directory.PROGRESS, evaluations_only)
+    needed = LOGGED["success_rate"] if evaluations_only else ""
+    lines = [] if result and evaluations_only else read_log(run / directory.PROGRESS, needed)
     entries = result.evaluations if result else [line for line in lines if LOGGED["success_rate"] in line]
     if not entries:
         return None
@@ -292,23 +294,22 @@ def _shares_beyond(evaluations: Sequence[Mapping[str, int]], stages: Collection[
     return np.array([1 - count / total if total else math.nan for count, total in zip(inside, totals, strict=True)])
 
 
-def _logged(path: Path, evaluations_only: bool) -> list[dict[str, Any]]:
-    """Return the lines of a log, or those of evaluations."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    except OSError:
-        return []
+def read_log(path: Path, needed: str = "") -> list[dict[str, Any]]:
+    """Return the complete lines of a log that contain a text; nothing if it cannot be read."""
     lines = []
-    for line in text.splitlines():
-        if evaluations_only and LOGGED["success_rate"] not in line:
-            continue
-        try:
-            content = json.loads(line)
-        except ValueError:  # half-written
-            continue
-        if isinstance(content, dict):
-            lines.append(content)
+    for line in read_text(path).splitlines():
+        with contextlib.suppress(ValueError):  # half-written
+            if needed in line and isinstance(content := json.loads(line), dict):
+                lines.append(content)
     return lines
+
+
+def read_text(path: Path) -> str:
+    """Return a text file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:
+        return ""
 
 
 def _as_logged(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -48,20 +48,6 @@ def median(scores: FloatArray) -> FloatArray:
 def mean(scores: FloatArray) -> FloatArray:
     """Return the mean `(…)`."""
     return np.asarray(scores.mean(axis=(-2, -1)))
-
-
-def optimality_gap(scores: FloatArray, optimum: float = 1.0) -> FloatArray:
-    """Return the mean amount `(…)` by which the scores miss the optimum."""
-    return np.asarray(optimum - np.minimum(scores, optimum).mean(axis=(-2, -1)))
-
-
-AGGREGATES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "iqm": iqm,
-    "median": median,
-    "mean": mean,
-    "optimality_gap": optimality_gap,
-}
-"""Name of an aggregate → its function."""
 
 
 def performance_profile(scores: FloatArray, thresholds: ArrayLike) -> FloatArray:

@@ -22,9 +22,9 @@ import numpy as np
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
 from mygym.planning.resolve import resolve_config
-from mygym.reporting import sweep_files
 from mygym.reporting.comparison import spans_decades
-from mygym.reporting.panels import COLOURS, check_matplotlib, make_panels, rendered, styled
+from mygym.reporting.figures import COLOURS, check_matplotlib, make_panels, rendered, styled
+from mygym.reporting.records import SweepFiles
 from mygym.reporting.tables import as_csv
 from mygym.sweeps import executors, trial_runs
 from mygym.sweeps.executors import Executor
@@ -256,16 +256,16 @@ def write(population: Population) -> list[dict[str, Any]]:
         RunError: A file cannot be written.
     """
     folder, sweep = population.folder, population.sweep
-    files.write_text(folder / sweep_files.LINEAGE, as_csv(_rows(population)))
+    files.write_text(folder / SweepFiles.LINEAGE, as_csv(_rows(population)))
     best = ranked(sweep, population.generations[-1])[0]
     run = best.run(folder).path
     head = f"# member {best.member}: {sweep.objective.name} {best.score:g}; its policy: {run}\n"
     values = {each.path: _over_steps(population, best, each.key) for each in sweep.parameters}
     config = {**with_values(sweep.base, values), "steps": population.steps(population.settings.generations - 1)}
-    files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config))
+    files.write_text(folder / SweepFiles.BEST, head + files.to_yaml(config))
     with contextlib.suppress(ConfigError):  # Matplotlib is an extra
         check_matplotlib()
-        files.write_bytes(folder / sweep_files.POPULATION, rendered(_draw(population), "svg"))
+        files.write_bytes(folder / SweepFiles.POPULATION, rendered(_draw(population), "svg"))
     ends = [row for row in _rows(population) if row["generation"] == len(population.generations)]
     order = {each.member: rank for rank, each in enumerate(ranked(sweep, population.generations[-1]))}
     return sorted(ends, key=lambda row: order.get(row["member"], len(order)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mygym.config import Resolved
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import plan_of
-from mygym.reporting import sweep_files
+from mygym.reporting.records import SweepFiles
 from mygym.reporting.tables import as_csv
 from mygym.sweeps import executors, population, results, storage
 from mygym.sweeps.executors import Executor, stop_left_over
@@ -164,18 +164,18 @@ def _execute(
         with storage.lock(folder), files.writing(folder):
             stop_left_over(folder)
             rows = population.write(population.search(folder, sweep, executor, memory, notify))
-            return Report(folder, sweep.objective.name, folder / sweep_files.BEST, {}, rows)
+            return Report(folder, sweep.objective.name, folder / SweepFiles.BEST, {}, rows)
     with storage.lock(folder), quiet(), files.writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
-        files.write_yaml(folder / sweep_files.SWEEP, sweep.to_file())  # the number of trials may have changed
+        files.write_yaml(folder / SweepFiles.SWEEP, sweep.to_file())  # the number of trials may have changed
         stop_left_over(folder)
         Search(folder, sweep, study, executor, notify, memory).run()
         rows = results.write_results(folder, sweep, study)
         if results.best(sweep, study) is None:
-            table = folder / sweep_files.TABLE
+            table = folder / SweepFiles.TABLE
             raise RunError(f"no trial has ended with a score: the column `error` of {table} has reasons")
         names = ", ".join(each.name for each in sweep.objectives)
-        return Report(folder, names, folder / sweep_files.BEST, results.importances(study, sweep), rows)
+        return Report(folder, names, folder / SweepFiles.BEST, results.importances(study, sweep), rows)
 
 
 def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: Callable[[str], None]) -> Report:
@@ -259,11 +259,11 @@ def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: in
             }
         )
     rows = results.sorted_by_score(sweep, rows)
-    files.write_text(folder / sweep_files.TRAINED_ON, as_csv(rows))
+    files.write_text(folder / SweepFiles.TRAINED_ON, as_csv(rows))
     if rows[0]["score"] is None:
-        raise RunError(f"no trial has ended with a score: the column `error` of {folder / sweep_files.TRAINED_ON}")
+        raise RunError(f"no trial has ended with a score: the column `error` of {folder / SweepFiles.TRAINED_ON}")
     top = next(trial for trial in trials if trial.number == rows[0]["trial"])
     head = f"# trial {top.number}, trained on to {steps:,} steps: {sweep.objective.name} {rows[0]['score']:g}\n"
-    best = folder / sweep_files.TRAINED_ON_BEST
+    best = folder / SweepFiles.TRAINED_ON_BEST
     files.write_text(best, head + files.to_yaml({**results.config_of(sweep, top.params), "steps": steps}))
     return Report(folder, sweep.objective.name, best, {}, rows)

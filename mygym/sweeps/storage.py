@@ -11,8 +11,8 @@ from mygym.config import load_file
 from mygym.config.layers import flatten
 from mygym.config.schema import renamed
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.reporting.records import SweepFiles
 from mygym.reporting.settings import different_keys
-from mygym.reporting.sweep_files import SWEEP
 from mygym.sweeps.samplers import distributions, quiet
 from mygym.sweeps.settings import Sweep, make_sweep
 from mygym.training import files
@@ -67,7 +67,7 @@ def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -
                 )
                 for trial in past
             )
-    files.write_yaml(folder / SWEEP, sweep.to_file())  # last: from now on the folder is a sweep
+    files.write_yaml(folder / SweepFiles.SWEEP, sweep.to_file())  # last: from now on the folder is a sweep
 
 
 def read(folder: Path, flag: str = "--resume") -> Sweep:
@@ -80,10 +80,10 @@ def read(folder: Path, flag: str = "--resume") -> Sweep:
     Raises:
         ConfigError: The folder has no sweep.
     """
-    if not files.is_file(folder / SWEEP):
-        near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{SWEEP}")) if folder.parent.is_dir() else []
-        raise ConfigError(bad_value(flag, str(folder), near or "the folder of a sweep", f"has no {SWEEP}"))
-    return make_sweep(renamed(load_file(folder / SWEEP), notify=False))
+    if not files.is_file(folder / SweepFiles.SWEEP):
+        near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{SweepFiles.SWEEP}"))
+        raise ConfigError(bad_value(flag, str(folder), near or "the folder of a sweep", f"has no {SweepFiles.SWEEP}"))
+    return make_sweep(renamed(load_file(folder / SweepFiles.SWEEP), notify=False))
 
 
 def check_same(where: Path, stored: Mapping[str, Any], asked: Mapping[str, Any]) -> None:

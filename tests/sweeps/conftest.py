@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mygym.reporting import sweep_files
+from mygym.reporting.records import SweepFiles
 from mygym.sweeps import executors, search
 from mygym.sweeps import settings as checking
 from mygym.sweeps.run import Report, new_sweep, resume_sweep
@@ -57,7 +57,7 @@ def sweep(fast: None, tmp_path: Path, lines: list[str]) -> Callable[..., Report]
 
 
 def trials(folder: Path) -> list[dict[str, str]]:
-    with (folder / sweep_files.TABLE).open() as file:
+    with (folder / SweepFiles.TABLE).open() as file:
         return list(csv.DictReader(file))
 
 

@@ -11,7 +11,7 @@ from mygym.dashboard.jobs import tail
 from mygym.dashboard.pages.frame import empty, frame, heading
 from mygym.dashboard.run_index import walk_sweeps
 from mygym.dashboard.service import Service
-from mygym.reporting import sweep_files
+from mygym.reporting.records import SweepFiles
 
 
 def add_page(service: Service) -> None:
@@ -33,14 +33,14 @@ def add_page(service: Service) -> None:
             chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
             folder = folders[chosen.value]
             shown = False
-            for name, title in sweep_files.TABLES.items():
+            for name, title in SweepFiles.TABLES.items():
                 shown |= _show_table(folder / name, title)
             if not shown:
                 ui.label("No trial has ended.")
-            if best := tail(folder / sweep_files.BEST):
+            if best := tail(folder / SweepFiles.BEST):
                 heading("Best config")
                 ui.code(best, language="yaml").classes("w-full")
-            for name, title in sweep_files.FIGURES.items():
+            for name, title in SweepFiles.FIGURES.items():
                 if (folder / name).is_file():
                     heading(title)
                     ui.image(folder / name).classes("w-full max-w-3xl bg-white rounded")
