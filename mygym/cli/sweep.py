@@ -142,7 +142,7 @@ def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
     Raises:
         ConfigError: It is unknown, its package or its cluster is missing, or a flag does not suit it.
     """
-    from mygym.sweeps import cluster, executors
+    from mygym.sweeps import executors
 
     if options.executor not in EXECUTORS:
         raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
@@ -155,9 +155,9 @@ def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
             raise ConfigError(bad_value("--resource", pair, "KEY=VALUE with --executor ray or slurm"))
         resources[key] = parse_value(text, key)
     if options.executor == "ray":
-        return cluster.RayExecutor(options.address or "auto", jobs, resources)
+        return executors.RayExecutor(options.address or "auto", jobs, resources)
     if options.executor == "slurm":
-        return cluster.SlurmExecutor(jobs, resources)
+        return executors.SlurmExecutor(jobs, resources)
     return executors.LocalExecutor(jobs)
 
 

@@ -26,11 +26,11 @@ from mygym.reporting.comparison import spans_decades
 from mygym.reporting.figures import COLOURS, check_matplotlib, make_panels, rendered, styled
 from mygym.reporting.records import SweepFiles
 from mygym.reporting.tables import as_csv
-from mygym.sweeps import executors, trial_runs
+from mygym.sweeps import executors, storage
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter, with_values
-from mygym.sweeps.trial_runs import TrialRun
+from mygym.sweeps.storage import TrialRun
 from mygym.training import files
 from mygym.training.run_state import branch, changeable
 
@@ -229,7 +229,7 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
 def _prepare(population: Population, member: Member) -> None:
     folder = population.folder / member.folder
     values = {each.path: member.values[each.key] for each in population.sweep.parameters}
-    trial_runs.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
+    storage.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
     if member.parent == member.member or member.run(population.folder).path is not None:
         return
     parent = population.generations[-2][member.parent]

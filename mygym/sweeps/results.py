@@ -17,9 +17,8 @@ from mygym.reporting.figures import check_matplotlib, rendered
 from mygym.reporting.records import SweepFiles, find_runs, is_locked
 from mygym.reporting.tables import as_csv, duration
 from mygym.sweeps import population, storage
-from mygym.sweeps.samplers import check_optuna, quiet
 from mygym.sweeps.settings import Sweep
-from mygym.sweeps.space import with_values
+from mygym.sweeps.space import check_optuna, quiet, with_values
 from mygym.training import files
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import pytest
 
 from mygym.cli.main import parser_of, run
 from mygym.exporting import export
-from mygym.sweeps import cluster, executors, population, results
+from mygym.sweeps import executors, population, results
 from tests.short_checks import shorten
 from tests.sweeps.executor import InstantExecutor
 
@@ -104,7 +104,7 @@ class Block:
         return f"{self.document}:{self.line}"
 
 
-SWEEP_EXECUTORS = ((executors, "LocalExecutor"), (cluster, "RayExecutor"), (cluster, "SlurmExecutor"))
+SWEEP_EXECUTORS = ((executors, "LocalExecutor"), (executors, "RayExecutor"), (executors, "SlurmExecutor"))
 """Modules and classes whose place an executor takes that trains nothing."""
 
 

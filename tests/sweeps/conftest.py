@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mygym.reporting.records import SweepFiles
-from mygym.sweeps import executors, search
+from mygym.sweeps import executors, run
 from mygym.sweeps import settings as checking
 from mygym.sweeps.run import Report, new_sweep, resume_sweep
 from tests.sweeps.executor import InstantExecutor
@@ -33,7 +33,7 @@ SPACE: dict[str, Any] = {
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search waits for nothing, looks at each evaluation, and has no figures, as without Matplotlib."""
     monkeypatch.setattr(executors, "POLL", 0.0)
-    monkeypatch.setattr(search, "WATCH", 0.0)
+    monkeypatch.setattr(run, "WATCH", 0.0)
     monkeypatch.setattr(checking, "MAX_COMBINATIONS", 6)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
