@@ -73,7 +73,7 @@ def _serve(
 
     from mygym.dashboard.api import add_api
     from mygym.dashboard.guard import MAX_BODY_BYTES, Guard
-    from mygym.dashboard.pages.all_pages import add_pages
+    from mygym.dashboard.pages import add_pages
     from mygym.dashboard.service import Service, stored_token
 
     if not logdir.exists():

@@ -1,17 +1,21 @@
-"""Page `Compare`: settings side by side: curves with bands, table, difference of the configs."""
+"""Pages `Compare`: settings side by side; and `Sweeps`: tables, best config and figures of each."""
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import Any
 
 from nicegui import ui
 
+from mygym.dashboard.jobs import tail
 from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import empty, frame, heading
-from mygym.dashboard.service import Service
+from mygym.dashboard.service import Service, walk_sweeps
 from mygym.errors import MygymError
 from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
+from mygym.reporting.records import SweepFiles
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
 from mygym.reporting.tables import duration
 
@@ -19,7 +23,7 @@ MAX_SETTINGS = 12
 """Maximum number of settings in a chart."""
 
 
-def add_page(service: Service) -> None:
+def add_compare_page(service: Service) -> None:
     """Register the page."""
 
     @ui.page("/compare")
@@ -123,3 +127,45 @@ def _draw(settings: list[Setting]) -> None:
         ui.table(columns=columns, rows=rows_of, row_key="key", pagination=20).classes("w-full").props(
             "flat bordered dense"
         )
+
+
+def add_sweeps_page(service: Service) -> None:
+    """Register the page."""
+
+    @ui.page("/sweeps")
+    def page(number: int = 0) -> None:
+        with frame("Sweeps"):
+            folders = list(walk_sweeps(service.logdir))
+            if not folders:
+                empty("No sweeps yet. `mygym sweep FILE` in a terminal searches for the values of a config.")
+                return
+            names = {index: folder.name for index, folder in enumerate(folders)}
+            chosen = (
+                ui.select(names, value=number if number in names else 0, label="Sweep")
+                .props("outlined dense")
+                .classes("w-64")
+            )
+            chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
+            folder = folders[chosen.value]
+            shown = False
+            for name, title in SweepFiles.TABLES.items():
+                shown |= _show_table(folder / name, title)
+            if not shown:
+                ui.label("No trial has ended.")
+            if best := tail(folder / SweepFiles.BEST):
+                heading("Best config")
+                ui.code(best, language="yaml").classes("w-full")
+            for name, title in SweepFiles.FIGURES.items():
+                if (folder / name).is_file():
+                    heading(title)
+                    ui.image(folder / name).classes("w-full max-w-3xl bg-white rounded")
+
+
+def _show_table(path: Path, title: str) -> bool:
+    """Show the rows of a CSV file; return whether it has any."""
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) if path.is_file() else []
+    if rows:
+        heading(title)
+        columns = [{"name": key, "label": key, "field": key, "align": "left"} for key in rows[0]]
+        ui.table(columns=columns, rows=rows, pagination=20).classes("w-full").props("flat dense")
+    return bool(rows)
