@@ -294,7 +294,7 @@ def measure_transfer(run: str | Path, episodes: int, seed: int, engine: str = FU
     plan = find_plan(directory.find_policy(run)[0])
     config = plan.config.model_copy(update={"engine": engine, "n_envs": 1})
     check_engine(config, plan.evaluated_variants)
-    spec = env_spec(config, plan.algorithm.dict_observations)
+    spec = env_spec(config)
     spec = spec.model_copy(
         update={"engine": engine, "task_params": spec.task_params.model_copy(update={"starts": None})}
     )

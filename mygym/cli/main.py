@@ -131,11 +131,7 @@ def _print_version() -> None:
 
 
 def _check_process() -> None:
-    """Refuse conditions under which libraries would crash.
-
-    Raises:
-        ConfigError: The current folder was removed, or Python has removed all docstrings.
-    """
+    """Refuse conditions under which libraries would crash."""
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -92,7 +92,7 @@ def write_output(path: Path, content: bytes, notes: Sequence[str]) -> None:
 def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
     settings, aggregate = selection.settings, options.aggregate
     known = metrics_of(curve for each in settings for curve in each.curves)
-    metric = find_metric("--metric", options.metric, known)
+    metric = find_metric(options.metric, known)
     if metric == "return":
         _check_rewards(settings)
     if options.stages:
@@ -106,11 +106,7 @@ def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
 
 
 def _check_rewards(settings: Sequence[SettingCurves]) -> None:
-    """Refuse returns of different rewards in a panel.
-
-    Raises:
-        ConfigError: Settings of a task have different rewards.
-    """
+    """Refuse returns of different rewards in a panel."""
     for task, members in figures.by_task(settings).items():
         if keys := different_rewards([each.setting for each in members]):
             values = sorted({str(each.setting.config.get(keys[0])) for each in members})

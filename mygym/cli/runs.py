@@ -115,11 +115,7 @@ def _print(records: Sequence[RunRecord], folder: str) -> None:
 
 
 def _remove(records: Sequence[RunRecord], options: Any) -> None:
-    """Ask, then delete or archive the runs.
-
-    Raises:
-        ConfigError: The archive exists or has another suffix, or no terminal can answer the question.
-    """
+    """Ask, then delete or archive the runs."""
     archive = Path(options.archive) if options.archive else None
     if archive is not None:
         if not options.archive.endswith(".tar.gz"):

@@ -137,11 +137,7 @@ def _search(options: argparse.Namespace, jobs: int | None) -> Report:
 
 
 def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
-    """Return the executor of `--executor`.
-
-    Raises:
-        ConfigError: It is unknown, its package or its cluster is missing, or a flag does not suit it.
-    """
+    """Return the executor of `--executor`."""
     from mygym.sweeps import executors
 
     if options.executor not in EXECUTORS:
@@ -162,11 +158,7 @@ def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
 
 
 def _check_combination(options: argparse.Namespace) -> None:
-    """Refuse flags that have no meaning together.
-
-    Raises:
-        ConfigError: The flags exclude each other, or one needs another.
-    """
+    """Refuse flags that have no meaning together."""
     if options.resume and options.out:
         raise ConfigError("--resume and --logdir exclude each other")
     if options.resume and options.past:
@@ -203,11 +195,7 @@ def _watch(folder: Path) -> None:
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of `--set`, `--space`, `--trials` and `--import`.
-
-    Raises:
-        ConfigError: A pair or a number is malformed.
-    """
+    """Return the values of `--set`, `--space`, `--trials` and `--import`."""
     pairs = [pair for pair in options.space if pair != "default"]
     for pair in pairs:
         key, equals, text = pair.partition("=")

@@ -367,11 +367,7 @@ def train(options: argparse.Namespace, train: Callable[..., Result] | None = Non
 
 
 def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of the run that trains a policy on in the engine that judges it; empty without the flag.
-
-    Raises:
-        ConfigError: The engine of the run judges itself, or the number of steps is invalid.
-    """
+    """Return the config of the run that trains a policy on in the engine that judges it; empty without the flag."""
     if options.finetune_steps is None:
         return {}
     from mygym.engines.engine import judge_of

@@ -120,11 +120,7 @@ class Schema:
         return None if parameter is None or parameter.default is REQUIRED else parameter.default
 
     def _named(self, path: tuple[str, ...], name: Any) -> Any:
-        """Return the class or function with this name in the algorithm's framework.
-
-        Raises:
-            ConfigError: The name does not exist.
-        """
+        """Return the class or function with this name in the algorithm's framework."""
         key, kind = key_of(path), NAMED[path[-1]]
         aliases: Mapping[str, Any] = getattr(self.cls, "policy_aliases", {}) if kind == "policy" else {}
         if isinstance(name, str) and name in aliases:

@@ -230,11 +230,7 @@ def _points(key: str, value: Any) -> tuple[tuple[int, float], ...]:
 def _check_values(
     key: str, data: Mapping[str, Any], schedule: Schedule, limits: Range | None, total_steps: int | None
 ) -> None:
-    """Check the values of a schedule over the run.
-
-    Raises:
-        ConfigError: The shape refuses the numbers, or a value is out of range.
-    """
+    """Check the values of a schedule over the run."""
     try:
         trials = schedule.trials(total_steps)
     except (ValueError, TypeError, ArithmeticError) as error:

@@ -47,7 +47,6 @@ def explained(
     error: ValidationError,
     *outer: str | int,
     keys_at: Callable[[tuple[str | int, ...]], Sequence[str]] = lambda path: (),
-    why: str = "",
 ) -> str:
     """Return the message for the mistake to report.
 
@@ -55,7 +54,6 @@ def explained(
         error: The error.
         *outer: Path of the validated value.
         keys_at: Returns the keys of the mapping at a path below `outer`.
-        why: Reason why the value is refused; by default `is not allowed`.
     """
     path, given, allowed, kind = first_mistake(error)
     key, keys = dotted((*outer, *path)), keys_at(path[:-1]) if kind in ("unknown", "missing") else ()
@@ -63,7 +61,7 @@ def explained(
         return bad_value(key, given, keys, "is not a key")
     if kind == "missing":
         return bad_value(key, None, f"a value; the keys are {', '.join(keys)}" if keys else allowed, "is missing")
-    return bad_value(key, given, allowed, why or ("is too short" if kind == "short" else ""))
+    return bad_value(key, given, allowed, "is too short" if kind == "short" else "")
 
 
 def first_mistake(error: ValidationError) -> Mistake:

@@ -202,12 +202,12 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
 
 
-def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> bytes:
+def preview(config: Mapping[str, Any]) -> bytes:
     """Return a PNG of the start of an episode: robot, workspace and task of a config."""
     from mygym import api
     from mygym.engines.rendering.thumbnails import as_png
 
-    env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height).unwrapped
+    env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=480, render_height=320).unwrapped
     try:
         env.reset(seed=int(config.get("seed", 0)))
         picture = env.picture(shadow=True, samples=2)

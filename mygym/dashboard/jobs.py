@@ -134,8 +134,6 @@ MEMORY = 1_000_000_000
 PERIOD = 1.0
 """s between two looks at the queue."""
 
-PRIORITIES = range(-100, 101)
-
 
 class Jobs:
     """Starts queued jobs while cores and memory allow, and follows their processes.

@@ -115,11 +115,7 @@ def _checked(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str, Mappi
 
 
 def _find(name: str, key: str) -> type[BaseCallback]:
-    """Return the callback class with a registered name, or with a dotted name in an imported module.
-
-    Raises:
-        ConfigError: The name is unknown, or its module was not imported with the user's consent.
-    """
+    """Return the callback class with a registered name, or with a dotted name in an imported module."""
     module, _, attribute = name.rpartition(".")
     if not module:
         cls: type[BaseCallback] = registry("callback").get(name, key).load()

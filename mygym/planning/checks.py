@@ -145,11 +145,7 @@ def registered_training_params(
 
 
 def _check_train_freq(config: RunConfig) -> None:
-    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late.
-
-    Raises:
-        ConfigError: The config asks for both.
-    """
+    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late."""
     train_freq = config.algo_params.get("train_freq")
     if isinstance(train_freq, list | tuple) and "episode" in train_freq and config.n_envs > 1:
         why = f"counts episodes, which needs one environment, not {config.n_envs}"

@@ -119,11 +119,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
 
 
 def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> dict[str, Any]:
-    """Return `learning_starts` for hindsight replay, which must be later than the end of the first episodes.
-
-    Raises:
-        ConfigError: The user's hyperparameters in `asked` are too small for hindsight replay.
-    """
+    """Return `learning_starts` for hindsight replay, which must be later than the end of the first episodes."""
     needed = two_episodes // 2 + 1
     starts = int(config.algo_params.get("learning_starts", needed))
     if starts < needed and "learning_starts" in asked:
@@ -196,24 +192,14 @@ def env_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
     return EnvSpec.of_config(config, judge_of(config.engine), goal_env, discount)
 
 
-def training_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
-    """Return the description of the environments of training of a config with a single variant.
-
-    Args:
-        config: The config.
-        goal_env: See `env_spec`.
-    """
-    return env_spec(config, goal_env).model_copy(update={"engine": config.engine})
+def training_spec(config: RunConfig) -> EnvSpec:
+    """Return the description of the environments of training of a config with a single variant."""
+    return env_spec(config).model_copy(update={"engine": config.engine})
 
 
-def short_env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, Any]:
-    """Return the arguments of `RobotEnv` for a config with a single variant as plain data, without defaults.
-
-    Args:
-        config: The config.
-        goal_env: See `env_spec`.
-    """
-    arguments = env_spec(config, goal_env).arguments()
+def short_env_arguments(config: RunConfig) -> dict[str, Any]:
+    """Return the arguments of `RobotEnv` for a config with a single variant as plain data, without defaults."""
+    arguments = env_spec(config).arguments()
     for key in ("robot_params", "actions", "image_params", "task_params"):
         set_here = getattr(config, key).model_dump(mode="json", exclude_defaults=True)
         arguments[key] = {name: value for name, value in set_here.items() if value not in ({}, [])}

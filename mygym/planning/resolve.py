@@ -252,11 +252,7 @@ def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_names(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place.
-
-    Raises:
-        ConfigError: A class or function is not registered.
-    """
+    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place."""
     return {key: _with_name(value, (*path, key)) for key, value in values.items()}
 
 
@@ -378,11 +374,7 @@ def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
 
 
 def _check_imports(asked: RunConfig) -> None:
-    """Refuse modules that only the file lists, because importing runs code, which needs the user's consent.
-
-    Raises:
-        ConfigError: A module has not been imported.
-    """
+    """Refuse modules that only the file lists, because importing runs code, which needs the user's consent."""
     for module in asked.imports:
         if not user_files.is_imported(module):
             why = "would run code, and a file alone cannot have it imported"
@@ -393,11 +385,7 @@ def _check_imports(asked: RunConfig) -> None:
 
 
 def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
-    """Return the parameters that the user has not set, with values decided by the strategies.
-
-    Raises:
-        ConfigError: A strategy does not fit the config.
-    """
+    """Return the parameters that the user has not set, with values decided by the strategies."""
     params: dict[str, Any] = {}
     for strategy in strategies:
         with errors_name_section(strategy.section):
@@ -406,11 +394,7 @@ def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
 
 
 def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
-    """Return the registered name of the workspace, and the algorithm; check every other name.
-
-    Raises:
-        ConfigError: A name is unknown, or the algorithm cannot be trained.
-    """
+    """Return the registered name of the workspace, and the algorithm; check every other name."""
     try:
         workspace = registry("workspace").get(asked.workspace or task.workspace, "workspace").name
         find_controller(asked.control)
@@ -432,11 +416,7 @@ def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
 
 
 def _check_algorithm(entry: Algorithm) -> None:
-    """Refuse a registration that cannot be trained with any config.
-
-    Raises:
-        ConfigError: It is not an SB3 algorithm, or its registration is wrong; the message has file and line.
-    """
+    """Refuse a registration that cannot be trained with any config."""
     from stable_baselines3.common.base_class import BaseAlgorithm
 
     cls = entry.combo()[0]
@@ -456,11 +436,7 @@ def _check_algorithm(entry: Algorithm) -> None:
 
 
 def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
-    """Return all layers, including the hyperparameters of the class and of the registration, and their schema.
-
-    Raises:
-        ConfigError: A required hyperparameter is missing, or `training_params` are wrong.
-    """
+    """Return all layers, including the hyperparameters of the class and of the registration, and their schema."""
     asked, entry = decided.asked, decided.entry
     schema = Schema(entry, asked.algo_params, her)
     schema.check_required()

@@ -189,11 +189,7 @@ def _stage_code(task: Task) -> list[float]:
 
 
 def _choosing_strategy(config: RunConfig, strategies: Sequence[Any]) -> Any:
-    """Return the strategy that chooses the variants; at most one of joined strategies may have several variants.
-
-    Raises:
-        ConfigError: Two strategies have several variants.
-    """
+    """Return the strategy that chooses the variants; at most one of joined strategies may have several variants."""
     choosing = [strategy for strategy in strategies if len(strategy.variants(config)) > 1]
     if len(choosing) > 1:
         names = " and ".join(strategy.name for strategy in choosing)
@@ -219,11 +215,7 @@ def _label(config: RunConfig, with_robot: bool) -> str:
 
 
 def _variant_config(config: RunConfig, override: Mapping[str, Any]) -> RunConfig:
-    """Return `config` overlaid by `override`; a different task replaces the workspace and the task parameters.
-
-    Raises:
-        ConfigError: Environments do not accept a key or value.
-    """
+    """Return `config` overlaid by `override`; a different task replaces the workspace and the task parameters."""
     if not override:
         return config
     for key in override:

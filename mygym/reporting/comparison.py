@@ -265,7 +265,7 @@ def compare(settings: Sequence[Setting], metrics: Sequence[str] = ()) -> list[Co
         return comparisons
     last = [last_figures(setting) for setting in settings]
     known = sorted({metric for each in last for metric in each})
-    names = [name for name in (find_metric("--metric", metric, known) for metric in metrics) if name not in LABELS]
+    names = [name for name in (find_metric(metric, known) for metric in metrics) if name not in LABELS]
 
     def figures(index: int) -> dict[str, ComparedFigure]:
         first_values = last[0] if index else {}

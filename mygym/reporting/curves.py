@@ -152,11 +152,10 @@ def metrics_of(curves: Iterable[Curve]) -> list[str]:
     return [*scores, *sorted(names.keys() - {*scores}, key=lambda name: ("/" in name, name))]
 
 
-def find_metric(flag: str, name: str, known: Collection[str]) -> str:
+def find_metric(name: str, known: Collection[str]) -> str:
     """Return a metric by its name, or by its name in progress.jsonl.
 
     Args:
-        flag: Name of the setting, for the message.
         name: Name of the metric.
         known: The metrics that the runs have recorded.
 
@@ -166,7 +165,7 @@ def find_metric(flag: str, name: str, known: Collection[str]) -> str:
     for candidate in (name, SHORT_NAMES.get(name, name), name.removeprefix("figures/")):
         if candidate in known or candidate in LABELS:
             return candidate
-    raise ConfigError(bad_value(flag, name, dict.fromkeys([*LABELS, *known]), "is in no run"))
+    raise ConfigError(bad_value("--metric", name, dict.fromkeys([*LABELS, *known]), "is in no run"))
 
 
 def is_rate(metric: str) -> bool:
@@ -206,7 +205,7 @@ def align(curves: Sequence[Curve], axis: str = "steps", metric: str = "success")
     return positions, np.stack(values)
 
 
-def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0, seed: int = 0) -> tuple[FloatArray, ...]:
+def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0) -> tuple[FloatArray, ...]:
     """Return the aggregate `(P,)` of runs, and the lower and upper bounds of its bootstrap interval over the runs.
 
     Args:
@@ -214,7 +213,6 @@ def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0, seed: in
         statistic: A name in `STATISTICS`.
         episodes: If the values are success rates: episodes of each; the bounds then include Wilson's interval over all
             episodes of a point, because a bootstrap of equal rates has no width.
-        seed: Seed of the resamples.
     """
     function = STATISTICS[statistic]
     runs = len(values)
@@ -222,7 +220,7 @@ def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0, seed: in
     if runs < 2:
         nothing = np.full_like(centre, math.nan)
         return centre, nothing, nothing
-    drawn = np.random.default_rng(seed).integers(runs, size=(RESAMPLES, runs))
+    drawn = np.random.default_rng(0).integers(runs, size=(RESAMPLES, runs))
     resampled = function(values.T[:, drawn, None])
     low, high = np.percentile(resampled, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE), axis=-1)
     if episodes:

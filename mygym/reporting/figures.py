@@ -245,7 +245,7 @@ def draw_figures(settings: Sequence[SettingCurves]) -> Figure | None:
 
 
 @styled()
-def draw_stages(settings: Sequence[SettingCurves], columns: int = 3) -> Figure:
+def draw_stages(settings: Sequence[SettingCurves]) -> Figure:
     """Draw the share of evaluation episodes that have completed each stage: a panel for each setting.
 
     Raises:
@@ -259,7 +259,7 @@ def draw_stages(settings: Sequence[SettingCurves], columns: int = 3) -> Figure:
         for task, group in by_task(recorded).items()
         for curves, name in zip(best(group), labels(best(group)), strict=True)
     ]
-    columns = min(columns, len(members))
+    columns = min(3, len(members))
     figure, panels = make_panels(-(-len(members) // columns), columns)
     flat = [panel for row in panels for panel in row]
     for panel, (title, curves) in zip(flat, members, strict=False):
@@ -360,11 +360,7 @@ def labels(settings: Sequence[SettingCurves], runs: Sequence[int] = ()) -> list[
 
 
 def _evaluated(settings: Iterable[SettingCurves]) -> list[SettingCurves]:
-    """Return the settings with evaluations.
-
-    Raises:
-        ConfigError: No setting has any.
-    """
+    """Return the settings with evaluations."""
     evaluated = [curves for curves in settings if curves.curves]
     if not evaluated:
         raise ConfigError("no run has an evaluation yet")

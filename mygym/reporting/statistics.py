@@ -71,16 +71,14 @@ def resamples(scores: FloatArray, rng: np.random.Generator, count: int = RESAMPL
     return np.asarray(scores[drawn, np.arange(scores.shape[1])])
 
 
-def bootstrap_interval(
-    statistic: Callable[..., FloatArray], *scores: FloatArray, count: int = RESAMPLES, seed: int = 0
-) -> Interval:
+def bootstrap_interval(statistic: Callable[..., FloatArray], *scores: FloatArray, count: int = RESAMPLES) -> Interval:
     """Return the percentile interval of a statistic of one or more sets of scores `(runs, tasks)`.
 
     Each set is resampled independently. A single run gives no interval: both bounds are NaN.
     """
     if min(map(len, scores)) < 2:
         return Interval(math.nan, math.nan)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     values = statistic(*(resamples(each, rng, count) for each in scores))
     low, high = np.percentile(values, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE))
     return Interval(float(low), float(high))

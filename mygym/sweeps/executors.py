@@ -372,11 +372,7 @@ def _execute(execution: Execution) -> int:
 
 
 def _connect(address: str) -> None:
-    """Connect to a cluster.
-
-    Raises:
-        ConfigError: The address has no cluster.
-    """
+    """Connect to a cluster."""
     import ray
 
     allowed = "the address of a cluster that `ray start --head` has printed, or auto on one of its machines"

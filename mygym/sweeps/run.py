@@ -383,9 +383,6 @@ def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) ->
 
     Returns:
         The number of evaluations of the longest run, and the bytes of memory of the largest.
-
-    Raises:
-        ConfigError: A package is missing, a trial cannot be built, or a run needs more memory than is free.
     """
     if sweep.settings.population is None:
         check_optuna(sweep.sampler)
@@ -479,11 +476,7 @@ def _run(folder: Path, trial: FrozenTrial, seed: int) -> TrialRun:
 
 
 def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: int) -> Report:
-    """Write the table and the config of the best trial.
-
-    Raises:
-        RunError: No trial has a score.
-    """
+    """Write the table and the config of the best trial."""
     rows = []
     for trial in trials:
         outcomes = [_run(folder, trial, seed).outcome(sweep.objectives) for seed in sweep.seeds]

@@ -253,11 +253,7 @@ def make_sweep(file: Mapping[str, Any], overrides: Mapping[str, Any] | None = No
 
 
 def _check_combination(sweep: Sweep) -> None:
-    """Refuse settings that do not suit each other.
-
-    Raises:
-        ConfigError: They do not.
-    """
+    """Refuse settings that do not suit each other."""
     settings, several, count = sweep.settings, len(sweep.objectives) > 1, len(sweep.seeds)
     population, pruner = settings.population is not None, settings.pruner
     alone = "cannot be combined with sweep.population"
@@ -291,11 +287,7 @@ def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[s
 
 
 def _settings(section: Any) -> SweepSettings:
-    """Return the settings of a sweep.
-
-    Raises:
-        ConfigError: A key is unknown, or a value is invalid.
-    """
+    """Return the settings of a sweep."""
     try:
         return SweepSettings.model_validate(section)
     except ValidationError as error:
@@ -304,11 +296,7 @@ def _settings(section: Any) -> SweepSettings:
 
 
 def _check_keys(base: Mapping[str, Any], parameters: Sequence[Parameter]) -> None:
-    """Refuse unknown keys; values are checked with the space.
-
-    Raises:
-        ConfigError: A key is not a key of configs.
-    """
+    """Refuse unknown keys; values are checked with the space."""
     for key in (*base, *(parameter.path[0] for parameter in parameters)):
         if key not in RunConfig.model_fields:
             raise ConfigError(bad_value(key, key, [*RunConfig.model_fields, SECTION], "is not a config key"))
@@ -318,11 +306,7 @@ def _check_keys(base: Mapping[str, Any], parameters: Sequence[Parameter]) -> Non
 def _with_default_space(
     base: Mapping[str, Any], parameters: Sequence[Parameter]
 ) -> tuple[dict[str, Any], tuple[Parameter, ...]]:
-    """Add the registered search space of the algorithm, except the hyperparameters that the user has set.
-
-    Raises:
-        ConfigError: The algorithm is a parameter, or has no search space.
-    """
+    """Add the registered search space of the algorithm, except the hyperparameters that the user has set."""
     for parameter in parameters:
         if parameter.key in ("algo", "framework"):
             why = f"needs a single {parameter.key}"

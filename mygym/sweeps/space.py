@@ -118,11 +118,7 @@ def _without_ranges(config: Mapping[str, Any], path: tuple[str, ...], parameters
 
 
 def _refuse_ranges(value: Any, path: tuple[str, ...]) -> None:
-    """Refuse a range within a list.
-
-    Raises:
-        ConfigError: The list has a range.
-    """
+    """Refuse a range within a list."""
     for item in value if isinstance(value, list | tuple) else ():
         if isinstance(item, Mapping) and len(item) == 1 and not item.keys().isdisjoint(RANGE_WORDS):
             allowed = "{choice: [[64, 64], [128, 128]]}: a choice of whole lists"
@@ -131,11 +127,7 @@ def _refuse_ranges(value: Any, path: tuple[str, ...]) -> None:
 
 
 def _parameter(path: tuple[str, ...], marker: Mapping[str, Any]) -> Parameter:
-    """Return the parameter of a range.
-
-    Raises:
-        ConfigError: The range is empty, inverted or malformed.
-    """
+    """Return the parameter of a range."""
     kind, content = next(iter(marker.items()))
 
     def refused(allowed: str, why: str) -> ConfigError:

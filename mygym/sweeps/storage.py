@@ -285,11 +285,7 @@ def load_study(folder: Path) -> Study | None:
 
 @contextlib.contextmanager
 def _journal(folder: Path) -> Iterator[JournalStorage]:
-    """Yield the journal of a sweep.
-
-    Raises:
-        RunError: The journal is damaged.
-    """
+    """Yield the journal of a sweep."""
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 

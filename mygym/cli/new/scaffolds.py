@@ -352,11 +352,7 @@ def _hook(parent: type, framework: str, base: str) -> tuple[str, str]:
 
 
 def _import_of(entry: Algorithm, parent: type) -> tuple[str, str]:
-    """Return module and name that import the class of an algorithm.
-
-    Raises:
-        ConfigError: The class is local to a function or to the running program.
-    """
+    """Return module and name that import the class of an algorithm."""
     module, name = (
         entry.target.split(":") if isinstance(entry.target, str) else (parent.__module__, parent.__qualname__)
     )
