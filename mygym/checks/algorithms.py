@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -252,8 +253,7 @@ class Subject:
         cls = algorithm(self.name, self.framework).combo()[0]
         missing = [method for method in METHODS if not callable(getattr(cls, method, None))]
         demand(not missing, f"{cls.__name__} has no {', '.join(missing)}")
-        env = env_factory.make_vec_env(config)
-        try:
+        with closing(env_factory.make_vec_env(config)) as env:
             try:
                 model = model_factory.build_model(config, env)
             except ConfigError as error:
@@ -267,8 +267,6 @@ class Subject:
             demand(np.shape(actions) == shape, f"predict gives actions of shape {np.shape(actions)}, not {shape}")
             outside = [action.tolist() for action in actions if not env.action_space.contains(action)]
             demand(not outside, f"predict gives {outside[:1]}, which is not in {env.action_space}")
-        finally:
-            env.close()
 
     def meets_its_registration(self) -> None:
         """The class takes the observations and the hindsight replay of its registration."""
@@ -279,13 +277,10 @@ class Subject:
         message = f"is registered for {registered}, but takes {takes} ({entry.origin}): {self.refused}; {remedy}"
         demand(not self.refused, message)
         config = self.resolved.config
-        env = env_factory.make_vec_env(config)
-        try:
+        with closing(env_factory.make_vec_env(config)) as env:
             gets_dict = isinstance(env.observation_space, spaces.Dict)
             message = f"is registered for {registered}, but gets {env.observation_space}"
             demand(gets_dict == entry.dict_observations, message)
-        finally:
-            env.close()
         if entry.goal_relabelling:
             self._relabels()
 
@@ -400,13 +395,11 @@ class Subject:
         goal_env = not algorithm(self.name, self.framework).dict_observations
         from stable_baselines3.common.vec_env import DummyVecEnv
 
-        env = DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])
-        try:
-            model_factory.build_model(config, env)
-        except ConfigError:
-            return False
-        finally:
-            env.close()
+        with closing(DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])) as env:
+            try:
+                model_factory.build_model(config, env)
+            except ConfigError:
+                return False
         return True
 
     def _relabels(self) -> None:
@@ -416,11 +409,8 @@ class Subject:
         config = self.resolved.config
         overrides: dict[str, Any] = {} if config.her else {"her": True, "reward": "sparse"}
         hindsight = resolve_config(overrides=self.config("hindsight", **overrides)).config
-        env = env_factory.make_vec_env(hindsight)
-        try:
+        with closing(env_factory.make_vec_env(hindsight)) as env:
             buffer = getattr(model_factory.build_model(hindsight, env), "replay_buffer", None)
-        finally:
-            env.close()
         message = (
             f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}; "
             "register it with goal_relabelling=False"
@@ -431,13 +421,10 @@ class Subject:
             api.train(self.config("hindsight", steps, **overrides))
 
     def _observations(self) -> list[Any]:
-        env = env_factory.make_env(self.resolved.config)
-        try:
+        with closing(env_factory.make_env(self.resolved.config)) as env:
             env.action_space.seed(0)
             at_reset = [env.reset(seed=seed)[0] for seed in range(4)]
             return at_reset + [env.step(env.action_space.sample())[0] for _ in range(4)]
-        finally:
-            env.close()
 
     def _stopped(self, folder: str, steps: int) -> Path | None:
         """Return a run that was stopped after two thirds of its steps; None if it has no checkpoint to resume from."""

@@ -123,9 +123,9 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int, engi
         kinds = [Parity("random", *_figures(batch, recordings))]
         recordings = [_played(env, number, None) for number in seeds]
         solved = float(np.mean([recording.solved for recording in recordings]))
-        closed_loop = solved, _expert_success(batch, seed)
+        in_engine = success_rate(batch, lambda _: batch.expert_action(), seeds)
         expert = Parity("expert", *_figures(batch, recordings))
-        kinds.append(replace(expert, success_pybullet=closed_loop[0], success_engine=closed_loop[1]))
+        kinds.append(replace(expert, success_pybullet=solved, success_engine=in_engine))
         if batch.task.needs_gripper and batch.task.roles:
             actions, held, objects = _noisy_expert(batch, recordings, rng)
             recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, actions, strict=True)]
@@ -242,11 +242,6 @@ def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recordin
         "grasps_same_place": len(agreements_same_place),
         "gate_same_place": float(np.mean(agreements_same_place)) if agreements_same_place else None,
     }
-
-
-def _expert_success(batch: BatchEnv, seed: int) -> float:
-    """Return the share of the first episodes of all environments that the expert solves in the engine."""
-    return success_rate(batch, lambda _: batch.expert_action(), range(seed, seed + batch.count))
 
 
 def success_rate(batch: BatchEnv, act: Callable[[Any], Array], seeds: range) -> float:

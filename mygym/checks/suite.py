@@ -168,9 +168,6 @@ SUITES: Mapping[str, Suite] = {
 }
 """Kind of component → its suite."""
 
-CHECKED_KINDS = tuple(SUITES)
-"""Kinds of components that have a suite."""
-
 TRAINED = tuple(kind for kind, suite in SUITES.items() if suite.steps is not None)
 """Kinds whose suites train."""
 
@@ -187,7 +184,7 @@ def check(
     """Check a component; all files are written to a temporary folder, which is removed.
 
     Args:
-        kind: A kind of `CHECKED_KINDS`.
+        kind: A kind of `SUITES`.
         name: Name of the component.
         framework: Framework of an algorithm, of a policy that is trained, or of the algorithm that a strategy trains.
         steps: Env steps of each training; None: the default of the suite.

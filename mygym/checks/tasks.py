@@ -19,6 +19,7 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
+from mygym.reporting.comparison import count
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 from mygym.training.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
@@ -123,7 +124,7 @@ def make_card(
         solved = _solved_at_reset(envs[0], RESETS_PER_EPISODE * episodes)
         evaluations, returns = {}, {}
         for policy in (EXPERT, *IDLE):
-            report(f"{in_words(episodes)} of {policy}")
+            report(f"{count(episodes, 'episode')} of {policy}")
             evaluations[policy], returns[policy] = _evaluate(policy, envs, episodes)
         env = envs[0]
         return Card(
@@ -136,11 +137,6 @@ def make_card(
             evaluations,
             returns,
         )
-
-
-def in_words(episodes: int) -> str:
-    """Return a number of episodes in words."""
-    return f"{episodes} episode{'' if episodes == 1 else 's'}"
 
 
 def with_robot(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from mygym.checks import CHECKED_KINDS
+from mygym.checks import SUITES
 from mygym.cli.command import (
     CONFIG_FLAGS,
     JSON,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mygym.checks import Outcome
     from mygym.checks.parity import Parity
 
-KINDS_IN_WORDS = ", ".join(map(command_kind, CHECKED_KINDS[:-1])) + f" or {command_kind(CHECKED_KINDS[-1])}"
+KINDS_IN_WORDS = ", ".join(map(command_kind, [*SUITES][:-1])) + f" or {command_kind([*SUITES][-1])}"
 
 
 @command(
@@ -84,8 +84,8 @@ def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
     from mygym.checks import TRAINED
 
     kind = registry_kind(options.kind)
-    if kind not in CHECKED_KINDS:
-        raise ConfigError(bad_value("check", options.kind, map(command_kind, CHECKED_KINDS), "has no checks"))
+    if kind not in SUITES:
+        raise ConfigError(bad_value("check", options.kind, map(command_kind, SUITES), "has no checks"))
     if (options.name is None) != options.all:
         raise ConfigError("check: give either a NAME or --all")
     for flag in ("steps", "framework"):
@@ -177,10 +177,12 @@ def card(options: argparse.Namespace) -> None:
 
 
 def _print_card(card: Mapping[str, Any], episodes: int) -> None:
-    from mygym.checks.tasks import IDLE, REWARDS, in_words
+    from mygym.checks.tasks import IDLE, REWARDS
+    from mygym.reporting.comparison import count
 
     print(f"{card['task']}: {card['words']}")
-    print(f"{card['robot']}, workspace {card['workspace']}, {card['control']}; {in_words(episodes)} of each policy")
+    scene = f"{card['robot']}, workspace {card['workspace']}, {card['control']}"
+    print(f"{scene}; {count(episodes, 'episode')} of each policy")
     print_table(
         [
             {

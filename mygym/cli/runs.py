@@ -63,7 +63,7 @@ def runs(options: argparse.Namespace) -> None:
     if form == "json":
         print_json([asdict(record) for record in records])
     elif form:
-        cells = _all_cells if form == "csv" else _paper_cells
+        cells = asdict if form == "csv" else _paper_cells
         print(FORMATS[form]([cells(record) for record in records]), end="")
     else:
         _print(records, options.folder)
@@ -154,10 +154,6 @@ def _cells(record: RunRecord) -> dict[str, Any]:
 def _paper_cells(record: RunRecord) -> dict[str, Any]:
     names = {key: getattr(record, key) for key in ("task", "robot", "algo", "seed")}
     return {key: value for key, value in (names | _cells(record)).items() if key not in ("age", "run")}
-
-
-def _all_cells(record: RunRecord) -> dict[str, Any]:
-    return asdict(record)
 
 
 CELLS: Mapping[str, Callable[[RunRecord], str]] = {

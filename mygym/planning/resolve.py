@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema
@@ -268,26 +268,6 @@ def _with_name(value: Any, path: tuple[str, ...]) -> Any:
     return name
 
 
-class _Decided(NamedTuple):
-    """Values that are decided before the hyperparameters."""
-
-    asked: RunConfig
-    """Config of the user's values, which override the schema and the strategies' preferences."""
-    task: Task
-    entry: Algorithm
-    of_entry: Mapping[str, Any]
-    """Values of the algorithm's registration, without hyperparameters."""
-    strategy_class: Layer
-    """Defaults of the strategies' parameters."""
-    of_stages: Sequence[Layer]
-    """Preferences of the algorithm for tasks of several stages, and for this task."""
-    of_engine: Layer
-    """Preferences of the algorithm for the fused engine."""
-    preferred: Sequence[Layer]
-    """The recommended algorithm, and preferences of the task and of the strategies."""
-    user: Sequence[Layer]
-
-
 def resolve_config(
     file: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None, origin: str = "flag"
 ) -> Resolved:
@@ -341,12 +321,22 @@ def resolve_with_strategies(
     of_entry |= required.values
     of_stages, of_engine = stage_layers(asked, task, entry), engine_layer(asked, entry, task)
     preferences = [recommended, task_layer(task, entry, of_engine), preferred]
-    decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
     of_algorithm = [algorithm_layer(entry, of_entry), *of_stages, of_engine]
     draft = beneath(asked, [strategy_class, *of_algorithm, *preferences])
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
-    layers, schema = _all_layers(decided, her)
+    schema = Schema(entry, asked.algo_params, her)
+    schema.check_required()
+    class_training, entry_training = registered_training_params(schema.cls, entry, asked, user[0])
+    registered = {**of_entry, "algo_params": schema.registered(), **entry_training}
+    layers = [
+        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
+        strategy_class,
+        *split_inherited(algorithm_layer(entry, registered), entry),
+        *(_accepted(layer, schema) for layer in (*of_stages, of_engine)),
+        *preferences,
+        *user,
+    ]
     chosen = resolve(layers)
     check_hyperparameters(schema, layers, asked, chosen.config)
     derived = derived_values(asked, chosen.config, variants, her, schema)
@@ -379,9 +369,6 @@ def _check_imports(asked: RunConfig) -> None:
         if not user_files.is_imported(module):
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
-
-
-# Names and parameters -----------------------------------------------------------------------------------------
 
 
 def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
@@ -430,28 +417,6 @@ def _check_algorithm(entry: Algorithm) -> None:
             why = f"is required by {entry.name} ({entry.origin}), and is not a known requirement"
             raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
     Schema(entry, {}).check_registration()
-
-
-# Hyperparameters ------------------------------------------------------------------------------------------------------
-
-
-def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
-    """Return all layers, including the hyperparameters of the class and of the registration, and their schema."""
-    asked, entry = decided.asked, decided.entry
-    schema = Schema(entry, asked.algo_params, her)
-    schema.check_required()
-    class_training, entry_training = registered_training_params(schema.cls, entry, asked, decided.user[0])
-    of_entry = {**decided.of_entry, "algo_params": schema.registered(), **entry_training}
-    layers = [
-        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
-        decided.strategy_class,
-        *split_inherited(algorithm_layer(entry, of_entry), entry),
-        *(_accepted(layer, schema) for layer in decided.of_stages),
-        _accepted(decided.of_engine, schema),
-        *decided.preferred,
-        *decided.user,
-    ]
-    return layers, schema
 
 
 def _accepted(layer: Layer, schema: Schema) -> Layer:

@@ -87,6 +87,14 @@ def heading(text: str) -> None:
     ui.label(text).classes("text-base font-semibold mt-2").props("role=heading aria-level=2")
 
 
+def show_table(titles: Mapping[str, str], rows: list[dict[str, Any]], pagination: int | None = None) -> None:
+    """Show rows under titled columns, some on a page; nothing without rows."""
+    columns = [{"name": key, "label": title, "field": key, "align": "left"} for key, title in titles.items()]
+    if rows:
+        table = ui.table(columns=columns, rows=rows, pagination=pagination)
+        table.classes("w-full").props("flat bordered dense wrap-cells")
+
+
 def empty(text: str, label: str = "", address: str = "") -> None:
     """Show that a list is empty, and the action that fills it."""
     with ui.card().classes("w-full items-center p-8"):
