@@ -348,8 +348,6 @@ def train(options: argparse.Namespace, train: Callable[..., Result] | None = Non
 
         explain(explained(plan))
     elif plan and options.dry_run:
-        from mygym.cli.train import dry_run
-
         dry_run(plan)
     elif numbers:
         train_seeds(program, _without(options.words, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
