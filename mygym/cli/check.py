@@ -14,12 +14,12 @@ from mygym.cli.command import (
     argument,
     command,
     command_kind,
-    config_layers,
     flag_value,
     parse_count,
     parse_seed,
     registry_kind,
 )
+from mygym.cli.config_files import config_layers
 from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
 from mygym.config import Layer, merge_configs, resolve
 from mygym.errors import ConfigError, bad_value

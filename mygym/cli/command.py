@@ -10,7 +10,7 @@ from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
 
 from mygym.cli.output import print_note
-from mygym.config import Layer, merge_configs, parse_overrides, resolve
+from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.config.schema import FORMER_KEYS, note_former
 from mygym.errors import ConfigError, UnknownNameError, bad_value
@@ -62,19 +62,6 @@ def registry_kind(name: str) -> str:
 def command_kind(kind: str) -> str:
     """Return the command line's name of a kind of component."""
     return next((alias for alias, name in KIND_ALIASES.items() if name == kind), kind)
-
-
-def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values of the config file, which may be of another system, and the values of the flags."""
-    texts = {key: getattr(options, key, None) for key in CONFIG_FLAGS}
-    flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
-    flags |= {"imports": options.imports} if options.imports else {}
-    flags = merge_configs(flags, parse_overrides(options.set))
-    if not options.config:
-        return {}, flags
-    from mygym.cli.import_config import read_config  # its command needs this module
-
-    return read_config(options.config, flags), flags
 
 
 def flag_value(key: str, text: str) -> Any:

@@ -12,11 +12,11 @@ from mygym.cli.command import (
     argument,
     check_output,
     command,
-    config_layers,
     parse_count,
     parse_integer,
     parse_seed,
 )
+from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_note
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, RunError, bad_value

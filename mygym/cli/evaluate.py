@@ -15,10 +15,10 @@ from mygym.cli.command import (
     argument,
     check_output,
     command,
-    config_layers,
     parse_count,
     parse_seed,
 )
+from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_json, print_note
 from mygym.errors import ConfigError, bad_value
 from mygym.training.files import check_writable

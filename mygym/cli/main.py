@@ -62,7 +62,7 @@ MODULES = {
     **dict.fromkeys(("card", "parity"), "check"),
     **dict.fromkeys(("list", "schema"), "describe"),
     "doctor": "runs",
-    "import": "import_config",
+    "import": "config_files",
     "replay": "demos",
     "report": "plot",
     "run": "export",

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mygym.cli.command import CONFIG_FLAGS, argument, command, config_layers, flag_value, parse_count
+from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count
+from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_note, print_table
 from mygym.config import Resolved, merge_configs
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value

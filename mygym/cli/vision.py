@@ -12,10 +12,10 @@ from mygym.cli.command import (
     JSON,
     argument,
     command,
-    config_layers,
     parse_count,
     parse_seed,
 )
+from mygym.cli.config_files import config_layers
 from mygym.cli.output import as_centimetres, print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mygym.cli.import_config import convert_file, read_config
+from mygym.cli.config_files import convert_file, read_config
 from mygym.config import Layer, load_file, resolve
 from mygym.config.toolkit import DISTINCT, REPLACED_BY, ROBOTS, Conversion, recognises
 from mygym.errors import ConfigError

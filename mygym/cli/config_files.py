@@ -1,4 +1,4 @@
-"""`mygym import`: convert a config file of another system, with areas within reach and notes on standard error."""
+"""Config of a command, from its file and its flags; and `mygym import`: convert a config file of another system."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mygym.cli.command import FORCE, argument, check_output, command
+from mygym.cli.command import CONFIG_FLAGS, FORCE, argument, check_output, command, flag_value
 from mygym.cli.output import print_note
-from mygym.config import load_file, merge_configs
+from mygym.config import load_file, merge_configs, parse_overrides
 from mygym.config.toolkit import Conversion
 from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
 
@@ -19,6 +19,17 @@ SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 
 PLACES = ("robot", "workspace", "task")
 """Keys that the areas of a file belong to."""
+
+
+def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of the config file, which may be of another system, and the values of the flags."""
+    texts = {key: getattr(options, key, None) for key in CONFIG_FLAGS}
+    flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
+    flags |= {"imports": options.imports} if options.imports else {}
+    flags = merge_configs(flags, parse_overrides(options.set))
+    if not options.config:
+        return {}, flags
+    return read_config(options.config, flags), flags
 
 
 def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
