@@ -188,15 +188,7 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
 
 
 def algorithm_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of an algorithm in a framework.
-
-    Args:
-        name: Name of the algorithm.
-        framework: Framework of the implementation.
-        steps: Env steps of each training.
-        folder: Folder for the runs.
-        config: Further config values of the runs.
-    """
+    """Yield the checks of an algorithm in a framework, in runs of `steps` env steps with further config values."""
     subject = Subject(name, framework, steps, folder, config)
     yield Check("constructs", subject.constructs)
     yield Check("honest requirements", subject.meets_its_registration, needs=("constructs",))
@@ -446,15 +438,7 @@ EPISODES = 8
 
 
 def policy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of a policy.
-
-    Args:
-        name: Name of the policy.
-        framework: Framework of a policy that is trained.
-        steps: Env steps of a training.
-        folder: Folder for the runs.
-        config: Further config values of the runs; `algo` is the algorithm that trains the policy.
-    """
+    """Yield the checks of a policy, which the key `algo` of the config trains."""
     entry = registry("policy").get(name)
     if not entry.frameworks and not isinstance(entry.load(), Mapping):
         yield from _acting_checks(entry.load())
@@ -530,27 +514,19 @@ ALGORITHM = "ppo"
 
 
 def strategy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of a strategy.
-
-    Args:
-        name: Name of the strategy.
-        framework: Framework of the algorithm.
-        steps: Env steps of each training.
-        folder: Folder for the runs.
-        config: Further config values of the runs, e.g. the algorithm.
-    """
+    """Yield the checks of a strategy."""
     run = {**config, "strategy": name}
     yield from checks_in_runs("strategy", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
 
 
 def sampler_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of a sampler, in runs of a super-network; arguments as those of `strategy_checks`."""
+    """Yield the checks of a sampler, in runs of a super-network."""
     run = merged({"strategy": "mixture", "strategy_params": {"candidates": 2, "tries": 1, "sampler": name}}, config)
     yield from checks_in_runs("sampler", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
 
 
 def callback_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of a callback; arguments as those of `strategy_checks`."""
+    """Yield the checks of a callback."""
     run = {**config, "callbacks": [name]}
     yield from checks_in_runs("callback", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
 

@@ -76,12 +76,7 @@ class Gaps:
 
 
 def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
-    """Return why the scripted expert fails to grasp and carry the first object of an episode, with the keys to correct.
-
-    Args:
-        config: Config of a task that grasps.
-        seed: Seed of a failed episode.
-    """
+    """Return why the expert fails to grasp and carry the first object of a failed episode, with the keys to correct."""
     with closing(api.make_env(dict(config))) as env:
         world: World = env.world
         gripper = world.robot.arms[0].gripper

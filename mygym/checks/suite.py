@@ -74,11 +74,6 @@ def demand(condition: object, message: str) -> None:
 def perform(entry: Entry, checks: Iterable[Check], skip: Collection[str] = ()) -> Iterator[Outcome]:
     """Perform checks one after the other.
 
-    Args:
-        entry: The component.
-        checks: Its checks.
-        skip: Names of checks to leave out.
-
     Raises:
         ConfigError: A name in `skip` is none of the checks.
         KeyboardInterrupt: The user has pressed Ctrl-C.

@@ -35,10 +35,6 @@ def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str
 def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config in a file; a file of another system is converted, and the notes are printed.
 
-    Args:
-        path: The file.
-        flags: Values that override those of the file.
-
     Raises:
         ConfigError: The file cannot be read, or a value of another system has no counterpart here.
     """
@@ -81,10 +77,6 @@ def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str,
 
 def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conversion, str]:
     """Shrink the areas that the robot does not reach here whole, or leave them out, so that the workspace's apply.
-
-    Args:
-        conversion: A conversion.
-        flags: Values that override those of the file.
 
     Returns:
         The conversion, and the reason why its config cannot be trained; empty if it can.

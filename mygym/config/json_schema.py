@@ -72,11 +72,7 @@ def json_schema() -> Json:
 
 
 def _of_controllers(common: Json) -> list[Json]:
-    """Return the keys of `control` for each controller, where the value is a mapping.
-
-    Args:
-        common: Keys of all controllers.
-    """
+    """Return the keys of `control` for each controller, where the value is a mapping."""
     known = registry("controller")
     names = {name: name for name in known.names()} | dict(known.aliases)
     cases = []

@@ -28,10 +28,6 @@ def check_plain(values: Mapping[str, Any], origin: str = "") -> None:
 
     Aliases are followed, because with aliases a mapping may contain itself and a short file may be endless.
 
-    Args:
-        values: Config values by name.
-        origin: Their origin, for the message.
-
     Raises:
         ConfigError: A value is not null, a boolean, a finite number, text, a list, or a mapping with text as keys; or
             the nesting is too deep, or the number of values is too large.

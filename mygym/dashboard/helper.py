@@ -42,11 +42,7 @@ def end_with_server() -> None:
 
 
 class Helper:
-    """Calls functions of this module in a process, which is new after each change of the user's files.
-
-    Args:
-        make_pool: Returns an executor with a single process.
-    """
+    """Calls functions of this module in a process, which is new after each change of the user's files."""
 
     def __init__(self, make_pool: Callable[[], Executor] = new_process) -> None:
         self._make_pool = make_pool

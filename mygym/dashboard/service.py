@@ -59,11 +59,7 @@ def run_id(logdir: Path, run: Path) -> str:
 
 
 class RunIndex:
-    """Runs of a log directory; unchanged files are not read again.
-
-    Args:
-        logdir: Absolute path.
-    """
+    """Runs of a log directory; unchanged files are not read again."""
 
     def __init__(self, logdir: Path) -> None:
         self.logdir = logdir
@@ -199,11 +195,7 @@ SHORT_FLAGS = ("robot", "task", "workspace", "control", "reward", "algo", "frame
 
 
 class ConfigMistakesError(ConfigError):
-    """Several values of a config are wrong.
-
-    Args:
-        messages: A message for each mistake.
-    """
+    """Several values of a config are wrong."""
 
     def __init__(self, messages: Sequence[str]) -> None:
         super().__init__("\n".join(messages))

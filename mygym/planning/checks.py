@@ -236,10 +236,6 @@ def gathers_rollouts(cls: type[Any]) -> bool:
 def check_learners(config: RunConfig, cls: type[Any]) -> None:
     """Refuse `learners` of a config that the processes cannot share.
 
-    Args:
-        config: The complete config.
-        cls: Class of the algorithm.
-
     Raises:
         ConfigError: The message names the key and the allowed values.
     """
@@ -273,10 +269,6 @@ def check_learners(config: RunConfig, cls: type[Any]) -> None:
 
 def check_overlap(config: RunConfig, cls: type[Any]) -> None:
     """Refuse `overlap` of a config whose gradient steps cannot be taken during the steps of the environments.
-
-    Args:
-        config: The complete config.
-        cls: Class of the algorithm.
 
     Raises:
         ConfigError: The message names the key and the allowed values.

@@ -155,10 +155,6 @@ def metrics_of(curves: Iterable[Curve]) -> list[str]:
 def find_metric(name: str, known: Collection[str]) -> str:
     """Return a metric by its name, or by its name in progress.jsonl.
 
-    Args:
-        name: Name of the metric.
-        known: The metrics that the runs have recorded.
-
     Raises:
         ConfigError: No run has recorded it.
     """

@@ -145,11 +145,7 @@ def start(program: Sequence[str], job: Job, threads: int | None = 1, **options: 
 
 
 def stop_left_over(folder: Path) -> None:
-    """Stop the runs that a killed sweep has left executing; they save checkpoints.
-
-    Args:
-        folder: Absolute path of the sweep.
-    """
+    """Stop the runs that a killed sweep has left executing; they save checkpoints."""
     begin = f"{folder}{os.sep}"
     every = psutil.process_iter(["environ", "ppid"])
     started = {each.pid: each for each in every if (each.info["environ"] or {}).get(OWNER, "").startswith(begin)}

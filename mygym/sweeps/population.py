@@ -69,12 +69,7 @@ class Member:
 
 @dataclass
 class Population:
-    """The generations so far, in the file `population.json`.
-
-    Args:
-        folder: Absolute path of the sweep.
-        sweep: The sweep.
-    """
+    """The generations so far, in the file `population.json`."""
 
     folder: Path
     sweep: Sweep

@@ -41,10 +41,6 @@ def find_trials(sweep: Sweep, folders: Iterable[str | Path]) -> list[dict[str, A
     The config of a run must be that of a trial of the sweep, and the run must have ended. Values of the parameters must
     lie within their ranges.
 
-    Args:
-        sweep: The sweep.
-        folders: Folders with runs.
-
     Raises:
         ConfigError: A folder does not exist, or has no such runs.
     """

@@ -60,12 +60,7 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class TrialRun:
-    """The run of a seed, which may not have begun.
-
-    Args:
-        folder: Absolute path of the folder of the trial.
-        seed: Seed of the run.
-    """
+    """The run of a seed, which may not have begun."""
 
     folder: Path
     seed: int
@@ -206,10 +201,6 @@ def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -
 
 def read(folder: Path, flag: str = "--resume") -> Sweep:
     """Return the sweep in a folder.
-
-    Args:
-        folder: The folder.
-        flag: Flag that names it, for the message.
 
     Raises:
         ConfigError: The folder has no sweep.

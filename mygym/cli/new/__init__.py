@@ -134,9 +134,6 @@ def write_new(files: Mapping[Path, str | bytes]) -> None:
     Each file is written under a temporary name and then linked to its path: the file is complete, and it replaces
     nothing. If a file cannot be written, the new files and folders are removed.
 
-    Args:
-        files: Path → content.
-
     Raises:
         ConfigError: A file exists or cannot be written; no file is left.
     """

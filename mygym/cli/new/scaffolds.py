@@ -29,10 +29,6 @@ MAX_LENGTH = 60
 def check_identifier(key: str, name: str) -> None:
     """Refuse a name that is not an identifier or not a file name.
 
-    Args:
-        key: Argument or flag, for the message.
-        name: The name.
-
     Raises:
         ConfigError: The name is invalid.
     """

@@ -32,12 +32,7 @@ COLUMNS = {"text": "inferred", "certainty": "sure", "reason": "why", "key": "key
 
 
 class AboutRobot:
-    """An expansion that asks the helper about a robot when it is opened for the first time.
-
-    Args:
-        service: The service.
-        robot: Registered name or file.
-    """
+    """An expansion that asks the helper about a robot when it is opened for the first time."""
 
     def __init__(self, service: Service, robot: str) -> None:
         self.service, self.robot = service, robot
