@@ -79,11 +79,6 @@ def fail(returned: Any) -> Any:
     raise ValueError("the environment's own mistake")
 
 
-def with_reward(value: float) -> Fault:
-    """Return a fault that replaces the reward by `value`."""
-    return lambda returned: (returned[0], value, *returned[2:])
-
-
 def with_observation(value: float) -> Fault:
     """Return a fault that fills the observation with `value`."""
 
@@ -181,7 +176,7 @@ FAULT_STEP = 150
 
 FAULTS: Mapping[str, tuple[Fault, str]] = {
     "raises in step": (fail, "the environment's own mistake"),
-    "returns rewards that are not a number": (with_reward(float("nan")), ""),
+    "returns rewards that are not a number": (lambda returned: (returned[0], float("nan"), *returned[2:]), ""),
     "returns observations that are not a number": (with_observation(float("nan")), ""),
 }
 """Behaviour of a faulty environment → the fault, and text that the error must contain."""

@@ -25,7 +25,7 @@ from mygym.errors import bad_value
 from mygym.registry import registry
 from mygym.robotics.objects import ObjectSpec, density, load_object
 from mygym.robotics.shapes import bounds
-from mygym.robotics.workspace import Area, WorkspaceSpec, load_workspace
+from mygym.robotics.workspace import WorkspaceSpec, load_workspace
 from mygym.types import FloatArray
 
 DENSITIES = 10.0, 11_400.0
@@ -268,14 +268,12 @@ def _has_free_areas(name: str) -> None:
             robot_spec = spec.for_robot(robot)
             for key, area in robot_spec.areas.items():
                 outer = AREAS.get(key, "bounds")
-                demand(_within(area, getattr(robot_spec, outer)), f"areas.{key} is not within {outer}")
+                box = getattr(robot_spec, outer)
+                within = (np.array(area.low) >= box.low).all() and (np.array(area.high) <= box.high).all()
+                demand(within, f"areas.{key} is not within {outer}")
                 with inspection_of(world) as shapes:
                     inside = shapes.fixtures_in(area)
                 demand(not inside, f"areas.{key} is partly inside the fixture {', '.join(inside)}")
-
-
-def _within(inner: Area, outer: Area) -> bool:
-    return bool((np.array(inner.low) >= outer.low).all() and (np.array(inner.high) <= outer.high).all())
 
 
 def _has_working_fixtures(name: str) -> str:

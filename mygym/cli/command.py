@@ -70,16 +70,12 @@ def flag_value(key: str, text: str) -> Any:
     The reading of a task in plain words is printed.
     """
     if key == "task" and " " in text.strip():
-        _print_reading(text)
+        from mygym.tasks.language import is_sentence, read_sentence
+
+        if is_sentence(text):
+            print_note(f"task: {read_sentence(text).words}")
     is_nested = key in NESTED_FLAGS and text.startswith(("[", "{"))
     return parse_value(text, key) if is_nested or key in NUMBER_FLAGS else text
-
-
-def _print_reading(task: str) -> None:
-    from mygym.tasks.language import is_sentence, read_sentence
-
-    if is_sentence(task):
-        print_note(f"task: {read_sentence(task).words}")
 
 
 def parse_task(text: str) -> Any:

@@ -96,12 +96,8 @@ def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:
     if column not in COLUMNS:
         raise ConfigError(bad_value("--sort", key, [*SHORT_NAMES, *COLUMNS], "is not a column"))
     known = [record for record in records if getattr(record, column) is not None]
-    known.sort(key=lambda record: getattr(record, column), reverse=not _is_text(column))
+    known.sort(key=lambda record: getattr(record, column), reverse="str" not in str(RunRecord.__annotations__[column]))
     return [*known, *(record for record in records if getattr(record, column) is None)]
-
-
-def _is_text(column: str) -> bool:
-    return "str" in str(RunRecord.__annotations__[column])
 
 
 def _print(records: Sequence[RunRecord], folder: str) -> None:

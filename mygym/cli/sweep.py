@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,9 @@ from mygym.errors import ConfigError, bad_value
 if TYPE_CHECKING:
     from mygym.sweeps.executors import Executor
     from mygym.sweeps.run import Report
+
+SPELLED = {"file": "FILE", "out": "--logdir", "train_on": "--train-on"}
+"""Argument → its spelling, if that is not its name."""
 
 SHOWN = 10
 """Maximum number of rows of the table."""
@@ -113,7 +115,8 @@ def sweep(options: argparse.Namespace) -> None:
             }
         )
         return
-    _print(report.rows[:SHOWN], f"score: {report.objective}; {len(report.rows)} trials")
+    shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in report.rows[:SHOWN]]
+    print_table(shown, f"score: {report.objective}; {len(report.rows)} trials")
     for key, share in report.importance.items():
         print_note(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")
@@ -132,8 +135,9 @@ def _search(options: argparse.Namespace, jobs: int | None) -> Report:
     if options.resume:
         return resume_sweep(Path(options.resume), file, flags, executor, print_note)
     name = Path(options.file).stem if options.file else "sweep"
-    folder = Path(options.out) if options.out else _free_folder(name)
-    return new_sweep(folder, file or {}, flags, executor, print_note, options.past)
+    names = (name, *(f"{name}_{number}" for number in range(2, 10_000)))
+    free = next(LOGDIR / each for each in names if not (LOGDIR / each).exists())
+    return new_sweep(Path(options.out or free), file or {}, flags, executor, print_note, options.past)
 
 
 def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
@@ -167,13 +171,9 @@ def _check_combination(options: argparse.Namespace) -> None:
         raise ConfigError("--train-on N needs --resume DIR and --steps N, and --steps needs --train-on")
     excluded = ("file", "space", "set", "trials", "out", "resume", "past", "train_on")
     if options.watch and (flag := next((flag for flag in excluded if getattr(options, flag)), None)):
-        raise ConfigError(f"--watch DIR shows a sweep; it cannot be combined with {_spelled(flag)}")
+        raise ConfigError(f"--watch DIR shows a sweep; it cannot be combined with {SPELLED.get(flag, f'--{flag}')}")
     if options.train_on and (options.file or options.space or options.set or options.trials):
         raise ConfigError("--train-on continues trials as they are; it cannot be combined with a file or other values")
-
-
-def _spelled(name: str) -> str:
-    return {"file": "FILE", "out": "--logdir"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def _watch(folder: Path) -> None:
@@ -207,18 +207,5 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
     return {**imports, **parse_overrides([*options.set, *pairs, *default, *trials])}
 
 
-def _free_folder(name: str) -> Path:
-    """Return `sweeps/NAME`, with a number if it exists."""
-    names = (name, *(f"{name}_{number}" for number in range(2, 10_000)))
-    return next(LOGDIR / each for each in names if not (LOGDIR / each).exists())
-
-
-def _print(rows: Sequence[dict[str, Any]], title: str) -> None:
-    shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in rows]
-    print_table(shown, title)
-
-
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

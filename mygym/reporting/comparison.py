@@ -55,11 +55,6 @@ class Sensitivity:
     failed: tuple[int, ...]
     """Number of failed runs with each value."""
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether all values are numbers."""
-        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
-
 
 def final_scores(setting: Setting, metric: str = "success") -> FloatArray:
     """Return the scores `(runs, 1)` of the runs that have ended; diverged runs have a success rate alone.

@@ -316,7 +316,7 @@ def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metr
     figure, panels = make_panels(len(groups), 1)
     for (panel,), (task, members) in zip(panels, groups.items(), strict=True):
         shown = members[:MAX_LINES]
-        numeric = all(group.is_numeric for group in shown)
+        numeric = all(type(value) in (int, float) for group in shown for value in group.values)
         texts = list(dict.fromkeys(str(value) for group in shown for value in group.values))
         bottom = min([0.0, *(float(score) for group in shown for scores in group.scores for score in scores)])
         marks: dict[str, list[float]] = {"diverged run": [], "failed run": []}

@@ -76,11 +76,6 @@ def table(rows: Sequence[Mapping[str, Cell]]) -> Html:
     return element("div", element("table", *content, class_="sortable"), class_="scroll")
 
 
-def bullets(lines: Sequence[str], **attributes: str) -> Html:
-    """Return a list; empty without lines."""
-    return element("ul", *(element("li", line) for line in lines), **attributes) if lines else Html("")
-
-
 def details(summary: str, *content: str) -> Html:
     """Return contents that a click on the summary shows."""
     return element("details", element("summary", summary), *content)
@@ -95,7 +90,8 @@ def inline_svg(svg: bytes) -> Html:
 
 def page(title: str, *content: str) -> str:
     """Return a complete page."""
-    script, style, template = (_page_file(name) for name in ("report.js", "report.css", "report.html"))
+    folder = files("mygym.reporting") / "page"
+    script, style, template = ((folder / f"report.{end}").read_text(encoding="utf-8") for end in ("js", "css", "html"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return Template(template).substitute(
         policy=escape(POLICY.format(hash=digest), quote=True).replace("&#x27;", "'"),
@@ -110,10 +106,6 @@ def _html_cell(cell: Cell) -> Html:
     if isinstance(cell, Number):
         return element("td", cell.text, class_="number", data_key="" if cell.value is None else repr(float(cell.value)))
     return element("td", cell, data_key=re.sub(r"<[^>]*>", "", cell) if isinstance(cell, Html) else cell)
-
-
-def _page_file(name: str) -> str:
-    return (files("mygym.reporting") / "page" / name).read_text(encoding="utf-8")
 
 
 NOT_HELD = "done, but not held for long enough"
@@ -149,7 +141,7 @@ def report(
         title,
         element("p", f"{count(len(selection.records), 'run')}: {', '.join(f'{n} {s}' for s, n in statuses.items())}."),
         element("p", f"Written by mygym {versions().get('mygym', '')}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."),
-        bullets(selection.notes, class_="notes"),
+        element("ul", *(element("li", note) for note in selection.notes), class_="notes"),
         *(section for sweep in sweeps for section in _sweep(sweep)),
         *sections,
         element("h2", "Runs"),
@@ -179,7 +171,10 @@ def _task(
     stages = [(name, _failures(setting, contents)) for name, setting in zip(names, settings, strict=True)]
     if any(shares for _, shares in stages):
         yield element("h3", "Stages in which final episodes fail")
-        yield table(_failure_rows(stages))
+        columns = list(dict.fromkeys(stage for _, shares in stages for stage in shares))
+        yield table(
+            [{"setting": name, **{stage: _bar(shares.get(stage, 0.0)) for stage in columns}} for name, shares in stages]
+        )
     if keys := different_keys(*(setting.config for setting in settings)):
         yield element("h3", "Differences of the configs")
         yield table(
@@ -200,25 +195,21 @@ def _task(
 
 
 def _setting(setting: Setting, name: str, same_reward: bool) -> dict[str, Cell]:
-    unfinished = len(setting.records) - len(setting.ended.records)
-    row: dict[str, Cell] = {"setting": name, "seeds": Number(str(len(setting.records)), len(setting.records))}
-    if not setting.ended.records:
-        unknown = dict.fromkeys(
-            ("success", "from", "to", "return", "env steps to 90 %", "time to 90 % (s)"), Number("", None)
-        )
-        return {**row, "not ended": Number(str(unfinished), unfinished), "diverged": Number("0", 0), **unknown}
-    summary = summarize(setting.ended, same_reward=same_reward)
-    low, high = summary.success if summary.runs > 1 else (None, None)
+    seeds, ended = len(setting.records), len(setting.ended.records)
+    summary = summarize(setting.ended, same_reward=same_reward) if ended else None
+    low, high = summary.success if summary and summary.runs > 1 else (None, None)
+    diverged = summary.diverged if summary else 0
     return {
-        **row,
-        "not ended": Number(str(unfinished), unfinished),
-        "diverged": Number(str(summary.diverged), summary.diverged),
-        "success": _number(summary.success_rate, ".1%"),
+        "setting": name,
+        "seeds": Number(str(seeds), seeds),
+        "not ended": Number(str(seeds - ended), seeds - ended),
+        "diverged": Number(str(diverged), diverged),
+        "success": _number(summary and summary.success_rate, ".1%"),
         "from": _number(low, ".1%"),
         "to": _number(high, ".1%"),
-        "return": _number(summary.mean_return, ".2f"),
-        "env steps to 90 %": _number(summary.steps_to_90, ",.0f"),
-        "time to 90 % (s)": _number(summary.seconds_to_90, ",.0f"),
+        "return": _number(summary and summary.mean_return, ".2f"),
+        "env steps to 90 %": _number(summary and summary.steps_to_90, ",.0f"),
+        "time to 90 % (s)": _number(summary and summary.seconds_to_90, ",.0f"),
     }
 
 
@@ -257,11 +248,6 @@ def _failures(setting: Setting, contents: Mapping[str, Mapping[str, Any]]) -> di
         failed.update({stage: number for stage, number in reached.items() if stage.rpartition(": ")[2] != "done"})
     order = [stage for stage in stage_order(counts) if stage in failed]
     return {stage: failed[stage] / episodes for stage in (*order, NOT_HELD) if failed[stage] > 0}
-
-
-def _failure_rows(stages: Sequence[tuple[str, Mapping[str, float]]]) -> list[dict[str, Cell]]:
-    columns = list(dict.fromkeys(stage for _, shares in stages for stage in shares))
-    return [{"setting": name, **{stage: _bar(shares.get(stage, 0.0)) for stage in columns}} for name, shares in stages]
 
 
 def _bar(share: float) -> Number:
@@ -350,14 +336,10 @@ def _sweep(folder: Path) -> Iterable[Html]:
     for name, title in SweepFiles.TABLES.items():
         if is_file(folder / name):
             with (folder / name).open(encoding="utf-8", newline="") as file:
-                rows = [_sweep_cells(row) for row in csv.DictReader(file)]
+                rows = [{name: _sweep_cell(text or "") for name, text in row.items()} for row in csv.DictReader(file)]
             if rows:
                 yield element("h3", title)
                 yield table(rows)
-
-
-def _sweep_cells(row: Mapping[str, str]) -> dict[str, Cell]:
-    return {name: _sweep_cell(text or "") for name, text in row.items()}
 
 
 def _sweep_cell(text: str) -> Cell:

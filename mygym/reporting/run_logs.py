@@ -14,7 +14,7 @@ import numpy as np
 from mygym.errors import ConfigError, RegistryError
 from mygym.nested import at
 from mygym.reporting.curves import read_log, read_text
-from mygym.reporting.records import RUNNING, RunRecord, find_runs
+from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, success_interval
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
@@ -82,11 +82,6 @@ class RunLogs:
         return int(self.number("steps") or 0)
 
     @property
-    def is_running(self) -> bool:
-        """Whether a process is training the run."""
-        return self.record.status == RUNNING
-
-    @property
     def length(self) -> int:
         """Env steps of the whole run: those of the config unless it is done, since success may end it early."""
         return self.steps if self.record.status == "done" else self.configured_steps
@@ -95,11 +90,6 @@ class RunLogs:
     def is_young(self) -> bool:
         """Whether less than half of the run has been trained, so that its episodes prove little."""
         return self.steps < self.length / 2
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the run ended with an error."""
-        return self.record.status in ("failed", "diverged")
 
     @property
     def success(self) -> float:
