@@ -204,12 +204,12 @@ def _setting(setting: Setting, name: str, same_reward: bool) -> dict[str, Cell]:
         "seeds": Number(str(seeds), seeds),
         "not ended": Number(str(seeds - ended), seeds - ended),
         "diverged": Number(str(diverged), diverged),
-        "success": _number(summary and summary.success_rate, ".1%"),
+        "success": _number(summary.success_rate if summary else None, ".1%"),
         "from": _number(low, ".1%"),
         "to": _number(high, ".1%"),
-        "return": _number(summary and summary.mean_return, ".2f"),
-        "env steps to 90 %": _number(summary and summary.steps_to_90, ",.0f"),
-        "time to 90 % (s)": _number(summary and summary.seconds_to_90, ",.0f"),
+        "return": _number(summary.mean_return if summary else None, ".2f"),
+        "env steps to 90 %": _number(summary.steps_to_90 if summary else None, ",.0f"),
+        "time to 90 % (s)": _number(summary.seconds_to_90 if summary else None, ",.0f"),
     }
 
 
