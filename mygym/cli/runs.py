@@ -1,4 +1,4 @@
-"""`mygym runs` and `doctor`: table of runs, which deletes and archives them; reasons why a run does not learn."""
+"""`mygym runs`, `doctor` and `serve`: table of runs, which deletes and archives them; causes of failure; dashboard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
+from mygym.cli.command import (
+    FORMAT_FLAGS,
+    JSON,
+    argument,
+    chosen_format,
+    command,
+    log_directory,
+    parse_count,
+    parse_integer,
+)
 from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
@@ -206,3 +215,34 @@ def _heading(logs: RunLogs) -> str:
     record = logs.record
     progress = f"{record.status}, {record.steps:,} of {logs.configured_steps:,} steps, success {logs.success:.0%}"
     return f"{record.algo} on {record.task}, reward {logs.setting('reward')}: {progress}"
+
+
+PORT = 8080
+
+
+@command(
+    "mygym serve",
+    "Start, watch, stop and compare runs in a browser; the API under it is at /api.",
+    argument("--host", default="127.0.0.1", metavar="H", help="address to bind (default: 127.0.0.1, this machine)"),
+    argument("--port", default=str(PORT), metavar="N", help=f"port (default {PORT}; 0: any free port)"),
+    argument("--token", metavar="T", help="token of clients (default: that of the log directory, created once)"),
+    argument("--slots", metavar="N", help="cores that jobs may keep busy (default: all)"),
+    logdir=log_directory("folder of all runs; created if it is missing"),
+    examples="""
+mygym serve
+mygym serve --logdir runs --port 9000
+mygym serve --logdir runs --host 0.0.0.0 --token 'a long secret word'
+""",
+    notes="""
+Open the printed address; it works once, and the browser stays signed in. Clients send `Authorization: Bearer TOKEN`.
+Runs are processes that go on when the server ends; a server that starts again finds them.
+""",
+)
+def serve(options: argparse.Namespace) -> None:
+    """Run the command."""
+    port = parse_integer(options.port, "--port", "a port, 0 to 65535", 0, 65_535)
+    slots = parse_count(options.slots, "--slots") if options.slots else None
+
+    from mygym.dashboard.server import serve
+
+    serve(options.folder, options.host, port, options.token, slots, print_note)

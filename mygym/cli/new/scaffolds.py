@@ -381,39 +381,50 @@ def policy_files(request: Request) -> dict[str, str]:
     }
 
 
+IN_RUNS = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
+"""Arguments of the checks of components that take part in trainings."""
+
+
+def one_file(
+    request: Request, kind: str, folder: str, code: str, config: Mapping[str, str], help: str, checks: str | None = None
+) -> dict[str, str]:
+    """Return the files of a component in one file of code.
+
+    Args:
+        request: The component.
+        kind: Kind in the registry.
+        folder: Folder of the file.
+        code: Content of the file.
+        config: Key → value as YAML of the config.
+        help: One sentence for the header of the config.
+        checks: Arguments of the checks of the kind; None: the test validates the environment of the config.
+    """
+    tests = env_test_file(request) if checks is None else checks_test_file(request, checks_test(kind, request, checks))
+    return {f"{folder}/{request.name}.py": code, **config_file(request, config, help), **tests}
+
+
 def sampler_files(request: Request) -> dict[str, str]:
     """Return the files of a sampler."""
     check_free("sampler", request.name)
     config = {"algo": "ppo", "strategy": "mixture", "strategy_params": f"{{sampler: {request.name}, candidates: 3}}"}
-    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
-    return {
-        f"algos/{request.name}.py": fill_class("sampler.py", request),
-        **config_file(request, config, "Trains the candidates of a super-network with this sampler."),
-        **checks_test_file(request, checks_test("sampler", request, arguments)),
-    }
+    help = "Trains the candidates of a super-network with this sampler."
+    return one_file(request, "sampler", "algos", fill_class("sampler.py", request), config, help, IN_RUNS)
 
 
 def callback_files(request: Request) -> dict[str, str]:
     """Return the files of a callback."""
     check_free("callback", request.name)
-    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
-    return {
-        f"algos/{request.name}.py": fill_class("callback.py", request),
-        **config_file(request, {"algo": "ppo", "callbacks": f"[{request.name}]"}, "Trains PPO with this callback."),
-        **checks_test_file(request, checks_test("callback", request, arguments)),
-    }
+    config = {"algo": "ppo", "callbacks": f"[{request.name}]"}
+    code = fill_class("callback.py", request)
+    return one_file(request, "callback", "algos", code, config, "Trains PPO with this callback.", IN_RUNS)
 
 
 def strategy_files(request: Request) -> dict[str, str]:
     """Return the files of a strategy."""
     check_free("strategy", request.name)
     config = {"strategy": request.name, "strategy_params": "{share: 0.8}", "algo": "ppo"}
-    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
-    return {
-        f"algos/{request.name}.py": fill_class("strategy.py", request),
-        **config_file(request, config, "Trains PPO with this strategy on the default task."),
-        **checks_test_file(request, checks_test("strategy", request, arguments)),
-    }
+    help = "Trains PPO with this strategy on the default task."
+    return one_file(request, "strategy", "algos", fill_class("strategy.py", request), config, help, IN_RUNS)
 
 
 def task_files(request: Request) -> dict[str, str]:
@@ -456,11 +467,8 @@ def stage_files(request: Request) -> dict[str, str]:
     """Return the files of a stage."""
     check_free("stage", request.name)
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
-    return {
-        f"envs/{request.name}.py": fill("stage.py", request),
-        **config_file(request, config, "Trains the default algorithm on a task that ends with this stage."),
-        **checks_test_file(request, checks_test("stage", request)),
-    }
+    help = "Trains the default algorithm on a task that ends with this stage."
+    return one_file(request, "stage", "envs", fill("stage.py", request), config, help, "")
 
 
 def predicate_files(request: Request) -> dict[str, str]:
@@ -468,44 +476,32 @@ def predicate_files(request: Request) -> dict[str, str]:
     for kind in ("predicate", "stage"):
         check_free(kind, request.name)
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
-    return {
-        f"envs/{request.name}.py": fill("predicate.py", request),
-        **config_file(request, config, "Trains the default algorithm on a task that ends with this predicate."),
-        **checks_test_file(request, checks_test("stage", request)),
-    }
+    help = "Trains the default algorithm on a task that ends with this predicate."
+    return one_file(request, "stage", "envs", fill("predicate.py", request), config, help, "")
 
 
 def reward_files(request: Request) -> dict[str, str]:
     """Return the files of a reward."""
     check_free("reward", request.name)
-    config = {"task": "reach", "reward": request.name}
-    return {
-        f"envs/{request.name}.py": example("quadratic.py", {"quadratic": request.name}),
-        **config_file(request, config, "Trains the default algorithm on the task reach with this reward."),
-        **env_test_file(request),
-    }
+    code, config = example("quadratic.py", {"quadratic": request.name}), {"task": "reach", "reward": request.name}
+    help = "Trains the default algorithm on the task reach with this reward."
+    return one_file(request, "reward", "envs", code, config, help)
 
 
 def observation_files(request: Request) -> dict[str, str]:
     """Return the files of an observation component."""
     check_free("observation", request.name)
     config = {"task": "reach", "observations": f"[ee_position, ee_velocity, command_offset, {request.name}]"}
-    return {
-        f"envs/{request.name}.py": fill("observation.py", request),
-        **config_file(request, config, "Trains the default algorithm on the task reach with this observation."),
-        **env_test_file(request),
-    }
+    help = "Trains the default algorithm on the task reach with this observation."
+    return one_file(request, "observation", "envs", fill("observation.py", request), config, help)
 
 
 def controller_files(request: Request) -> dict[str, str]:
     """Return the files of a controller."""
     check_free("controller", request.name)
     config = {"task": "reach", "control": request.name}
-    return {
-        f"envs/{request.name}.py": fill_class("controller.py", request),
-        **config_file(request, config, "Trains the default algorithm on the task reach with this controller."),
-        **env_test_file(request),
-    }
+    help = "Trains the default algorithm on the task reach with this controller."
+    return one_file(request, "controller", "envs", fill_class("controller.py", request), config, help)
 
 
 COMMANDS = {
