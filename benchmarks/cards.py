@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 
-from mygym.checks.cards import EPISODES, EXPERT, IDLE, REWARDS, Card, flaws, make_card
+from mygym.checks.tasks import EPISODES, EXPERT, IDLE, REWARDS, Card, flaws, make_card
 from mygym.registry import registry
 
 

@@ -87,8 +87,7 @@ def compare(folder: Path, steps: int) -> list[dict[str, Any]]:
     """Execute the sweep on the cluster and on this machine; return a row for each trial."""
     from ray.cluster_utils import Cluster
 
-    from mygym.sweeps.cluster import RayExecutor
-    from mygym.sweeps.executors import LocalExecutor
+    from mygym.sweeps.executors import LocalExecutor, RayExecutor
     from mygym.sweeps.run import new_sweep
 
     def note(line: str) -> None:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from mygym.cli.pictures import camera_picture, task_picture, world_picture
+from mygym.cli.view import camera_picture, task_picture, world_picture
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.robot_sheet import robot_sheet
 from mygym.engines.rendering.thumbnails import contact_sheet, grid

@@ -10,7 +10,7 @@ import pytest
 
 import mygym
 import mygym.checks
-from mygym.checks import Outcome, algorithms, check, controllers, robots, stages, workspaces
+from mygym.checks import Outcome, algorithms, check, robots, scenes, stages
 from mygym.checks.algorithms import actions_of
 from mygym.checks.suite import LEARNS
 from mygym.config import merged
@@ -32,7 +32,7 @@ TRAINED_WITH_PPO = ("strategy", "sampler", "callback")
 
 def shorten(patch: pytest.MonkeyPatch) -> None:
     """Let experts play fewer episodes, and algorithms collect shorter rollouts."""
-    for suite in (controllers, robots, stages, workspaces):
+    for suite in (robots, scenes, stages):
         patch.setattr(suite, "EPISODES", EPISODES)
     patch.setattr(robots, "GRASPS", EPISODES)
     patch.setattr(robots, "checked_tasks", lambda: ["hand_over", "open_drawer"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from docs.generate.markdown import ROOT, as_yaml, built_in, code, page, section, stored_rows, table, toctree
-from mygym.config.schedulable import may_be_scheduled
+from mygym.config.hyperparameters import hyperparameter_rows, strategy_rows, training_rows
+from mygym.config.schedules import may_be_scheduled
 from mygym.errors import RegistryError
-from mygym.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
 from mygym.registry import Algorithm, Entry
 from mygym.registry.signatures import source_location
 
@@ -39,13 +39,13 @@ def _framework(framework: str, algorithm: Algorithm) -> str:
         cls = algorithm.combo()[0]
     except RegistryError as error:  # its package is not installed
         return section(framework, str(error))
-    training = training_parameters(algorithm)
+    training = training_rows(algorithm)
     return section(
         f"In {framework}",
         f"{code(_source(cls))}; hindsight replay: {'yes' if algorithm.goal_relabelling else 'no'}; "
         f"requires: {', '.join(algorithm.needs) or 'nothing'}.",
         section("Defaults of a run", as_yaml(algorithm.run_defaults) if algorithm.run_defaults else "", level=3),
-        section("Hyperparameters: `algo_params`", _parameters(hyperparameters(algorithm)), level=3),
+        section("Hyperparameters: `algo_params`", _parameters(hyperparameter_rows(algorithm)), level=3),
         section("Training parameters: `training_params`", _parameters(training) if training else "", level=3),
         section("May be scheduled", " ".join(code(name) for name in may_be_scheduled(cls)), level=3),
         section("Search space", as_yaml(algorithm.search_space) if algorithm.search_space else "", level=3),
@@ -67,7 +67,7 @@ def _parameters(rows: list[dict[str, Any]]) -> str:
 def strategies() -> str:
     """Return the page of the parameters of all built-in strategies."""
     parts = [
-        section(entry.name, entry.help, _parameters(rows) if (rows := strategy_parameters(entry.name)) else "")
+        section(entry.name, entry.help, _parameters(rows) if (rows := strategy_rows(entry.name)) else "")
         for entry in built_in("strategy")
     ]
     return page(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from docs.generate.markdown import page, section
-from mygym.cli.main import COMMANDS, MODULES
+from mygym.cli.main import COMMANDS, parser_of
 
 
 def pages() -> dict[str, str]:
@@ -17,5 +15,4 @@ def pages() -> dict[str, str]:
 
 def help_of(command: str) -> str:
     """Return the help of a command, at a fixed width."""
-    main = import_module(f"mygym.cli.{MODULES.get(command, command)}").main
-    return str(import_module(main.__module__).PARSER.format_help())
+    return parser_of(command).format_help()

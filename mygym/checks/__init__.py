@@ -6,6 +6,6 @@ robots, controllers, workspaces and objects.
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """
 
-from mygym.checks.suite import CHECKED_KINDS, SUITES, TRAINED, Check, CheckFailed, Outcome, Suite, check
+from mygym.checks.suite import SUITES, TRAINED, Check, CheckFailed, Outcome, Suite, check
 
-__all__ = ["CHECKED_KINDS", "SUITES", "TRAINED", "Check", "CheckFailed", "Outcome", "Suite", "check"]
+__all__ = ["SUITES", "TRAINED", "Check", "CheckFailed", "Outcome", "Suite", "check"]

@@ -1,13 +1,15 @@
-"""Conformance suite of algorithms: construction, training, saving, determinism, resuming and clear failures."""
+"""Conformance suites in runs: algorithms, policies, strategies, samplers and callbacks."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,17 @@ from mygym import api
 from mygym.checks.suite import LEARNS, Check, CheckFailed, demand
 from mygym.config import Resolved, config_hash, merged
 from mygym.config.layers import flatten
+from mygym.config.loading import is_plain
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, InterruptedRunError, MygymError
+from mygym.errors import ConfigError, InterruptedRunError, MygymError, RegistryError, bad_value
 from mygym.planning.plan import plan_of
 from mygym.planning.resolve import resolve_config
-from mygym.registry import algorithm
+from mygym.registry import algorithm, registry
+from mygym.registry.signatures import parameters
 from mygym.registry.user_files import PACKAGE
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.checkpoints.checkpoints import Checkpoints
+from mygym.training.evaluation import evaluate_policy
 from mygym.training.policy import NORMALIZER, save_policy
 from mygym.training.result import Result
 
@@ -79,11 +84,6 @@ def interrupt(returned: Any) -> Any:
 def fail(returned: Any) -> Any:
     """Raise, as an environment with a bug does."""
     raise ValueError("the environment's own mistake")
-
-
-def with_reward(value: float) -> Fault:
-    """Return a fault that replaces the reward by `value`."""
-    return lambda returned: (returned[0], value, *returned[2:])
 
 
 def with_observation(value: float) -> Fault:
@@ -183,22 +183,14 @@ FAULT_STEP = 150
 
 FAULTS: Mapping[str, tuple[Fault, str]] = {
     "raises in step": (fail, "the environment's own mistake"),
-    "returns rewards that are not a number": (with_reward(float("nan")), ""),
+    "returns rewards that are not a number": (lambda returned: (returned[0], float("nan"), *returned[2:]), ""),
     "returns observations that are not a number": (with_observation(float("nan")), ""),
 }
 """Behaviour of a faulty environment → the fault, and text that the error must contain."""
 
 
 def algorithm_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of an algorithm in a framework.
-
-    Args:
-        name: Name of the algorithm.
-        framework: Framework of the implementation.
-        steps: Env steps of each training.
-        folder: Folder for the runs.
-        config: Further config values of the runs.
-    """
+    """Yield the checks of an algorithm in a framework, in runs of `steps` env steps with further config values."""
     subject = Subject(name, framework, steps, folder, config)
     yield Check("constructs", subject.constructs)
     yield Check("honest requirements", subject.meets_its_registration, needs=("constructs",))
@@ -255,8 +247,7 @@ class Subject:
         cls = algorithm(self.name, self.framework).combo()[0]
         missing = [method for method in METHODS if not callable(getattr(cls, method, None))]
         demand(not missing, f"{cls.__name__} has no {', '.join(missing)}")
-        env = env_factory.make_vec_env(config)
-        try:
+        with closing(env_factory.make_vec_env(config)) as env:
             try:
                 model = model_factory.build_model(config, env)
             except ConfigError as error:
@@ -270,8 +261,6 @@ class Subject:
             demand(np.shape(actions) == shape, f"predict gives actions of shape {np.shape(actions)}, not {shape}")
             outside = [action.tolist() for action in actions if not env.action_space.contains(action)]
             demand(not outside, f"predict gives {outside[:1]}, which is not in {env.action_space}")
-        finally:
-            env.close()
 
     def meets_its_registration(self) -> None:
         """The class takes the observations and the hindsight replay of its registration."""
@@ -282,13 +271,10 @@ class Subject:
         message = f"is registered for {registered}, but takes {takes} ({entry.origin}): {self.refused}; {remedy}"
         demand(not self.refused, message)
         config = self.resolved.config
-        env = env_factory.make_vec_env(config)
-        try:
+        with closing(env_factory.make_vec_env(config)) as env:
             gets_dict = isinstance(env.observation_space, spaces.Dict)
             message = f"is registered for {registered}, but gets {env.observation_space}"
             demand(gets_dict == entry.dict_observations, message)
-        finally:
-            env.close()
         if entry.goal_relabelling:
             self._relabels()
 
@@ -403,13 +389,11 @@ class Subject:
         goal_env = not algorithm(self.name, self.framework).dict_observations
         from stable_baselines3.common.vec_env import DummyVecEnv
 
-        env = DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])
-        try:
-            model_factory.build_model(config, env)
-        except ConfigError:
-            return False
-        finally:
-            env.close()
+        with closing(DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])) as env:
+            try:
+                model_factory.build_model(config, env)
+            except ConfigError:
+                return False
         return True
 
     def _relabels(self) -> None:
@@ -419,11 +403,8 @@ class Subject:
         config = self.resolved.config
         overrides: dict[str, Any] = {} if config.her else {"her": True, "reward": "sparse"}
         hindsight = resolve_config(overrides=self.config("hindsight", **overrides)).config
-        env = env_factory.make_vec_env(hindsight)
-        try:
+        with closing(env_factory.make_vec_env(hindsight)) as env:
             buffer = getattr(model_factory.build_model(hindsight, env), "replay_buffer", None)
-        finally:
-            env.close()
         message = (
             f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}; "
             "register it with goal_relabelling=False"
@@ -434,13 +415,10 @@ class Subject:
             api.train(self.config("hindsight", steps, **overrides))
 
     def _observations(self) -> list[Any]:
-        env = env_factory.make_env(self.resolved.config)
-        try:
+        with closing(env_factory.make_env(self.resolved.config)) as env:
             env.action_space.seed(0)
             at_reset = [env.reset(seed=seed)[0] for seed in range(4)]
             return at_reset + [env.step(env.action_space.sample())[0] for _ in range(4)]
-        finally:
-            env.close()
 
     def _stopped(self, folder: str, steps: int) -> Path | None:
         """Return a run that was stopped after two thirds of its steps; None if it has no checkpoint to resume from."""
@@ -456,3 +434,121 @@ class Subject:
 def _learned(result: Result) -> bool:
     """Return whether the last evaluations have reached the success rate that ends a run."""
     return all(record["success_rate"] >= SUCCESS for record in result.evaluations[-2:])
+
+
+EPISODES = 8
+
+
+def policy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the checks of a policy, which the key `algo` of the config trains."""
+    entry = registry("policy").get(name)
+    if not entry.frameworks and not isinstance(entry.load(), Mapping):
+        yield from _acting_checks(entry.load())
+        return
+    chosen = {"algo": trainer(entry.load_for(framework), framework), "algo_params": {"policy": name}}
+    complete = merged(chosen, config)
+    subject = Subject(complete["algo"], framework, steps, folder, complete)
+    yield Check("constructs", subject.constructs)
+    yield Check("honest requirements", subject.meets_its_registration, needs=("constructs",))
+    yield Check("trains", subject.trains, needs=("honest requirements",))
+    yield Check("save and load", subject.saves_and_loads, needs=("trains",))
+    yield Check("result and config", subject.records_everything, needs=("trains",))
+    yield Check("deterministic", subject.repeats_exactly, needs=("trains",))
+
+
+def trainer(policy: Any, framework: str) -> str:
+    """Return the algorithm whose policy is the nearest base class of a policy class; `ppo` of several algorithms.
+
+    Raises:
+        RegistryError: No algorithm has a policy that is a base class.
+    """
+    candidates: list[tuple[int, bool, str]] = []
+    for entry in registry("algorithm"):
+        try:
+            cls = entry.load_for(framework).combo()[0]
+        except RegistryError:  # not in this framework, or its package is missing
+            continue
+        bases = [base for base in set(cls.policy_aliases.values()) if base in policy.__mro__]
+        if bases:
+            candidates.append((min(map(policy.__mro__.index, bases)), entry.name != "ppo", entry.name))
+    if not candidates:
+        allowed = f"a subclass of a policy of an algorithm of {framework}"
+        raise RegistryError(bad_value("policy", policy.__name__, allowed, "has no algorithm that trains it"))
+    return min(candidates)[2]
+
+
+def _acting_checks(cls: Any) -> Iterator[Check]:
+    def acts() -> None:
+        envs = [api.make_env({}) for _ in range(2)]
+        try:
+            policy = cls(envs, 0)
+            singles: list[Any] = [env.reset(seed=seed)[0] for seed, env in enumerate(envs)]
+            observation = {key: np.stack([single[key] for single in singles]) for key in singles[0]}
+            before = copy.deepcopy(observation)
+            actions, _ = policy.predict(observation, None, np.ones(2, dtype=bool), deterministic=True)
+            shape, space = (2, *(envs[0].action_space.shape or ())), envs[0].action_space
+            demand(np.shape(actions) == shape, f"predict gives actions of shape {np.shape(actions)}, not {shape}")
+            for action in actions:
+                demand(space.contains(action), f"predict gives {action!r}, not in {space}")
+            same = all(np.array_equal(before[key], observation[key]) for key in before)
+            demand(same, "predict changes the observation that it gets")
+        finally:
+            for env in envs:
+                env.close()
+
+    def repeats_exactly() -> None:
+        evaluations = []
+        envs = [api.make_env({}) for _ in range(4)]
+        try:
+            for _ in range(2):
+                evaluations.append(evaluate_policy(cls(envs, 7), envs, list(range(EPISODES))))  # noqa: PERF401
+        finally:
+            for env in envs:
+                env.close()
+        demand(evaluations[0] == evaluations[1], "the same seed gives other episodes the second time")
+
+    yield Check("acts", acts)
+    yield Check("deterministic", repeats_exactly, needs=("acts",))
+
+
+ALGORITHM = "ppo"
+"""Default algorithm of the runs."""
+
+
+def strategy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the checks of a strategy."""
+    run = {**config, "strategy": name}
+    yield from checks_in_runs("strategy", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+
+
+def sampler_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the checks of a sampler, in runs of a super-network."""
+    run = merged({"strategy": "mixture", "strategy_params": {"candidates": 2, "tries": 1, "sampler": name}}, config)
+    yield from checks_in_runs("sampler", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+
+
+def callback_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the checks of a callback."""
+    run = {**config, "callbacks": [name]}
+    yield from checks_in_runs("callback", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+
+
+def checks_in_runs(kind: str, name: str, subject: Subject) -> Iterator[Check]:
+    """Yield the checks of a component that takes part in the runs of `subject`."""
+    yield Check("parameters", lambda: _documents_its_parameters(kind, name))
+    yield Check("constructs", subject.constructs, needs=("parameters",))
+    yield Check("trains", subject.trains, needs=("constructs",))
+    yield Check("result and config", subject.records_everything, needs=("trains",))
+    yield Check("deterministic", subject.repeats_exactly, needs=("trains",))
+    yield Check("resumes", subject.resumes, needs=("deterministic",))
+    yield Check("survives a bad environment", subject.survives, needs=("trains",))
+
+
+def _documents_its_parameters(kind: str, name: str) -> None:
+    """Each constructor parameter is keyword-only, can be written in a config, and is documented."""
+    known = parameters(registry(kind).get(name).load(), leave_out=("verbose",))  # of SB3's callbacks
+    for parameter in known.values():
+        key, plain = parameter.name, parameter.required or is_plain(parameter.default)
+        demand(parameter.keyword_only, f"{key} can be given by position; write * in front of it")
+        demand(plain, f"the default of {key} cannot be written in a config")
+        demand(parameter.help, f"{key} is not in the docstring's Args")

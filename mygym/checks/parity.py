@@ -21,7 +21,8 @@ from mygym.engines.engine import BULLET, FUSED
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.episodes import BatchEpisodes
 from mygym.envs.robot_env import RobotEnv
-from mygym.planning.engines import check_engine, env_spec
+from mygym.planning.checks import check_engine
+from mygym.planning.derived import env_spec
 from mygym.tasks.state import State
 from mygym.training import directory
 from mygym.training.loading import find_plan, load
@@ -122,9 +123,9 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int, engi
         kinds = [Parity("random", *_figures(batch, recordings))]
         recordings = [_played(env, number, None) for number in seeds]
         solved = float(np.mean([recording.solved for recording in recordings]))
-        closed_loop = solved, _expert_success(batch, seed)
+        in_engine = success_rate(batch, lambda _: batch.expert_action(), seeds)
         expert = Parity("expert", *_figures(batch, recordings))
-        kinds.append(replace(expert, success_pybullet=closed_loop[0], success_engine=closed_loop[1]))
+        kinds.append(replace(expert, success_pybullet=solved, success_engine=in_engine))
         if batch.task.needs_gripper and batch.task.roles:
             actions, held, objects = _noisy_expert(batch, recordings, rng)
             recordings = [_played(env, number, sequence) for number, sequence in zip(seeds, actions, strict=True)]
@@ -243,11 +244,6 @@ def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recordin
     }
 
 
-def _expert_success(batch: BatchEnv, seed: int) -> float:
-    """Return the share of the first episodes of all environments that the expert solves in the engine."""
-    return success_rate(batch, lambda _: batch.expert_action(), range(seed, seed + batch.count))
-
-
 def success_rate(batch: BatchEnv, act: Callable[[Any], Array], seeds: range) -> float:
     """Return the share of the first episodes of all environments that a policy solves in the engine.
 
@@ -293,7 +289,7 @@ def measure_transfer(run: str | Path, episodes: int, seed: int, engine: str = FU
     plan = find_plan(directory.find_policy(run)[0])
     config = plan.config.model_copy(update={"engine": engine, "n_envs": 1})
     check_engine(config, plan.evaluated_variants)
-    spec = env_spec(config, plan.algorithm.dict_observations)
+    spec = env_spec(config)
     spec = spec.model_copy(
         update={"engine": engine, "task_params": spec.task_params.model_copy(update={"starts": None})}
     )

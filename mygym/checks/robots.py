@@ -1,4 +1,4 @@
-"""Conformance suite of robots: limits, collisions, kinematics, exact resets, grasps, paths, a picture, and tasks."""
+"""Conformance suites of robots and controllers: limits, collisions, exact resets, grasps, paths, pictures, tasks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from mygym import api
-from mygym.checks.cards import EXPERT, expert_shortfall
 from mygym.checks.suite import Check, CheckFailed, CheckLeftOut, demand
-from mygym.checks.tasks import expert_solves
+from mygym.checks.tasks import EXPERT, expert_shortfall, expert_solves
+from mygym.config import RunConfig
 from mygym.engines.engine import inspection_of
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.robots import find_robot, mesh_points
@@ -24,6 +24,7 @@ from mygym.envs.areas import reached
 from mygym.envs.supported import supported_tasks
 from mygym.errors import ConfigError
 from mygym.registry import registry
+from mygym.robotics.controllers import Controller
 from mygym.robotics.inference.base_placement import count_joints, freedom, place_base
 from mygym.robotics.objects import load_object, objects_for_hand
 from mygym.robotics.robots import GripperSpec, RobotSpec
@@ -75,12 +76,7 @@ class Gaps:
 
 
 def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
-    """Return why the scripted expert fails to grasp and carry the first object of an episode, with the keys to correct.
-
-    Args:
-        config: Config of a task that grasps.
-        seed: Seed of a failed episode.
-    """
+    """Return why the expert fails to grasp and carry the first object of a failed episode, with the keys to correct."""
     with closing(api.make_env(dict(config))) as env:
         world: World = env.world
         gripper = world.robot.arms[0].gripper
@@ -427,3 +423,45 @@ def follows_path(name: str, control: str) -> str:
         demand(lag <= MAX_LAG, f"stays {1000 * lag:.1f} mm behind")
         demand(deviation <= MAX_DEVIATION, f"is {1000 * deviation:.1f} mm beside the path")
         return f"{1000 * lag:.1f} mm behind, {1000 * deviation:.1f} mm beside"
+
+
+ROBOT = str(RunConfig().robot)
+"""Robot for the checks of controllers."""
+
+STEPS = 20
+MODES = ("position", "velocity", "torque")
+
+
+def controller_checks(name: str) -> Iterator[Check]:
+    """Yield the checks of a controller, with the default robot on the default table."""
+    yield Check("loads", lambda: _is_controller(name))
+    yield Check("commands", lambda: _commands(name), needs=("loads",))
+    yield Check("exact reset", lambda: repeats_exactly(ROBOT, name), needs=("commands",))
+    yield Check("follows a path", lambda: follows_path(ROBOT, name), needs=("commands",))
+    config = {"task": "reach", "robot": ROBOT, "control": name}
+    yield Check("reaches", lambda: expert_solves(config, EPISODES), needs=("commands",))
+
+
+def _is_controller(name: str) -> None:
+    cls = registry("controller").get(name).load()
+    demand(isinstance(cls, type) and issubclass(cls, Controller), f"{cls!r} is no subclass of Controller")
+    demand(cls.mode in MODES, f"mode is {cls.mode!r}; allowed: {', '.join(MODES)}")
+
+
+def _commands(name: str) -> str:
+    """Commands are finite, one for each joint, and the measured posture is unchanged."""
+    with closing(world_of(ROBOT, name)) as world:
+        controller, rng = world.controller, np.random.default_rng(0)
+        names, home = controller.names, controller.chain.home
+        demand(len(set(names)) == len(names) > 0, f"names are {names}; each component needs a different name")
+        joints, position = home.copy(), controller.kinematics.pose(home)[:3, 3].copy()
+        controller.reset(joints, position)
+        for _ in range(STEPS):
+            action = rng.uniform(-1.0, 1.0, len(names))
+            before = [action.copy(), joints.copy(), position.copy()]
+            command = np.asarray(controller.command(action, joints, position))
+            unchanged = all(map(np.array_equal, before, [action, joints, position]))
+            demand(unchanged, "command changes the arrays that it gets")
+            demand(command.shape == home.shape, f"command has shape {command.shape}, not {home.shape}")
+            demand(np.isfinite(command).all(), f"command is not finite: {command.tolist()}")
+        return f"{', '.join(names)}; {controller.mode}"

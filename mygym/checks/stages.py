@@ -3,27 +3,116 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mygym import api
-from mygym.checks.batches import arrays_of, expert_episode, joined
-from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
-from mygym.checks.tasks import expert_solves
+from mygym.checks.tasks import expert_solves, with_robot
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import a_robot_for
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.tasks.context import StageContext
+from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.grammar import parse
 from mygym.tasks.stage import Stage, SubTask
 from mygym.tasks.task import Task
 from mygym.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Episode:
+    """States of an expert's episode."""
+
+    contexts: tuple[EpisodeContext, ...]
+    """One context for each control step, the reset included; the arrays are copies with a batch axis of 1."""
+    stages: tuple[int, ...]
+    """Index of the active stage in each context."""
+
+    @property
+    def batch(self) -> EpisodeContext:
+        """All contexts as a batch."""
+        return joined(self.contexts)
+
+
+def expert_episode(config: Mapping[str, Any]) -> Episode:
+    """Return the states of an episode in which the scripted expert acts."""
+    contexts, stages = [], []
+    with api.make_env(config) as env:
+        env.reset(seed=0)
+        ended = False
+        while not ended:
+            contexts.append(copied(EpisodeContext(env.task, env.progress, env.world.state, env.goals)))
+            stages.append(int(env.progress.stage[0]))
+            _, _, terminated, truncated, _ = env.step(env.expert_action())
+            ended = terminated or truncated
+    return Episode(tuple(contexts), tuple(stages))
+
+
+def copied(context: EpisodeContext) -> EpisodeContext:
+    """Return a context with copies of all arrays."""
+    return joined([context])
+
+
+def joined(contexts: Sequence[EpisodeContext]) -> EpisodeContext:
+    """Return contexts of the same task as a batch, with copies of all arrays."""
+    return EpisodeContext(
+        contexts[0].task,
+        concatenated([context.progress for context in contexts]),
+        concatenated([context.state for context in contexts]),
+        np.concatenate([context.goals for context in contexts]),
+    )
+
+
+def concatenated(batches: Sequence[Any]) -> Any:
+    """Concatenate dataclasses of arrays along the batch axis; the arrays are copies."""
+    names = [field.name for field in fields(batches[0])]
+    return type(batches[0])(**{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names})
+
+
+def arrays_of(batch: Any) -> list[Any]:
+    """Return all arrays of a dataclass of arrays."""
+    return [getattr(batch, field.name) for field in fields(batch)]
+
+
+def demand_pure(
+    name: str,
+    function: Callable[[Any], Any],
+    batch: Any,
+    singles: Sequence[Any],
+    arrays: Sequence[Any],
+    exact: bool = False,
+) -> Any:
+    """Demand that a function of a batch is finite, changes no argument, and equals the function of each single state.
+
+    Args:
+        name: Name of the function, for messages.
+        function: Function of a batch of `N` states that returns `(N, …)`.
+        batch: The batch.
+        singles: The states of the batch, each as a batch of 1.
+        arrays: All arrays of the batch.
+        exact: Whether results must be equal to the bit, e.g. because they are bool.
+
+    Returns:
+        The result for the batch.
+    """
+    before = [np.copy(array) for array in arrays]
+    result = np.asarray(function(batch))
+    demand(all(map(np.array_equal, before, arrays)), f"{name} changes the arrays that it gets")
+    shape = result.shape[:1]
+    demand(shape == (len(singles),), f"{name} has shape {result.shape} for a batch of {len(singles)}")
+    demand(np.isfinite(result).all(), f"{name} is not finite")
+    for index, single in enumerate(singles):
+        alone = np.asarray(function(single))[0]
+        same = np.array_equal(alone, result[index]) if exact else np.allclose(alone, result[index], atol=1e-9)
+        demand(same, f"{name} gives other values for a batch than for its states alone")
+    return result
+
 
 REWARD, GAMMA = "shaped", 0.95
 """The reward, and the discount with which idling is compared with progress."""
@@ -93,17 +182,17 @@ def measure(config: Mapping[str, Any]) -> Teaching:
     with api.make_env({**config, "reward": REWARD}) as env:
         size = env.world.action_size
         for seed in range(TEACHING_EPISODES):
-            rewards, actions = _play(env, seed, lambda _: env.expert_action())
+            rewards, actions = play(env, seed, lambda _: env.expert_action())
             experts.append(rewards)
             idling += _idling(env, seed, rewards, actions)
             for stages_done in sorted({0, len(env.task.stage_names) - 1}):
                 later = env.env_spec.task_params.model_copy(update={"stages_done": stages_done})
                 start = env.in_same_world(env.env_spec.model_copy(update={"task_params": later}))
-                random = _play(start, seed, lambda _: rng.uniform(-1.0, 1.0, size).astype(np.float32))[0]
+                random = play(start, seed, lambda _: rng.uniform(-1.0, 1.0, size).astype(np.float32))[0]
                 flat.setdefault(stages_done, []).extend(abs(np.diff(random))[random[1:] < 0.0] < CHANGE)
                 if not stages_done:
                     idle["random"].append(random.sum())
-            idle["zero"].append(_play(env, seed, lambda _: np.zeros(size, dtype=np.float32))[0].sum())
+            idle["zero"].append(play(env, seed, lambda _: np.zeros(size, dtype=np.float32))[0].sum())
     correlations = [np.corrcoef(rewards, np.arange(len(rewards)))[0, 1] for rewards in experts]
     return Teaching(
         max(float(np.mean(unchanged or [False])) for unchanged in flat.values()),
@@ -121,7 +210,7 @@ def _idling(env: AnyEnv, seed: int, rewards: Rewards, actions: Actions) -> Itera
         begin = max(1, int(share * len(rewards)))
         pause = np.zeros_like(actions[0])
         pause[len(pause) - fingers :] = actions[begin - 1][len(pause) - fingers :]
-        idle = _play(env, seed, _followed_by(pause, actions[:begin]))[0]
+        idle = play(env, seed, _followed_by(pause, actions[:begin]))[0]
         if idle[-1] < 0.0 and _discounted(idle[begin:]) > _discounted(rewards[begin:]):  # the object may move on
             earned = f"{_discounted(idle[begin:]):.2f} against {_discounted(rewards[begin:]):.2f}"
             yield f"from step {begin} of {len(rewards)}, seed {seed}: {earned}"
@@ -132,7 +221,7 @@ def _followed_by(pause: NDArray[np.float32], actions: Actions) -> Callable[[int]
     return lambda step: actions[step] if step < len(actions) else pause
 
 
-def _play(env: AnyEnv, seed: int, act: Callable[[int], NDArray[np.float32]]) -> tuple[Rewards, Actions]:
+def play(env: AnyEnv, seed: int, act: Callable[[int], NDArray[np.float32]]) -> tuple[Rewards, Actions]:
     """Play an episode with the actions `act(step)`; return its rewards and actions."""
     env.reset(seed=seed)
     rewards: list[float] = []

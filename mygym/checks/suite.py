@@ -74,11 +74,6 @@ def demand(condition: object, message: str) -> None:
 def perform(entry: Entry, checks: Iterable[Check], skip: Collection[str] = ()) -> Iterator[Outcome]:
     """Perform checks one after the other.
 
-    Args:
-        entry: The component.
-        checks: Its checks.
-        skip: Names of checks to leave out.
-
     Raises:
         ConfigError: A name in `skip` is none of the checks.
         KeyboardInterrupt: The user has pressed Ctrl-C.
@@ -152,24 +147,21 @@ class Suite:
 
 SUITES: Mapping[str, Suite] = {
     "algorithm": Suite("mygym.checks.algorithms:algorithm_checks", steps=2_000),
-    "policy": Suite("mygym.checks.policies:policy_checks", steps=500),
-    "strategy": Suite("mygym.checks.strategies:strategy_checks", steps=2_000),
-    "sampler": Suite("mygym.checks.strategies:sampler_checks", steps=500),
-    "callback": Suite("mygym.checks.strategies:callback_checks", steps=500),
+    "policy": Suite("mygym.checks.algorithms:policy_checks", steps=500),
+    "strategy": Suite("mygym.checks.algorithms:strategy_checks", steps=2_000),
+    "sampler": Suite("mygym.checks.algorithms:sampler_checks", steps=500),
+    "callback": Suite("mygym.checks.algorithms:callback_checks", steps=500),
     "task": Suite("mygym.checks.tasks:task_checks"),
     "stage": Suite("mygym.checks.stages:stage_checks"),
-    "predicate": Suite("mygym.checks.predicates:predicate_checks"),
-    "reward": Suite("mygym.checks.rewards:reward_checks"),
-    "observation": Suite("mygym.checks.observations:observation_checks"),
+    "predicate": Suite("mygym.checks.functions:predicate_checks"),
+    "reward": Suite("mygym.checks.functions:reward_checks"),
+    "observation": Suite("mygym.checks.functions:observation_checks"),
     "robot": Suite("mygym.checks.robots:robot_checks"),
-    "controller": Suite("mygym.checks.controllers:controller_checks"),
-    "workspace": Suite("mygym.checks.workspaces:workspace_checks"),
-    "object": Suite("mygym.checks.objects:object_checks"),
+    "controller": Suite("mygym.checks.robots:controller_checks"),
+    "workspace": Suite("mygym.checks.scenes:workspace_checks"),
+    "object": Suite("mygym.checks.scenes:object_checks"),
 }
 """Kind of component → its suite."""
-
-CHECKED_KINDS = tuple(SUITES)
-"""Kinds of components that have a suite."""
 
 TRAINED = tuple(kind for kind, suite in SUITES.items() if suite.steps is not None)
 """Kinds whose suites train."""
@@ -187,7 +179,7 @@ def check(
     """Check a component; all files are written to a temporary folder, which is removed.
 
     Args:
-        kind: A kind of `CHECKED_KINDS`.
+        kind: A kind of `SUITES`.
         name: Name of the component.
         framework: Framework of an algorithm, of a policy that is trained, or of the algorithm that a strategy trains.
         steps: Env steps of each training; None: the default of the suite.

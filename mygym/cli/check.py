@@ -1,26 +1,38 @@
-"""`mygym check`: validate a component."""
+"""`mygym check`, `card` and `parity`: validate a component, measure a task, compare an engine with Bullet."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mygym.checks import CHECKED_KINDS
-from mygym.cli.arguments import command_kind, parse_count, registry_kind
-from mygym.cli.command import JSON, argument, command
-from mygym.cli.output import print_json
+from mygym.checks import SUITES
+from mygym.cli.command import (
+    CONFIG_FLAGS,
+    JSON,
+    argument,
+    command,
+    command_kind,
+    flag_value,
+    parse_count,
+    parse_seed,
+    registry_kind,
+)
+from mygym.cli.config_files import config_layers
+from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
+from mygym.config import Layer, merge_configs, resolve
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 
 if TYPE_CHECKING:
     from mygym.checks import Outcome
+    from mygym.checks.parity import Parity
 
-KINDS_IN_WORDS = ", ".join(map(command_kind, CHECKED_KINDS[:-1])) + f" or {command_kind(CHECKED_KINDS[-1])}"
+KINDS_IN_WORDS = ", ".join(map(command_kind, [*SUITES][:-1])) + f" or {command_kind([*SUITES][-1])}"
 
-PARSER = command(
+
+@command(
     "mygym check",
     "Validate a component: run all checks of its kind.",
     argument("kind", metavar="KIND", help=KINDS_IN_WORDS),
@@ -51,11 +63,8 @@ robot cannot do it. A failed grasp has its cause, and the keys of the robot's YA
 Exit codes: 0 all checks passed, 1 a check failed, 2 invalid input.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def check(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     kind, steps = _validate(options)
     outcomes = []
     for outcome in _outcomes(kind, options, steps):
@@ -67,8 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     else:
         _print_summary(outcomes)
     if any(outcome.failed for outcome in outcomes):
-        sys.stdout.flush()
-        sys.exit(1)
+        exit_with_failure()
 
 
 def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
@@ -76,8 +84,8 @@ def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
     from mygym.checks import TRAINED
 
     kind = registry_kind(options.kind)
-    if kind not in CHECKED_KINDS:
-        raise ConfigError(bad_value("check", options.kind, map(command_kind, CHECKED_KINDS), "has no checks"))
+    if kind not in SUITES:
+        raise ConfigError(bad_value("check", options.kind, map(command_kind, SUITES), "has no checks"))
     if (options.name is None) != options.all:
         raise ConfigError("check: give either a NAME or --all")
     for flag in ("steps", "framework"):
@@ -125,3 +133,184 @@ def _print_summary(outcomes: Sequence[Outcome]) -> None:
     statuses = [outcome.status for outcome in outcomes]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("passed", "failed", "left out"))
     print(f"{counts}, {sum(outcome.seconds for outcome in outcomes):.1f} s")
+
+
+@command(
+    "mygym card",
+    "Measure how hard a task is: success rates and returns of random, idle and scripted expert policies.",
+    argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
+    argument("--episodes", default="100", metavar="N", help="episodes of each policy, and 6 N resets (default 100)"),
+    JSON,
+    config_flags=("robot", "workspace", "control"),
+    examples="""
+mygym card push
+mygym card AGMDW --robot xarm6_gripper --control joint_delta
+mygym card "[approach, push]" --episodes 20
+mygym card open_drawer --json
+mygym card --config my_run.yaml --set task_params.tolerance=0.02
+""",
+    notes="""
+A good task is solved neither at its reset (at most 0.5 % of resets) nor by random or idle policies (at most 5 % of
+episodes; 20 % if the goal is only a point to reach). Its expert solves it (at least 95 %), and every kind of reward
+is higher for the expert than for any idle policy. The column `bound` has the limit at 95 % confidence: after 100
+episodes without success, at most 3 % are solved; after 100 successes, at least 97 %. `mygym check task NAME` fails if
+the card has a flaw.
+""",
+)
+def card(options: argparse.Namespace) -> None:
+    """Run the command."""
+    episodes = parse_count(options.episodes, "--episodes")
+    file, flags = config_layers(options)
+    resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
+    config = merge_configs(file, flags)
+    if "task" not in config:
+        raise ConfigError("card: give a TASK, or a --config with a task")
+
+    from mygym.checks.tasks import make_card
+
+    name = options.config if options.config and not options.task else str(config["task"])
+    card = make_card(config, episodes, lambda message: print_note(f"card of {name}: {message}")).to_json()
+    if options.json:
+        print_json(card)
+    else:
+        _print_card(card, episodes)
+
+
+def _print_card(card: Mapping[str, Any], episodes: int) -> None:
+    from mygym.checks.tasks import IDLE, REWARDS
+    from mygym.reporting.comparison import count
+
+    print(f"{card['task']}: {card['words']}")
+    scene = f"{card['robot']}, workspace {card['workspace']}, {card['control']}"
+    print(f"{scene}; {count(episodes, 'episode')} of each policy")
+    print_table(
+        [
+            {
+                "policy": policy,
+                "solved": f"{values['success_rate']:.1%}",
+                "bound": f"≤ {values['at_most']:.1%}" if policy in IDLE else f"≥ {values['at_least']:.1%}",
+                "steps": f"{values['mean_length']:.1f}",
+                **{f"{kind} return": f"{values['returns'][kind]:.2f}" for kind in REWARDS},
+                "episodes end in": ", ".join(f"{stage} {count}" for stage, count in values["stage_reached"].items()),
+            }
+            for policy, values in card["policies"].items()
+        ]
+    )
+    print(f"solved at reset: {card['solved_at_reset']:.1%} of {card['resets']} resets")
+    for requirement, reason in card["flaws"].items():
+        print(f"{requirement}: NO, {reason}")
+    if card["flaws"]:
+        return
+    if card["inconclusive"]:
+        print(f"no flaw so far, but {'; '.join(card['inconclusive'])}: run more --episodes to be sure")
+    else:
+        print("no flaw")
+
+
+DEFAULTS = {"robot": "panda", "task": "reach", "control": "ee_delta"}
+"""Values of the flags that a run replaces."""
+
+RUN_FLAGS = ["--engine", "--episodes", "--seed", "--json", "--import"]
+"""Flags that may be combined with a run."""
+
+
+@command(
+    "mygym parity",
+    "Compare an engine with Bullet: the same actions in both; distances between tools and objects, and grasps.",
+    argument("run", nargs="?", metavar="RUN", help="a run, whose policy is to be compared instead"),
+    argument("--robot", metavar="R", help="the arm (default panda)"),
+    argument("--task", metavar="T", help="the task (default reach)"),
+    argument("--control", metavar="C", help="the controller (default ee_delta)"),
+    argument("--engine", metavar="E", default="fused", help="the engine: fused, mujoco … (default fused)"),
+    argument("--episodes", metavar="N", help="episodes of each kind (default 20), or of a run's policy (default 100)"),
+    argument("--seed", metavar="S", default="0", help="seed of actions and episodes (default 0)"),
+    JSON,
+    examples="""
+mygym parity
+mygym parity --robot kuka --episodes 50
+mygym parity --task pick_and_place
+mygym parity --task open_door --engine mujoco
+mygym parity runs/reach/panda/ppo/1a2b3c4d/seed_0
+mygym parity --json
+""",
+    notes="""
+Random episodes have 50 full-scale actions; expert episodes have those of the scripted expert in Bullet; those of the
+noisy expert are of the scripted expert in the engine, with noise. All are open loop from the reset: errors add up.
+Success is that of the expert, in each engine by itself. Grasps: episodes in which the engine holds the object, and the
+share of them in which Bullet holds it under the same actions; then the same for grasps before which the object is
+within 5 mm of Bullet's, as no earlier contact has moved it elsewhere.
+
+With a run: success of its policy in fresh episodes of each engine, and the gap between them; `mygym certify` plays the
+same episodes in both.
+""",
+)
+def parity(options: argparse.Namespace) -> None:
+    """Run the command."""
+    flags = {key: value for key in DEFAULTS if (value := getattr(options, key)) is not None}
+    seed = parse_seed(options.seed)
+    if options.run is not None:
+        if flags:
+            raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", RUN_FLAGS, "cannot be combined with a run"))
+        count = parse_count(options.episodes or "100", "--episodes")
+        _print_transfer(options.run, count, seed, options.engine, options.json)
+        return
+    episodes = parse_count(options.episodes or "20", "--episodes")
+    values = {**DEFAULTS, **flags}
+    values["control"] = flag_value("control", values["control"])
+    resolve([Layer("flag", values)])
+
+    from mygym.checks.parity import compare_engines
+
+    kinds = compare_engines(values, episodes, seed, options.engine)
+    if options.json:
+        print_json([asdict(kind) for kind in kinds])
+        return
+    rows = [
+        {
+            "actions": kind.actions,
+            "episodes": kind.episodes,
+            "mean, mm": f"{kind.mean:.1f}",
+            "95 %, mm": f"{kind.percentile:.1f}",
+            "object mean, mm": _number(kind.object_mean),
+            "median, mm": _number(kind.object_median),
+            "pybullet": _share(kind.success_pybullet),
+            options.engine: _share(kind.success_engine),
+            "grasps": "" if kind.grasps is None else str(kind.grasps),
+            "of them in pybullet": _gate(kind),
+        }
+        for kind in kinds
+    ]
+    measured = [name for name in rows[0] if any(row[name] != "" for row in rows)]
+    print_table([{name: row[name] for name in measured} for row in rows])
+
+
+def _print_transfer(run: str, episodes: int, seed: int, engine: str, as_json: bool) -> None:
+    """Print the success of a run's policy in both engines."""
+    from mygym.checks.parity import measure_transfer
+
+    transfer = measure_transfer(run, episodes, seed, engine)
+    if as_json:
+        print_json(asdict(transfer))
+        return
+    gap = 100 * (transfer.success_engine - transfer.success_pybullet)
+    print(f"episodes  {transfer.episodes} in each engine")
+    print(f"{engine:<8}  {transfer.success_engine:.1%}")
+    print(f"pybullet  {transfer.success_pybullet:.1%}")
+    print(f"gap       {gap:+.1f} points ({engine} - pybullet)")
+
+
+def _gate(kind: Parity) -> str:
+    """Return the share of the grasps on which Bullet agrees, and of those with the object at the same place before."""
+    if kind.gate is None:
+        return ""
+    return (
+        f"{_share(kind.gate)}; {_share(kind.gate_same_place) or 'none'} of {kind.grasps_same_place} from the same place"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from mygym.cli.arguments import parse_percent
-from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
+from mygym.cli.command import (
+    FORCE,
+    FORMAT_FLAGS,
+    JSON,
+    argument,
+    check_output,
+    chosen_format,
+    command,
+    log_directory,
+    parse_percent,
+)
 from mygym.cli.output import print_json, print_note, print_table
-from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
 from mygym.reporting.tables import FORMATS, duration
-from mygym.training.files import check_new, write_text
+from mygym.training.files import write_text
 
-PARSER = command(
+
+@command(
     "mygym compare",
     "Compare settings: success, return and time to learn over their seeds, and whether differences are real.",
     argument(
@@ -54,18 +64,12 @@ success rate than a run of the first setting. Steps and time to 90 % success are
 with the interval of the bootstrap.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def compare_settings(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     form = chosen_format(options)
     threshold = parse_percent(options.fail_if_worse, "--fail-if-worse") if options.fail_if_worse else None
     if options.save:
-        if not options.save.endswith(".json"):
-            raise ConfigError(bad_value("--save", options.save, "a file that ends in .json"))
-        if not options.force:
-            check_new(Path(options.save), "--save", "a .json file")
+        check_output(Path(options.save), "--save", [".json"], options.force)
     settings = find_settings(options.settings)
     if options.save:
         write_text(Path(options.save), store(settings))

@@ -1,20 +1,31 @@
-"""`mygym demos`: record demonstrations of an expert or a policy as a dataset."""
+"""`mygym demos` and `replay`: record demonstrations of an expert or a policy as a dataset, and replay it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from pathlib import Path
 
-from mygym.cli.arguments import CONFIG_FLAGS, config_layers, flag_value, parse_count
-from mygym.cli.command import TRUST, argument, command
+from mygym.cli.command import (
+    CONFIG_FLAGS,
+    FORCE,
+    TRUST,
+    argument,
+    check_output,
+    command,
+    parse_count,
+    parse_integer,
+    parse_seed,
+)
+from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_note
-from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value
 
 UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine"}
 """Config flags without a meaning for demonstrations; the task is a positional argument."""
 
-PARSER = command(
+
+@command(
     "mygym demos",
     "Record episodes of the scripted expert, or of any policy, as a dataset for imitation learning.",
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
@@ -58,19 +69,14 @@ actions of the scripted expert in the same states, for every acting policy. Seed
 The last line printed is `dataset: PATH`.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def demos(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     episodes = parse_count(options.episodes, "--episodes")
     noise, partial = parse_value(options.noise, "--noise"), parse_value(options.partial, "--partial")
     if isinstance(partial, bool) or not isinstance(partial, int | float):
         raise ConfigError(bad_value("--partial", options.partial, "a number above 0, at most 1"))
     file, flags = config_layers(options)
-    if options.task is not None:
-        flags["task"] = flag_value("task", options.task)
-    seed = resolve([Layer("flag", {"seed": flags.get("seed", file.get("seed", 0))})]).config.seed
+    seed = parse_seed(flags.get("seed", file.get("seed", 0)))
 
     from mygym.api import demonstrate
     from mygym.demonstrations.teleoperation import INSTRUCTIONS, KEYBOARD
@@ -102,3 +108,51 @@ def main(arguments: Sequence[str]) -> None:
     rate = f"{solved / attempts:.1%} of {attempts} attempts solved"
     print_note(f"{len(dataset)} episodes; {rate}; {dataset.mean_length:.1f} steps per episode")
     print(f"dataset: {dataset.path}")
+
+
+SHOWN = 5
+"""Maximum number of differing episodes in the message."""
+
+
+@command(
+    "mygym replay",
+    "Replay the episodes of a dataset, compare them with the stored observations, and record videos.",
+    argument("dataset", metavar="DATASET", help="a folder that `mygym demos` has written"),
+    argument("--episode", metavar="K", help="replay only this episode; the first is 0"),
+    argument("--camera", metavar="NAME", help="a camera of the workspace (mygym describe workspace table)"),
+    argument("--video", metavar="FILE", help="write an MP4 video, or a GIF"),
+    FORCE,
+    argument("--width", metavar="PIXELS", help="width of the video"),
+    argument("--height", metavar="PIXELS", help="height of the video"),
+    examples="""
+mygym replay demos/pick
+mygym replay demos/pick --episode 3 --camera top --video pick.mp4
+mygym replay demos/pick --video all.mp4 --width 640 --height 480
+""",
+    notes="""
+Every episode is repeated from its seed and its actions. If an observation is not bit-identical to the stored
+observation, e.g. with another version of the simulator, the command lists the episodes and the exit code is 1; the
+video is written anyway.
+""",
+)
+def replay(options: argparse.Namespace) -> None:
+    """Run the command."""
+    episode = None if options.episode is None else parse_integer(options.episode, "--episode")
+    sizes = {key: parse_value(text, f"--{key}") for key in ("width", "height") if (text := getattr(options, key))}
+    if options.video is not None:
+        from mygym.training.video import OUTPUTS
+
+        check_output(Path(options.video), "--video", OUTPUTS, options.force)
+
+    from mygym.api import replay
+
+    replays = replay(options.dataset, episode=episode, video=options.video, camera=options.camera, **sizes)
+    different = [replayed for replayed in replays if replayed.differs_at is not None]
+    steps = sum(replayed.steps for replayed in replays)
+    print(f"{len(replays)} episodes, {steps} steps; {len(different)} differ from the dataset")
+    if options.video:
+        print(f"video: {options.video}")
+    if different:
+        where = ", ".join(f"{replayed.number} from step {replayed.differs_at}" for replayed in different[:SHOWN])
+        more = " …" if different[SHOWN:] else ""
+        raise RunError(f"{options.dataset}: episodes that differ from the dataset: {where}{more}")

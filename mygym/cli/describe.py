@@ -1,20 +1,132 @@
-"""`mygym describe`: describe a component."""
+"""`mygym list`, `describe` and `schema`: components of every kind, and the JSON schema of configs."""
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.cli.arguments import parse_task, registry_kind
-from mygym.cli.command import JSON, argument, command
+from mygym.cli.command import JSON, argument, command, parse_task, registry_kind
+from mygym.cli.output import print_json, print_table
 from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
 from mygym.registry.signatures import first_line, source_location
 from mygym.training.files import to_yaml
+
+COLUMNS = (
+    "name",
+    "letter",
+    "frameworks",
+    "requires",
+    "gives",
+    "category",
+    "size",
+    "mass",
+    "friction",
+    "grasp_width",
+    "default",
+    "allowed",
+    "unit",
+    "help",
+)
+"""Columns of the tables; empty columns are omitted."""
+
+
+@command(
+    "mygym list",
+    "List the components that configs and flags can name.",
+    argument("kind", nargs="?", metavar="KIND", help=f"{', '.join(REGISTRIES)}; algo is short for algorithm"),
+    JSON,
+    examples="""
+mygym list
+mygym list algo
+mygym list robot --json
+mygym list object             with category, size, mass, friction and width in a gripper that opens 8 cm
+""",
+)
+def list_components(options: argparse.Namespace) -> None:
+    """Run the command."""
+    kinds = [registry_kind(options.kind)] if options.kind else list(REGISTRIES)
+    rows_of = {kind: [_row(entry) for entry in (*registry(kind), *registry(kind).broken())] for kind in kinds}
+    if len(kinds) == 1 and (details := DETAILS.get(kinds[0])):  # reading them takes time
+        rows_of = {kind: [row | details(row["name"]) for row in rows] for kind, rows in rows_of.items()}
+    if options.json:
+        print_json([row for rows in rows_of.values() for row in rows])
+        return
+    for kind, rows in rows_of.items():
+        columns = [key for key in COLUMNS if key == "help" or any(row.get(key) for row in rows)]
+        print_table([{key: _text(key, row[key]) for key in columns} for row in rows], title=kind)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "frameworks": list(entry.frameworks),
+        "requires": list(entry.listed_requirements),
+        "help": entry.help,
+        "origin": entry.origin,
+    }
+
+
+def _object_details(name: str) -> dict[str, Any]:
+    """Return category, size in m, mass in kg, …; the help of an invalid file is its error."""
+    from mygym.errors import AssetError
+    from mygym.robotics.objects import load_object
+
+    try:
+        spec = load_object(registry("object").get(name).load())
+    except AssetError as error:
+        return {"category": "", "size": [], "mass": None, "friction": None, "grasp_width": None, "help": str(error)}
+    return {
+        "category": spec.category,
+        "size": [round(edge, 4) for edge in spec.size],
+        "mass": round(spec.mass, 5),
+        "friction": spec.friction,
+        "grasp_width": round(spec.grasp_width, 4) if spec.graspable else None,
+    }
+
+
+def _stage_details(name: str) -> dict[str, Any]:
+    """Return the letter and the predicates of a stage; its help is the phrase."""
+    stage = registry("stage").get(name).load()
+    predicates = {"requires": list(stage.requires), "gives": list(stage.gives)}
+    return {"letter": stage.letter, **predicates, "help": stage.words()}
+
+
+def _randomizer_details(name: str) -> dict[str, Any]:
+    from mygym.envs.randomizers import find_randomizer
+
+    randomizer = find_randomizer(name)
+    return {"default": list(randomizer.default), "allowed": list(randomizer.allowed), "unit": randomizer.unit}
+
+
+DETAILS: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "object": _object_details,
+    "stage": _stage_details,
+    "randomizer": _randomizer_details,
+}
+"""Kind → further columns of a component, when only this kind is listed."""
+
+
+def _text(key: str, value: Any) -> str:
+    """Return the text of a table cell."""
+    if value is None or value == []:
+        return ""
+    if key == "size":
+        return " x ".join(f"{100 * edge:.1f}" for edge in value) + " cm"
+    if key in ("default", "allowed"):
+        return " to ".join(f"{end:g}" for end in value)
+    if key == "mass":
+        return f"{1000 * value:.3g} g" if value < 1 else f"{value:.3g} kg"
+    if key == "grasp_width":
+        return f"{100 * value:.1f} cm"
+    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else ", ".join(value)
+
 
 ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effector", "gripper", "motor", "area_scale")
 """Keys of a robot's YAML file."""
@@ -110,21 +222,21 @@ def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
-    from mygym.config.schedulable import may_be_scheduled
-    from mygym.planning.parameter_tables import hyperparameters, training_parameters
+    from mygym.config.hyperparameters import hyperparameter_rows, training_rows
+    from mygym.config.schedules import may_be_scheduled
 
     try:
         cls = algorithm.combo()[0]
     except RegistryError as error:  # its package is not installed
         return {"missing": str(error)}
-    training = {row.pop("name"): row for row in training_parameters(algorithm)}
+    training = {row.pop("name"): row for row in training_rows(algorithm)}
     return {
         "class": f"{cls.__module__}.{cls.__qualname__}",
         "source": source_location(cls),
         "requires": list(algorithm.needs),
         "hindsight": algorithm.goal_relabelling,
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
-        "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
+        "algo_params": {row.pop("name"): row for row in hyperparameter_rows(algorithm)},
         "may be scheduled": list(may_be_scheduled(cls)),
         **({"training_params": training} if training else {}),
         **({"search space": dict(algorithm.search_space)} if algorithm.search_space else {}),
@@ -138,10 +250,10 @@ def _schedule(entry: Entry, target: Any) -> dict[str, Any]:
 
 
 def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
-    from mygym.planning.parameter_tables import strategy_parameters
+    from mygym.config.hyperparameters import strategy_rows
 
     text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
-    rows = strategy_parameters(entry.name)
+    rows = strategy_rows(entry.name)
     return {"documentation": text, "strategy_params": {row.pop("name"): row for row in rows}}
 
 
@@ -188,14 +300,14 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
 
 
 def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
-    from mygym.planning.parameter_tables import controller_parameters
+    from mygym.config.hyperparameters import controller_rows
 
     return {
         "documentation": (inspect.getdoc(controller) or "").partition("\nArgs:")[0].strip(),
         "commands": controller.commands,
         "motor command": controller.mode,
         "remembers its command": controller.remembers_command,
-        "control": {row.pop("name"): row for row in controller_parameters(entry.name)},
+        "control": {row.pop("name"): row for row in controller_rows(entry.name)},
     }
 
 
@@ -272,7 +384,7 @@ DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
 """Kind → function of the entry and its target that returns the content; other kinds use `_describe_other`."""
 
 
-PARSER = command(
+@command(
     "mygym describe",
     "Describe a component: parameters, sizes, units, requirements.",
     argument("kind", metavar="KIND", help=f"{', '.join(REGISTRIES)}; algo is short for algorithm"),
@@ -291,11 +403,8 @@ mygym describe robot panda --json
 mygym describe robot path/to/arm.urdf         properties inferred from a URDF
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def describe(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     kind = registry_kind(options.kind)
     if options.yaml:
         if kind != "algorithm":
@@ -317,3 +426,20 @@ def complete_config(name: str, framework: str) -> str:
     line = f"mygym describe algo {name}{'' if framework == 'pytorch' else f' --framework {framework}'} --yaml"
     help = registry("algorithm").get(name).help
     return f"# {help}\n# every value written out, as printed by: {line}\n{to_yaml(values)}"
+
+
+@command(
+    "mygym schema",
+    "Print the JSON schema of configs, for editors.",
+    examples="mygym schema > mygym.schema.json",
+    notes="""
+An editor with YAML support then completes and validates every config that starts with the line
+  # yaml-language-server: $schema=mygym.schema.json
+The schema includes your components: print it again after you add a component.
+""",
+)
+def schema(options: argparse.Namespace) -> None:
+    """Run the command."""
+    from mygym.config.json_schema import json_schema
+
+    print_json(json_schema())

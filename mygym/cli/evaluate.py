@@ -1,17 +1,26 @@
-"""`mygym evaluate` and `python evaluate.py`: evaluate a run or a policy."""
+"""`mygym evaluate`, `python evaluate.py` and `mygym search`: judge a run, a policy, or paths of super-networks."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import CONFIG_FLAGS, check_output, config_layers, parse_count
-from mygym.cli.command import FORCE, JSON, TRUST, argument, command
-from mygym.cli.output import print_json, print_note
-from mygym.config import Layer, resolve
+from mygym.cli.command import (
+    CONFIG_FLAGS,
+    FORCE,
+    JSON,
+    TRUST,
+    argument,
+    check_output,
+    command,
+    parse_count,
+    parse_seed,
+)
+from mygym.cli.config_files import config_layers
+from mygym.cli.output import print_json, print_note, print_table
+from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, bad_value
 from mygym.training.files import check_writable
@@ -19,7 +28,8 @@ from mygym.training.files import check_writable
 if TYPE_CHECKING:
     from mygym.training.evaluation import Evaluation
 
-PARSER = command(
+
+@command(
     "evaluate.py",
     "Evaluate the policy of a run, or a policy that needs no training, on seeded episodes.",
     argument("run", nargs="?", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
@@ -61,16 +71,13 @@ python evaluate.py runs/pick_and_place/panda/dagger/1a2b3c4d/seed_0 --detector c
 `mygym evaluate` is the same program. Config flags other than --seed need --policy. --json also prints every episode.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def evaluate(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     if (options.run is None) == (options.policy is None):
         raise ConfigError("evaluate: give either the path of a run or --policy NAME, e.g. --policy oracle --task push")
     episodes = parse_count(options.episodes, "--episodes")
     file, flags = config_layers(options)
-    seed = resolve([Layer("flag", {"seed": flags.get("seed", 0)})]).config.seed
+    seed = parse_seed(flags.get("seed", 0))
     _check_flags(options, file, flags)
 
     from mygym.api import evaluate
@@ -143,3 +150,70 @@ def _failures(evaluation: Evaluation) -> list[dict[str, Any]]:
         row = {"stage": failure.stage, "phrase": failure.phrase, "count": count, "share": share, "seed": failure.seed}
         rows.append(row)
     return rows
+
+
+METHODS = ("evolutionary", "random")
+SHOWN = 20
+"""Maximum number of rows of the table."""
+
+
+@command(
+    "mygym search",
+    "Search the best path through the super-networks of a run.",
+    argument("run", metavar="RUN", help="a run directory, or a policy file in it"),
+    argument("--method", default=METHODS[0], metavar="M", help="evolutionary (default) or random"),
+    argument("--tries", default="20", metavar="N", help="number of evaluated paths (default 20)"),
+    argument("--budget-us", metavar="X", help="longest forward pass with one observation, in microseconds"),
+    argument("--episodes", default="20", metavar="N", help="episodes per path (default 20)"),
+    argument("--seed", default="0", metavar="S", help="seed of paths and episodes (default 0)"),
+    argument("--out", metavar="FILE", help="write the policy with the best path: RUN/NAME.safetensors"),
+    JSON,
+    examples="""
+mygym search runs/reach/panda/ppo/1a2b3c4d/seed_0
+mygym search runs/reach/panda/ppo/1a2b3c4d/seed_0 --method random --tries 50 --episodes 100
+mygym search RUN --budget-us 80 --out RUN/fast.safetensors      then: python evaluate.py RUN/fast.safetensors
+""",
+    notes="""
+In a run with `--strategy mixture` whose networks are sampled (`by: sampler`) or mixed, a path is a choice of one
+candidate in each layer. The command measures the time of each path and evaluates all paths on the same episodes. It
+does not change the run.
+""",
+)
+def search(options: argparse.Namespace) -> None:
+    """Run the command."""
+    if options.method not in METHODS:
+        raise ConfigError(bad_value("--method", options.method, METHODS))
+    budget = None if options.budget_us is None else parse_value(options.budget_us, "--budget-us")
+    if budget is not None and (not isinstance(budget, int | float) or isinstance(budget, bool) or not budget > 0):
+        raise ConfigError(bad_value("--budget-us", options.budget_us, "a number above 0"))
+    tries, episodes = parse_count(options.tries, "--tries"), parse_count(options.episodes, "--episodes")
+    seed = parse_seed(options.seed)
+
+    from mygym.api import search
+
+    candidates = search(
+        options.run,
+        method=options.method,
+        tries=tries,
+        budget_us=budget,
+        episodes=episodes,
+        seed=seed,
+        out=options.out,
+    )
+    if options.json:
+        print_json([asdict(candidate) for candidate in candidates])
+        return
+    print_table(
+        [
+            {
+                "path": " ".join(map(str, candidate.path)),
+                "forward pass": f"{candidate.microseconds:.0f} µs",
+                "success": f"{candidate.success_rate:.1%}",
+                "mean return": f"{candidate.mean_return:.2f}",
+            }
+            for candidate in candidates[:SHOWN]
+        ],
+        f"{len(candidates)} paths, {episodes} episodes each",
+    )
+    if options.out:
+        print(f"policy: {options.out}")

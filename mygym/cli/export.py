@@ -1,21 +1,20 @@
-"""`mygym export`: write a run for other programs: its policy, its hyperparameters, or its environment."""
+"""`mygym export` and `run`: write a run for other programs, and play an exported policy without torch."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
-from mygym.cli.arguments import check_output
-from mygym.cli.command import FORCE, TRUST, argument, command
-from mygym.cli.output import print_note
+from mygym.cli.command import FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
+from mygym.cli.output import print_json, print_note
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.exported_policy import FORMATS
 
 SUFFIXES = {**FORMATS, "zoo": ".yml", "envhub": ".py"}
 """Format → suffix of its files."""
 
-PARSER = command(
+
+@command(
     "mygym export",
     "Write a run for other programs: its policy, verified, or its hyperparameters, or its environment.",
     argument("run", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
@@ -47,11 +46,8 @@ The graph holds normaliser, network and action scaling: its inputs are the raw a
 file is kept if its actions in seeded episodes are those of the policy. `mygym run FILE` plays it.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def export(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     suffix = Path(options.out or "").suffix
     format = options.format or next((name for name, ending in SUFFIXES.items() if ending == suffix), "onnx")
     if format not in SUFFIXES:
@@ -88,3 +84,42 @@ def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> 
     for note in (envhub.write_env if format == "envhub" else zoo.write_entry)(plan, path):
         print_note(note)
     return path
+
+
+@command(
+    "mygym run",
+    "Play an exported policy in PyBullet, an ONNX file with numpy and onnxruntime alone, and measure its latency.",
+    argument("file", metavar="FILE", help="a file that `mygym export` has written"),
+    argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
+    argument("--seed", metavar="S", default="0", help="seed of the episodes (default 0)"),
+    argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
+    argument("--trust", action="store_true", help="a .pt2 file, or a file that names modules: both can run any code"),
+    JSON,
+    examples="""
+mygym run reach.onnx
+mygym run reach.onnx --episodes 500 --seed 1
+mygym run reach.onnx --gui
+mygym run reach.onnx --json
+""",
+    notes="""
+`mygym evaluate RUN` plays the same episodes. The latency is that of the policy for a single observation, in Python.
+""",
+)
+def run(options: argparse.Namespace) -> None:
+    """Run the command."""
+    episodes = parse_count(options.episodes, "--episodes")
+    seed = parse_seed(options.seed)
+
+    from mygym.exporting.playing import play
+    from mygym.reporting.statistics import success_interval
+
+    playing = play(options.file, episodes, seed, options.gui, trust=options.trust)
+    evaluation = playing.evaluation
+    interval = success_interval(evaluation.solved, len(evaluation.episodes))
+    if options.json:
+        latency = {"median": playing.microseconds(50), "percentile_99": playing.microseconds(99)}
+        print_json({**evaluation.summary(), "interval": list(interval), "latency_us": latency})
+        return
+    print(f"episodes      {len(evaluation.episodes)}")
+    print(f"success_rate  {evaluation.success_rate:.1%} (95 %: {interval.low:.1%} to {interval.high:.1%})")
+    print(f"latency       median {playing.microseconds(50):.0f} µs, 99 % {playing.microseconds(99):.0f} µs")

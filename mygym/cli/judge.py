@@ -1,22 +1,34 @@
-"""`mygym judge`: fresh episodes of finished runs, written as rows of a leaderboard, or compared with its rows."""
+"""`mygym judge`, `leaderboard` and `certify`: fresh episodes of finished runs, as rows, and in two engines."""
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mygym.cli.arguments import parse_count
-from mygym.cli.command import JSON, LOGDIR, argument, command, log_directory
-from mygym.cli.output import print_json, print_note, print_table
+from mygym.cli.command import (
+    FORMAT_FLAGS,
+    JSON,
+    LOGDIR,
+    argument,
+    chosen_format,
+    command,
+    log_directory,
+    parse_count,
+    parse_percent,
+)
+from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
+from mygym.engines.engine import BULLET, MUJOCO
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.leaderboard import Row, merge, read, table
+from mygym.reporting.leaderboard import Row, merge, ranked, read, table
+from mygym.reporting.tables import FORMATS
 from mygym.training.files import check_writable
 
 EPISODES = 100
 OUTPUT = "leaderboard.json"
 
-PARSER = command(
+
+@command(
     "mygym judge",
     "Judge finished runs: play fresh episodes with the saved policy, and write a row of a leaderboard for each run.",
     argument("--episodes", metavar="N", help=f"number of episodes (default {EPISODES}; --again: as in the row)"),
@@ -46,11 +58,8 @@ file: a row agrees if weights and config are those of the row, and the two inter
 Exit codes: 0 done, 1 a row disagrees, 2 invalid input.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def judge(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     episodes = None if options.episodes is None else parse_count(options.episodes, "--episodes")
     if options.again is not None:
         if options.output is not None:
@@ -109,10 +118,97 @@ def _judge_again(file: Path, sources: Sequence[str], episodes: int | None, as_js
     else:
         print_table([cells(repetition) for repetition in repetitions])
     if any(repetition.difference for repetition in repetitions):
-        sys.stdout.flush()
-        sys.exit(1)
+        exit_with_failure()
 
 
 def _success(row: Row) -> str:
     low, high = row.interval
     return f"{row.successes} of {row.episodes} ({low:.1%} to {high:.1%})"
+
+
+@command(
+    "mygym leaderboard",
+    "Print the table of a leaderboard that `mygym judge` has written; refuse rows that were edited.",
+    argument("file", nargs="?", default="leaderboard.json", metavar="FILE", help="the file (default leaderboard.json)"),
+    JSON,
+    *FORMAT_FLAGS,
+    examples="""
+mygym leaderboard
+mygym leaderboard benchmarks/leaderboard.json --markdown
+""",
+    notes="""
+Rows are sorted by task and robot, then by success and env steps. `policy` is the beginning of the SHA-256 of
+policy.safetensors, `changes` are the values of the config that differ from the defaults. `mygym judge --again FILE`
+judges the runs of the rows again.
+""",
+)
+def leaderboard(options: argparse.Namespace) -> None:
+    """Run the command."""
+    form = chosen_format(options)
+    rows = read(Path(options.file))
+    if form == "json":
+        print_json([row.to_json() for row in ranked(rows)])
+    elif form:
+        print(FORMATS[form](table(rows)), end="")
+    else:
+        print_table(table(rows))
+
+
+ENGINES = (BULLET, MUJOCO)
+
+
+@command(
+    "mygym certify",
+    "Play the same fresh episodes with a finished run's policy in two physics engines: success, and the gap.",
+    argument("run", metavar="RUN", help="a run directory whose status is done"),
+    argument("--episodes", metavar="N", default=str(EPISODES), help=f"episodes in each engine (default {EPISODES})"),
+    argument(
+        "--engines",
+        nargs=2,
+        default=ENGINES,
+        metavar="E",
+        help=f"two engines with single worlds, of `mygym list engine` (default {' '.join(ENGINES)})",
+    ),
+    argument(
+        "--tolerance",
+        metavar="PERCENT",
+        default="5%",
+        help="percent points by which success may be lower in the second engine (default 5%%)",
+    ),
+    argument("--no-film", action="store_true", help="write no films"),
+    JSON,
+    examples="""
+mygym certify runs/reach/panda/sac/1a2b3c4d/seed_0
+mygym certify runs/push/panda/ppo/1a2b3c4d/seed_0 --episodes 500 --tolerance 3
+mygym certify runs/reach/panda/sac/1a2b3c4d/seed_0 --engines mujoco pybullet --no-film --json
+""",
+    notes="""
+Writes certificate.json and certificate.md into the run directory, and up to two films into its folder videos: the first
+episode that ends in success in both engines, and the first in which the engines disagree. A later certificate replaces
+them. All policies play the same episodes, on seeds that no training, evaluation or leaderboard uses. Intervals are at
+95 %: Wilson's for the success in each engine, and for the gap Newcombe's for equal episodes. A run of another engine's
+training is judged alike; evaluations of the run and leaderboards stay in the engine that judges it.
+Exit codes: 0 the gap is within the tolerance, or not significant; 1 success is lower in the second engine by more than
+the tolerance, and the interval of the gap excludes equality; 2 invalid input.
+""",
+)
+def certify(options: argparse.Namespace) -> None:
+    """Run the command."""
+    episodes = parse_count(options.episodes, "--episodes")
+    tolerance = parse_percent(options.tolerance, "--tolerance")
+
+    from mygym.reporting.judgement import certify
+    from mygym.training.directory import CERTIFICATE
+
+    certificate = certify(options.run, episodes, options.engines, tolerance, film=not options.no_film)
+    if options.json:
+        print_json(certificate.to_json())
+    else:
+        print_table(certificate.table())
+        print(f"gap: {certificate.gap_in_words()}")
+        print(f"verdict: {certificate.verdict()}")
+        for outcome, path in certificate.films.items():
+            print(f"film, {outcome}: {Path(options.run) / path}")
+        print(f"certificate: {Path(options.run) / CERTIFICATE}")
+    if certificate.is_worse:
+        exit_with_failure()

@@ -13,12 +13,15 @@ import traceback
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from mygym.cli.output import print_note
 from mygym.cli.start import INTERRUPTED
 from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
 from mygym.training.stop_request import SIGNALS, StopRequest
+
+if TYPE_CHECKING:
+    from mygym.cli.command import Parser
 
 COMMANDS = {
     "train": "train a robot arm; save and evaluate the policy, with a video",
@@ -51,10 +54,21 @@ COMMANDS = {
     "card": "measure how hard a task is",
     "check": "validate a component",
 }
-"""Command → help; the command `NAME` is `mygym.cli.NAME.main`, or is in `MODULES`."""
+"""Command → help."""
 
-MODULES = {"import": "import_config"}
-"""Command → module in `mygym.cli`, for commands that are keywords of Python."""
+MODULES = {
+    **dict.fromkeys(("dataset", "detector", "encoder"), "vision"),
+    **dict.fromkeys(("leaderboard", "certify"), "judge"),
+    **dict.fromkeys(("card", "parity"), "check"),
+    **dict.fromkeys(("list", "schema"), "describe"),
+    **dict.fromkeys(("doctor", "serve"), "runs"),
+    "search": "evaluate",
+    "import": "config_files",
+    "replay": "demos",
+    "report": "plot",
+    "run": "export",
+}
+"""Command → module in `mygym.cli`, if it has another name than the command."""
 
 STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF, *((errno.EINVAL,) if sys.platform == "win32" else ()))
 """Errors of `print`: the disk of the output is full, or its terminal is closed (its pipe, on Windows).
@@ -87,9 +101,21 @@ def run(command: str, arguments: Sequence[str] | None = None, **options: Any) ->
     words = list(sys.argv[1:] if arguments is None else arguments)
     with _exiting("--traceback" in words):
         _check_process()
-        if command not in COMMANDS:
-            raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
-        import_module(f"mygym.cli.{MODULES.get(command, command)}").main(words, **options)
+        parser_of(command)(words, **options)
+
+
+def parser_of(command: str) -> Parser:
+    """Return the parser of a command, which runs it when it is called with the words after the command.
+
+    Raises:
+        ConfigError: There is no such command.
+    """
+    if command not in COMMANDS:
+        raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
+    import_module(f"mygym.cli.{MODULES.get(command, command)}")
+    from mygym.cli.command import PARSERS
+
+    return PARSERS[command]
 
 
 def _print_help() -> None:
@@ -106,11 +132,7 @@ def _print_version() -> None:
 
 
 def _check_process() -> None:
-    """Refuse conditions under which libraries would crash.
-
-    Raises:
-        ConfigError: The current folder was removed, or Python has removed all docstrings.
-    """
+    """Refuse conditions under which libraries would crash."""
     try:
         Path.cwd()
     except FileNotFoundError:

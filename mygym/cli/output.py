@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 PLAIN_WIDTH = 140
 """Width of the text in columns if the output is not a terminal."""
@@ -19,6 +19,12 @@ def print_note(message: str) -> None:
     """Print a message on standard error; a closed stream is ignored."""
     with contextlib.suppress(OSError):
         print(message, file=sys.stderr, flush=True)
+
+
+def exit_with_failure() -> NoReturn:
+    """Exit with 1 after everything has been printed."""
+    sys.stdout.flush()
+    sys.exit(1)
 
 
 def print_json(content: Any) -> None:

@@ -1,4 +1,4 @@
-"""`mygym plot`: learning curves, success by stage, performance profiles and sensitivity as figures."""
+"""`mygym plot` and `report`: figures of runs, and one HTML file with their curves, failures, videos and configs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import FORCE, argument, command, log_directory
+from mygym.cli.command import FORCE, argument, check_output, command, log_directory
 from mygym.cli.output import print_note
 from mygym.cli.runs import parse_where
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting import figures
 from mygym.reporting.comparison import Selection, different_rewards, select_runs, sensitivities
 from mygym.reporting.curves import STATISTICS, SettingCurves, find_metric, metrics_of
-from mygym.reporting.panels import FORMATS, check_matplotlib, rendered
-from mygym.training.files import check_new, check_writable, write_bytes
+from mygym.reporting.figures import FORMATS, check_matplotlib, rendered
+from mygym.reporting.records import find_sweeps
+from mygym.reporting.report import report
+from mygym.training.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +27,8 @@ WHERE = argument(
     "--where", metavar="KEY=VALUE,…", help="runs with these values: columns of `mygym runs`, or keys of configs"
 )
 
-PARSER = command(
+
+@command(
     "mygym plot",
     "Draw the learning curves of settings, with bands over their seeds; or profiles, stages, a sensitivity.",
     argument("-o", "--out", required=True, metavar="FILE", help=f"new file: .{', .'.join(FORMATS)}"),
@@ -62,45 +65,25 @@ its last value, because it has stopped when it was good enough; a diverged run h
 colour, style and marker. Needs Matplotlib: pip install "mygym[results]".
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def plot(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
-    form = Path(options.out).suffix.removeprefix(".")
-    if form not in FORMATS:
-        raise ConfigError(bad_value("--out", options.out, f"a file that ends in .{', .'.join(FORMATS)}"))
+    out = Path(options.out)
+    check_output(out, "--out", [f".{form}" for form in FORMATS], options.force)
     if options.aggregate not in STATISTICS:
         raise ConfigError(bad_value("--aggregate", options.aggregate, STATISTICS))
     kinds = [f"--{name}" for name in ("profiles", "stages", "sensitivity") if getattr(options, name)]
     if len(kinds) > 1:
         raise ConfigError(f"{kinds[0]} and {kinds[1]} exclude each other")
-    check_output(options)
     check_matplotlib()
     selection = select_runs(options.folders, parse_where(options.where or ""))
     figure = _draw(selection, options)
-    write_output(options.out, rendered(figure, form), selection.notes)
+    write_output(out, rendered(figure, out.suffix.removeprefix(".")), selection.notes)
 
 
-def check_output(options: argparse.Namespace) -> None:
-    """Refuse an output file that exists, unless `--force` is given, or that cannot be written.
-
-    Raises:
-        ConfigError: The file is refused.
-    """
-    path = Path(options.out)
-    if options.force:
-        check_writable(path.parent, "--out", options.out)
-        if path.is_dir():
-            raise ConfigError(bad_value("--out", options.out, "a file", "is a folder"))
-    else:
-        check_new(path, "--out", "a file, or with --force any file,")
-
-
-def write_output(path: str, content: bytes, notes: Sequence[str]) -> None:
+def write_output(path: Path, content: bytes, notes: Sequence[str]) -> None:
     """Write a file, whose folder is created if it is missing; print the notes and the path."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(Path(path), content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, content)
     for note in notes:
         print_note(f"note: {note}")
     print(path)
@@ -109,7 +92,7 @@ def write_output(path: str, content: bytes, notes: Sequence[str]) -> None:
 def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
     settings, aggregate = selection.settings, options.aggregate
     known = metrics_of(curve for each in settings for curve in each.curves)
-    metric = find_metric("--metric", options.metric, known)
+    metric = find_metric(options.metric, known)
     if metric == "return":
         _check_rewards(settings)
     if options.stages:
@@ -123,11 +106,7 @@ def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
 
 
 def _check_rewards(settings: Sequence[SettingCurves]) -> None:
-    """Refuse returns of different rewards in a panel.
-
-    Raises:
-        ConfigError: Settings of a task have different rewards.
-    """
+    """Refuse returns of different rewards in a panel."""
     for task, members in figures.by_task(settings).items():
         if keys := different_rewards([each.setting for each in members]):
             values = sorted({str(each.setting.config.get(keys[0])) for each in members})
@@ -135,3 +114,39 @@ def _check_rewards(settings: Sequence[SettingCurves]) -> None:
             raise ConfigError(
                 bad_value("--metric", "return", "success; or a single reward, e.g. --where reward=…", why)
             )
+
+
+@command(
+    "mygym report",
+    "Write runs, curves, failures, videos, configs, versions and commands into one HTML file.",
+    argument("-o", "--out", required=True, metavar="FILE", help="new file that ends in .html"),
+    WHERE,
+    argument("--embed-videos", action="store_true", help="put the videos into the file; without it they are linked"),
+    FORCE,
+    logdir=FOLDERS,
+    examples="""
+mygym report -o report.html
+mygym report runs/push runs/reach --where algo=ppo -o ppo.html
+mygym report runs/push --embed-videos -o push.html
+""",
+    notes="""
+The file makes no request, and its Content-Security-Policy forbids any. A click on the header of a column sorts a table.
+Success is the interquartile mean over the seeds, see `mygym compare --help`; curves are those of `mygym plot`. The
+command of each setting repeats its runs. Of a sweep, the page has its best config, tables and figures. Needs
+Matplotlib: pip install "mygym[results]".
+""",
+)
+def write_report(options: argparse.Namespace) -> None:
+    """Run the command."""
+    check_output(Path(options.out), "--out", [".html"], options.force)
+    check_matplotlib()
+    selection = select_runs(options.folders, parse_where(options.where or ""))
+    title = f"Runs in {', '.join(options.folders)}"
+    page = report(
+        selection,
+        title,
+        Path(options.out).absolute().parent,
+        sweeps=[sweep for folder in options.folders for sweep in find_sweeps(folder)],
+        embed_videos=options.embed_videos,
+    )
+    write_output(Path(options.out), page.encode(errors="replace"), selection.notes)

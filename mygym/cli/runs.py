@@ -1,25 +1,39 @@
-"""`mygym runs`: table of runs; deletes and archives runs."""
+"""`mygym runs`, `doctor` and `serve`: table of runs, which deletes and archives them; causes of failure; dashboard."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
-from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, command, log_directory
-from mygym.cli.output import print_json, print_note, print_table
+from mygym.cli.command import (
+    FORMAT_FLAGS,
+    JSON,
+    argument,
+    chosen_format,
+    command,
+    log_directory,
+    parse_count,
+    parse_integer,
+)
+from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
+from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
+from mygym.reporting.run_logs import RunLogs, read_logs
 from mygym.reporting.tables import FORMATS, duration
 from mygym.training.files import check_new
 
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
 """Short name of a key → the field of a record."""
 
-PARSER = command(
+
+@command(
     "mygym runs",
     "List runs: status, env steps, success with its 95 % interval, time to 90 % success, age.",
     argument(
@@ -47,11 +61,8 @@ resume it); damaged (result.json is not readable). The interval is Wilson's over
 `mygym.results("runs")`.
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def runs(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     form = chosen_format(options)
     if options.delete and options.archive:
         raise ConfigError("mygym runs: --delete and --archive exclude each other")
@@ -61,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     if form == "json":
         print_json([asdict(record) for record in records])
     elif form:
-        cells = _all_cells if form == "csv" else _paper_cells
+        cells = asdict if form == "csv" else _paper_cells
         print(FORMATS[form]([cells(record) for record in records]), end="")
     else:
         _print(records, options.folder)
@@ -94,12 +105,8 @@ def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:
     if column not in COLUMNS:
         raise ConfigError(bad_value("--sort", key, [*SHORT_NAMES, *COLUMNS], "is not a column"))
     known = [record for record in records if getattr(record, column) is not None]
-    known.sort(key=lambda record: getattr(record, column), reverse=not _is_text(column))
+    known.sort(key=lambda record: getattr(record, column), reverse="str" not in str(RunRecord.__annotations__[column]))
     return [*known, *(record for record in records if getattr(record, column) is None)]
-
-
-def _is_text(column: str) -> bool:
-    return "str" in str(RunRecord.__annotations__[column])
 
 
 def _print(records: Sequence[RunRecord], folder: str) -> None:
@@ -113,11 +120,7 @@ def _print(records: Sequence[RunRecord], folder: str) -> None:
 
 
 def _remove(records: Sequence[RunRecord], options: Any) -> None:
-    """Ask, then delete or archive the runs.
-
-    Raises:
-        ConfigError: The archive exists or has another suffix, or no terminal can answer the question.
-    """
+    """Ask, then delete or archive the runs."""
     archive = Path(options.archive) if options.archive else None
     if archive is not None:
         if not options.archive.endswith(".tar.gz"):
@@ -158,10 +161,6 @@ def _paper_cells(record: RunRecord) -> dict[str, Any]:
     return {key: value for key, value in (names | _cells(record)).items() if key not in ("age", "run")}
 
 
-def _all_cells(record: RunRecord) -> dict[str, Any]:
-    return asdict(record)
-
-
 CELLS: Mapping[str, Callable[[RunRecord], str]] = {
     "status": lambda record: record.status,
     "steps": lambda record: f"{record.steps:,}",
@@ -172,3 +171,78 @@ CELLS: Mapping[str, Callable[[RunRecord], str]] = {
     "run": lambda record: record.path,
 }
 """Column of the table → its text."""
+
+
+INDENT: Mapping[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
+
+
+@command(
+    "mygym doctor",
+    "Find out why a run does not learn, from its config and its logs.",
+    argument("run", metavar="RUN", help="a run directory; the run may still be training"),
+    JSON,
+    examples="""
+mygym doctor runs/push/panda/ppo/1a2b3c4d/seed_0
+mygym doctor runs/push/panda/ppo/1a2b3c4d/seed_0 --json
+""",
+    notes=f"""
+Each finding is a line with its evidence and the flag that would change it, causes before their effects. A finding is
+a conjecture from numbers: change a single flag at a time. A run with {SUCCESSFUL:.0%} success or more has no findings.
+
+rules:
+{fill(", ".join(rule.__name__.replace("_", " ") for rule in RULES), 116, **INDENT)}
+
+Exit codes: 0 no findings, 1 findings, 2 invalid input.
+""",
+)
+def doctor(options: argparse.Namespace) -> None:
+    """Run the command."""
+    logs = read_logs(options.run)
+    findings = diagnose(logs)
+    if options.json:
+        print_json([{"finding": name, **asdict(finding)} for name, finding in findings.items()])
+    else:
+        print(_heading(logs))
+        for name, finding in findings.items():
+            print(f"- {name.replace('_', ' ')}: {finding.evidence}; try {finding.remedy}")
+        if not findings:
+            print("it has learned" if has_learned(logs) else f"none of the {len(RULES)} rules applies")
+    if findings:
+        exit_with_failure()
+
+
+def _heading(logs: RunLogs) -> str:
+    record = logs.record
+    progress = f"{record.status}, {record.steps:,} of {logs.configured_steps:,} steps, success {logs.success:.0%}"
+    return f"{record.algo} on {record.task}, reward {logs.setting('reward')}: {progress}"
+
+
+PORT = 8080
+
+
+@command(
+    "mygym serve",
+    "Start, watch, stop and compare runs in a browser; the API under it is at /api.",
+    argument("--host", default="127.0.0.1", metavar="H", help="address to bind (default: 127.0.0.1, this machine)"),
+    argument("--port", default=str(PORT), metavar="N", help=f"port (default {PORT}; 0: any free port)"),
+    argument("--token", metavar="T", help="token of clients (default: that of the log directory, created once)"),
+    argument("--slots", metavar="N", help="cores that jobs may keep busy (default: all)"),
+    logdir=log_directory("folder of all runs; created if it is missing"),
+    examples="""
+mygym serve
+mygym serve --logdir runs --port 9000
+mygym serve --logdir runs --host 0.0.0.0 --token 'a long secret word'
+""",
+    notes="""
+Open the printed address; it works once, and the browser stays signed in. Clients send `Authorization: Bearer TOKEN`.
+Runs are processes that go on when the server ends; a server that starts again finds them.
+""",
+)
+def serve(options: argparse.Namespace) -> None:
+    """Run the command."""
+    port = parse_integer(options.port, "--port", "a port, 0 to 65535", 0, 65_535)
+    slots = parse_count(options.slots, "--slots") if options.slots else None
+
+    from mygym.dashboard.server import serve
+
+    serve(options.folder, options.host, port, options.token, slots, print_note)

@@ -6,12 +6,10 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import parse_count
-from mygym.cli.command import JSON, SET, argument, command
+from mygym.cli.command import JSON, SET, argument, command, parse_count
 from mygym.cli.output import print_json, print_note, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
@@ -20,6 +18,9 @@ from mygym.errors import ConfigError, bad_value
 if TYPE_CHECKING:
     from mygym.sweeps.executors import Executor
     from mygym.sweeps.run import Report
+
+SPELLED = {"file": "FILE", "out": "--logdir", "train_on": "--train-on"}
+"""Argument → its spelling, if that is not its name."""
 
 SHOWN = 10
 """Maximum number of rows of the table."""
@@ -32,7 +33,8 @@ EXECUTORS = ("local", "ray", "slurm")
 LOGDIR = Path("sweeps")
 """Folder of the sweeps without `--logdir`."""
 
-PARSER = command(
+
+@command(
     "mygym sweep",
     "Search for the values of a config whose runs are the best.",
     argument("file", nargs="?", metavar="FILE", help="a config in which values are ranges, with a section `sweep`"),
@@ -93,11 +95,8 @@ them), space, sampler_seed. A trial is an ordinary run for each seed, in DIR/tri
 checkpoints; --resume continues the sweep, also after a crash. Needs Optuna: pip install "mygym[sweep]".
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def sweep(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     _check_combination(options)
     jobs = parse_count(options.jobs, "--jobs") if options.jobs else None
     if options.watch:
@@ -116,7 +115,8 @@ def main(arguments: Sequence[str]) -> None:
             }
         )
         return
-    _print(report.rows[:SHOWN], f"score: {report.objective}; {len(report.rows)} trials")
+    shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in report.rows[:SHOWN]]
+    print_table(shown, f"score: {report.objective}; {len(report.rows)} trials")
     for key, share in report.importance.items():
         print_note(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")
@@ -135,17 +135,14 @@ def _search(options: argparse.Namespace, jobs: int | None) -> Report:
     if options.resume:
         return resume_sweep(Path(options.resume), file, flags, executor, print_note)
     name = Path(options.file).stem if options.file else "sweep"
-    folder = Path(options.out) if options.out else _free_folder(name)
-    return new_sweep(folder, file or {}, flags, executor, print_note, options.past)
+    names = (name, *(f"{name}_{number}" for number in range(2, 10_000)))
+    free = next(LOGDIR / each for each in names if not (LOGDIR / each).exists())
+    return new_sweep(Path(options.out or free), file or {}, flags, executor, print_note, options.past)
 
 
 def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
-    """Return the executor of `--executor`.
-
-    Raises:
-        ConfigError: It is unknown, its package or its cluster is missing, or a flag does not suit it.
-    """
-    from mygym.sweeps import cluster, executors
+    """Return the executor of `--executor`."""
+    from mygym.sweeps import executors
 
     if options.executor not in EXECUTORS:
         raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
@@ -158,18 +155,14 @@ def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
             raise ConfigError(bad_value("--resource", pair, "KEY=VALUE with --executor ray or slurm"))
         resources[key] = parse_value(text, key)
     if options.executor == "ray":
-        return cluster.RayExecutor(options.address or "auto", jobs, resources)
+        return executors.RayExecutor(options.address or "auto", jobs, resources)
     if options.executor == "slurm":
-        return cluster.SlurmExecutor(jobs, resources)
+        return executors.SlurmExecutor(jobs, resources)
     return executors.LocalExecutor(jobs)
 
 
 def _check_combination(options: argparse.Namespace) -> None:
-    """Refuse flags that have no meaning together.
-
-    Raises:
-        ConfigError: The flags exclude each other, or one needs another.
-    """
+    """Refuse flags that have no meaning together."""
     if options.resume and options.out:
         raise ConfigError("--resume and --logdir exclude each other")
     if options.resume and options.past:
@@ -178,13 +171,9 @@ def _check_combination(options: argparse.Namespace) -> None:
         raise ConfigError("--train-on N needs --resume DIR and --steps N, and --steps needs --train-on")
     excluded = ("file", "space", "set", "trials", "out", "resume", "past", "train_on")
     if options.watch and (flag := next((flag for flag in excluded if getattr(options, flag)), None)):
-        raise ConfigError(f"--watch DIR shows a sweep; it cannot be combined with {_spelled(flag)}")
+        raise ConfigError(f"--watch DIR shows a sweep; it cannot be combined with {SPELLED.get(flag, f'--{flag}')}")
     if options.train_on and (options.file or options.space or options.set or options.trials):
         raise ConfigError("--train-on continues trials as they are; it cannot be combined with a file or other values")
-
-
-def _spelled(name: str) -> str:
-    return {"file": "FILE", "out": "--logdir"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def _watch(folder: Path) -> None:
@@ -206,11 +195,7 @@ def _watch(folder: Path) -> None:
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of `--set`, `--space`, `--trials` and `--import`.
-
-    Raises:
-        ConfigError: A pair or a number is malformed.
-    """
+    """Return the values of `--set`, `--space`, `--trials` and `--import`."""
     pairs = [pair for pair in options.space if pair != "default"]
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -222,18 +207,5 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
     return {**imports, **parse_overrides([*options.set, *pairs, *default, *trials])}
 
 
-def _free_folder(name: str) -> Path:
-    """Return `sweeps/NAME`, with a number if it exists."""
-    names = (name, *(f"{name}_{number}" for number in range(2, 10_000)))
-    return next(LOGDIR / each for each in names if not (LOGDIR / each).exists())
-
-
-def _print(rows: Sequence[dict[str, Any]], title: str) -> None:
-    shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in rows]
-    print_table(shown, title)
-
-
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,30 +1,261 @@
-"""`mygym train` and `python train.py`: train a robot arm."""
+"""`mygym train` and `python train.py`: train a robot arm, also with several seeds; `--dry-run` only builds it."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import json
+import os
+import re
+import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from mygym.cli.arguments import CONFIG_FLAGS, config_layers, flag_value, parse_count
-from mygym.cli.command import argument, command
+import numpy as np
+
+from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count
+from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_note, print_table
-from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
 from mygym.config import Resolved, merge_configs
-from mygym.errors import ConfigError, MygymError, bad_value
+from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value
 from mygym.nested import at, has
 from mygym.registry import register_dictionary
+from mygym.reporting.comparison import summary_in_words
+from mygym.reporting.records import find_runs
+from mygym.sweeps.executors import Job, LocalExecutor, execute, start
+from mygym.training import directory
 from mygym.training.directory import is_run
+from mygym.training.stop_request import SEPARATE
 
 if TYPE_CHECKING:
+    from gymnasium import Space
+
     from mygym.planning.plan import RunPlan
     from mygym.training.result import Result
 
-PARSER = command(
+RESUMED = ("interrupted", "stopped", "failed")
+"""Statuses of runs that `--resume SETTING` continues."""
+
+MAX_SEEDS = 1_000
+"""Largest number of seeds of a command."""
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of `5` (0 to 4), `3..7` or `0,2,5`.
+
+    Raises:
+        ConfigError: None of these forms, or too many seeds.
+    """
+    seeds: list[int] = []
+    if match := re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", text):
+        seeds = list(range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_SEEDS) + 1))
+    elif re.fullmatch(r"\d{1,9}", text):
+        seeds = list(range(min(int(text), MAX_SEEDS + 1)))
+    elif re.fullmatch(r"\d{1,9}(,\d{1,9})+", text):
+        seeds = list(dict.fromkeys(map(int, text.split(","))))
+    if not 0 < len(seeds) <= MAX_SEEDS:
+        raise ConfigError(bad_value("--seeds", text, f"a number such as 5, 0..4, or 0,2,5; at most {MAX_SEEDS} seeds"))
+    return seeds
+
+
+@dataclass
+class SeedProcess:
+    """A process that trains a seed."""
+
+    process: subprocess.Popen[bytes]
+    seed: int
+    cores: Sequence[int]
+    output: BinaryIO
+    rest: bytes = b""
+    """Begin of a line of its output."""
+
+
+class SeedExecutor(LocalExecutor):
+    """Processes with an equal share of the cores each; their output is printed as it comes.
+
+    Args:
+        program: Words that start `train.py`, without flags.
+        jobs: Processes at a time.
+    """
+
+    def __init__(self, program: Sequence[str], jobs: int) -> None:
+        super().__init__(jobs, program)
+        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self._free: list[Sequence[int]] = [cores[job::jobs] for job in range(jobs)]
+        self.runs: dict[int, str] = {}
+        """Seed → run directory."""
+        self.failed: list[int] = []
+        """Seeds whose processes have ended with another exit code than 0."""
+
+    def submit(self, job: Job) -> SeedProcess:
+        """Start the process of the seed that the name of the log has."""
+        share = self._free.pop()
+        process = start(self.program, job, max(1, len(share)) if self.jobs > 1 else None, **SEPARATE)
+        if self.jobs > 1 and share:
+            os.sched_setaffinity(process.pid, share)
+        return SeedProcess(process, int(job.log.stem), share, job.log.open("rb"))
+
+    def poll(self, handle: SeedProcess) -> int | None:
+        """Print the new lines of the output of a process; return its exit code, or None while it is executing."""
+        code = handle.process.poll()
+        *lines, handle.rest = (handle.rest + handle.output.read()).split(b"\n")
+        if code is not None and handle.rest:
+            lines.append(handle.rest)
+        for text in (line.decode(errors="replace").rstrip() for line in lines):
+            if text.startswith("run: "):
+                self.runs[handle.seed] = text.removeprefix("run: ")
+            else:
+                print_note(f"seed {handle.seed}: {text}")
+        if code is not None:
+            handle.output.close()
+            self._free.append(handle.cores)
+            self.failed += [handle.seed] if code else []
+        return code
+
+    def stop(self, handle: SeedProcess) -> None:
+        """Request that a process stops with a checkpoint."""
+        super().stop(handle.process)
+
+
+def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
+    """Train a setting with several seeds.
+
+    Args:
+        program: Words that start `train.py`, without flags.
+        words: Flags of the config.
+        seeds: Seeds of the runs.
+        jobs: Processes at a time.
+
+    Raises:
+        InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
+        RunError: A run has failed.
+    """
+    _train(program, {seed: [*words, "--seed", str(seed)] for seed in seeds}, jobs, None)
+
+
+def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | None, jobs: int) -> None:
+    """Continue the stopped runs of a setting, and start those of `seeds` that are missing.
+
+    Args:
+        program: Words that start `train.py`, without flags.
+        setting: Folder of the runs.
+        seeds: Seeds that the setting has at the end; None: those that it has.
+        jobs: Processes at a time.
+
+    Raises:
+        ConfigError: The folder has no run.
+        InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
+        RunError: A run has failed.
+    """
+    records = {record.seed: record for record in find_runs(setting) if record.setting == str(setting)}
+    if not records:
+        raise ConfigError(bad_value("--resume", str(setting), "a run, or a setting with runs", "has no runs"))
+    config = str(Path(next(iter(records.values())).path) / directory.CONFIG)
+    logdir = str(setting.absolute().parents[3])  # LOGDIR/TASK/ROBOT/ALGO/SETTING; that of the config may be relative
+    commands: dict[int, Sequence[str]] = {}
+    for seed in seeds if seeds is not None else sorted(seed for seed in records if seed is not None):
+        record = records.get(seed)
+        if record is None:
+            commands[seed] = ["--config", config, "--seed", str(seed), "--logdir", logdir]
+        elif record.status in RESUMED:
+            commands[seed] = ["--resume", record.path]
+    _train(program, commands, jobs, setting)
+
+
+def _train(program: Sequence[str], commands: Mapping[int, Sequence[str]], jobs: int, setting: Path | None) -> None:
+    executor, stopped = SeedExecutor(program, jobs), False
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as logs:
+        queue = [Job(partial(tuple, words), Path(logs, f"{seed}.log")) for seed, words in commands.items()]
+        try:
+            execute(executor, queue, lambda index: None, "")
+        except InterruptedRunError:
+            stopped = True
+    folder = setting or next((Path(run).parent for run in executor.runs.values()), None)
+    if folder is None:
+        raise RunError("no run has begun")
+    if summary := summary_in_words(folder):
+        print_note(summary)
+    print(f"runs: {folder}")
+    if stopped:
+        seeds = ",".join(map(str, commands))
+        raise InterruptedRunError(f"interrupted; go on with: python train.py --resume {folder} --seeds {seeds}")
+    if executor.failed:
+        failed = ", ".join(map(str, sorted(executor.failed)))
+        raise RunError(f"the runs with the seeds {failed} have failed")
+
+
+TIMED_STEPS = 200
+"""Number of timed control steps."""
+
+
+def compact(space: Space[Any]) -> str:
+    """Return a description of a space in one line, even if its bounds differ."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return f"Dict({', '.join(f'{name}: {compact(subspace)}' for name, subspace in space.items())})"
+    if isinstance(space, spaces.Box) and np.unique(space.high).size > 1:
+        low, high = (f"{bound.min():g} to {bound.max():g}" for bound in (space.low, space.high))
+        return f"Box({low}, {high}, {space.shape}, {space.dtype})"
+    return str(space)
+
+
+def dry_run(plan: RunPlan) -> None:
+    """Print spaces, network sizes and the time of one step."""
+    from mygym.api import print_notes
+    from mygym.strategies.requirements import prepare_run
+    from mygym.training.env_factory import make_vec_env
+    from mygym.training.model_factory import buffer_bytes, build_model
+    from mygym.training.policy import parameter_counts
+    from mygym.training.pretrained import load_pretrained
+
+    env = make_vec_env(plan)
+    try:
+        model = build_model(plan, env)
+        load_pretrained(plan, model, env)
+        prepare_run(plan, env, model)  # raises if a teacher or a dataset does not fit
+        print_notes(plan, model)
+        print(f"observation: {compact(env.observation_space)}")
+        slices = env.get_attr("components")[0].items()
+        if slices:
+            print(f"observed: {', '.join(f'{name} {columns.stop - columns.start}' for name, columns in slices)}")
+        print(f"action: {compact(env.action_space)}")
+        print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
+        for name, count in parameter_counts(model).items():
+            print(f"network {name}: {count:,} parameters")
+        size, rows = buffer_bytes(model)
+        if rows:
+            memory = f"memory: {size / 1e6:,.1f} MB for {rows:,} steps in the buffer of the algorithm"
+            end = getattr(model.replay_buffer, "end_bytes", 0)
+            print(memory + (f", and {end / 1e3:,.1f} kB for the last observation of each episode" if end else ""))
+        env.reset()
+        env.action_space.seed(plan.config.seed)
+        actions = [np.array([env.action_space.sample() for _ in range(env.num_envs)]) for _ in range(TIMED_STEPS)]
+        begin = time.perf_counter()
+        for action in actions:
+            env.step(action)
+        seconds = (time.perf_counter() - begin) / TIMED_STEPS
+        each = f" in each of {plan.config.learners} learners" if plan.config.learners > 1 else ""
+        duration = f"{1e6 * seconds:.0f} µs, {env.num_envs / seconds:,.0f} env steps/s"
+        print(f"step of {env.num_envs} environment(s){each}: {duration}")
+    finally:
+        env.close()
+
+
+ENGINE_KEYS = ("engine", "steps", "n_envs", "learners", "algo_params")
+"""Keys of a fused run whose values do not suit PyBullet, where the defaults of the algorithm apply."""
+
+POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
+"""Hyperparameters that the weights of a policy and a critic depend on."""
+
+
+@command(
     "train.py",
     "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
@@ -69,23 +300,13 @@ crash, and ends with the same weights as a run without a stop. Keys that may cha
 checkpoint, video, tensorboard, env_processes.
 """,
 )
-
-
-ENGINE_KEYS = ("engine", "steps", "n_envs", "learners", "algo_params")
-"""Keys of a fused run whose values do not suit PyBullet, where the defaults of the algorithm apply."""
-
-POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
-"""Hyperparameters that the weights of a policy and a critic depend on."""
-
-
-def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -> None:
+def train(options: argparse.Namespace, train: Callable[..., Result] | None = None) -> None:
     """Run the command.
 
     Args:
-        arguments: Arguments of the command line.
+        options: Arguments of the command line; `words` as they were given.
         train: Trains a run; None: `mygym.train`.
     """
-    options = PARSER.parse(arguments)
     if train is not None:
         register_dictionary(sys.modules[train.__module__])
     if options.help:
@@ -97,7 +318,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
     numbers = parse_seeds(seeds) if seeds else None
     program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
     if options.resume and (numbers or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
-        if words := _without(arguments, "--resume", "--seeds", "--seed", "--jobs"):
+        if words := _without(options.words, "--resume", "--seeds", "--seed", "--jobs"):
             why = "cannot be combined with --resume SETTING"
             raise ConfigError(bad_value("train.py", words[0], "--seeds and --jobs", why))
         resume_seeds(program, Path(options.resume), numbers, _jobs(options))
@@ -128,11 +349,9 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
 
         explain(explained(plan))
     elif plan and options.dry_run:
-        from mygym.cli.dry_run import dry_run
-
         dry_run(plan)
     elif numbers:
-        train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
+        train_seeds(program, _without(options.words, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
     else:
         from mygym import api
 
@@ -147,11 +366,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
 
 
 def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of the run that trains a policy on in the engine that judges it; empty without the flag.
-
-    Raises:
-        ConfigError: The engine of the run judges itself, or the number of steps is invalid.
-    """
+    """Return the config of the run that trains a policy on in the engine that judges it; empty without the flag."""
     if options.finetune_steps is None:
         return {}
     from mygym.engines.engine import judge_of
@@ -210,7 +425,7 @@ def _print_result(result: Result) -> None:
 
 def _print_help(options: argparse.Namespace) -> None:
     """Print the flags, and the parameters of the algorithm and the strategies, with the values that the run takes."""
-    print(PARSER.format_help())
+    print(train.format_help())
     file, flags = config_layers(options)
     if options.control:
         _print_controller(options.control)
@@ -224,7 +439,7 @@ def _print_help(options: argparse.Namespace) -> None:
 
 
 def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
-    from mygym.planning.parameter_tables import hyperparameters, strategy_parameters, training_parameters
+    from mygym.config.hyperparameters import hyperparameter_rows, strategy_rows, training_rows
     from mygym.planning.plan import make_plan
     from mygym.planning.strategies import sections
     from mygym.registry import algorithm
@@ -232,10 +447,10 @@ def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None
     resolved = make_plan(file, flags).resolved
     entry = algorithm(resolved.config.algo, resolved.config.framework)
     tables = [
-        (f"algo_params of {entry.name} ({entry.framework})", "algo_params", hyperparameters(entry)),
-        (f"training_params of {entry.name} ({entry.framework})", "training_params", training_parameters(entry)),
+        (f"algo_params of {entry.name} ({entry.framework})", "algo_params", hyperparameter_rows(entry)),
+        (f"training_params of {entry.name} ({entry.framework})", "training_params", training_rows(entry)),
         *(
-            (f"strategy_params of {name}", section, strategy_parameters(name))
+            (f"strategy_params of {name}", section, strategy_rows(name))
             for name, (section, _) in sections(resolved.config.strategy, {}).items()
         ),
     ]
@@ -253,12 +468,12 @@ def _with_value(row: Mapping[str, Any], key: str, resolved: Resolved) -> dict[st
 
 
 def _print_controller(control: str) -> None:
-    from mygym.planning.parameter_tables import controller_parameters
+    from mygym.config.hyperparameters import controller_rows
     from mygym.robotics.controllers import find_controller
 
     name = find_controller(flag_value("control", control)).config.name
     print(f"control of {name}: --set control.NAME=VALUE")
-    print_table(controller_parameters(name))
+    print_table(controller_rows(name))
 
 
 def explain(resolved: Resolved) -> None:

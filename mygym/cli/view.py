@@ -3,20 +3,222 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import check_output, parse_integer
-from mygym.cli.command import FORCE, SET, TRUST, argument, command
-from mygym.config import RunConfig
+import numpy as np
+
+from mygym.cli.command import FORCE, SET, TRUST, argument, check_output, command, parse_integer, parse_task
+from mygym.config import Layer, RunConfig, parse_overrides, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+from mygym.tasks.observations import MAIN_CAMERA
+from mygym.training.files import write_bytes
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from mygym.engines.world import World
+    from mygym.envs.robot_env import RobotEnv
+
+    Picture = NDArray[np.uint8]
+
+Size = tuple[int, int]
+"""Width and height, pixels."""
+
+SHEET_EPISODES = 9
+"""Number of episodes on the sheet of a task."""
+
+
+def task_picture(
+    task: str,
+    size: Size,
+    scene: Mapping[str, str],
+    overrides: Sequence[str],
+    camera: str | None,
+    randomized: bool,
+) -> Picture:
+    """Return the start of an episode, or a sheet of the starts of randomized episodes.
+
+    Args:
+        task: Task as on the command line.
+        size: Width and height of each episode, pixels.
+        scene: Values of `robot` and `workspace`; a missing value is the default of the task.
+        overrides: `KEY=VALUE` of any config key.
+        camera: Camera of the workspace; None: the camera of the config.
+        randomized: Whether to draw a sheet; without `randomize` in the overrides, all randomizers are used.
+    """
+    from mygym.engines.rendering.thumbnails import grid
+    from mygym.envs.randomizers import ranges
+    from mygym.envs.robot_env import RobotEnv
+
+    layer = Layer("flag", {"task": parse_task(task), **scene, **parse_overrides(overrides)})
+    config = resolve([layer]).config
+    randomize: dict[str, Any] = dict(config.randomize)
+    if randomized and not ranges(randomize):
+        randomize = dict.fromkeys(registry("randomizer").names(), True)
+    env = RobotEnv(
+        config.task,
+        config.robot,
+        config.workspace,
+        config.control.model_dump(),
+        task_params=config.task_params.model_dump(exclude_none=True),
+        randomize=randomize,
+        robot_params=config.robot_params.model_dump(),
+        render_width=size[0],
+        render_height=size[1],
+        camera=camera or config.video.camera,
+    )
+    try:
+        pictures = []
+        for seed in range(config.seed, config.seed + (SHEET_EPISODES if randomized else 1)):
+            env.reset(seed=seed)
+            pictures.append(env.picture(shadow=True, samples=2))
+    finally:
+        env.close()
+    return grid(pictures, columns=3) if randomized else pictures[0]
+
+
+def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[str]) -> Picture:
+    """Return a sheet of the images of a camera in an episode of the scripted expert, as observations have them.
+
+    Args:
+        camera: Camera of the workspace or the robot.
+        scene: Values of `task`, `robot` and `workspace` as on the command line; a missing value is a default.
+        overrides: `KEY=VALUE` of any config key.
+    """
+    from mygym.envs.robot_env import RobotEnv
+    from mygym.planning.derived import env_spec
+
+    task = {"task": parse_task(scene["task"])} if "task" in scene else {}
+    layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
+    config = resolve([layer]).config
+    with contextlib.closing(RobotEnv.of(env_spec(config))) as env:
+        return camera_sheet(env, camera, config.seed)
+
+
+def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot: bool, window: bool) -> Picture | None:
+    """Return a picture of a robot in a workspace.
+
+    Args:
+        robot: Registered name or file.
+        workspace: Registered name or file.
+        size: Width and height, pixels.
+        camera: Camera of the workspace.
+        fit_robot: Whether the camera moves so that the robot fills the picture.
+        window: Whether to show the world in a window until it is closed, and return None.
+    """
+    from mygym.engines.engine import inspection_of, make_world
+    from mygym.engines.rendering.camera import around
+    from mygym.engines.robots import find_robot
+    from mygym.engines.world import WorldSpec
+    from mygym.robotics.workspace import load_workspace
+
+    world = make_world(WorldSpec(find_robot(robot), load_workspace(registry("workspace").get(workspace).load())))
+    try:
+        if fit_robot:
+            cameras = world.workspace.cameras
+            with inspection_of(world) as shapes:
+                view = around(shapes.robot_corners(), cameras[camera], size[0] / size[1])
+            world.workspace = replace(world.workspace, cameras={**cameras, camera: view})
+        if not window:
+            return _render(world, size, camera)
+        _show(world)
+        return None
+    finally:
+        world.close()
+
+
+def _render(world: World, size: Size, camera: str) -> Picture:
+    from mygym.engines.rendering.camera import Camera
+
+    with contextlib.closing(Camera(world)) as renderer:
+        return renderer.render(*size, camera, shadow=True, samples=2)
+
+
+def _show(world: World) -> None:
+    """Show a window until `q` is pressed; its sliders set the joints, and its caption is the tool's position."""
+    from mygym.engines.rendering.viewer import Viewer
+
+    viewer, position = Viewer(world), world.state.joint_position[0]
+    joints = [joint for arm in world.robot.arms for joint in arm.joints]
+    viewer.set_sliders(
+        {
+            f"{joint.name}, rad": (joint.lower, joint.upper, start)
+            for joint, start in zip(joints, position.tolist(), strict=True)
+        }
+    )
+    while values := list(viewer.slider_values().values()):
+        position[:] = values
+        x, y, z = world.kinematics.pose(position[: len(world.robot.arms[0].joints)])[:3, 3]
+        viewer.update(caption=f"tool at {x:.3f}, {y:.3f}, {z:.3f} m")
+
+
+COMPONENTS = ("image", "depth", "segmentation", "boxes")
+"""Observation components of the sheet; `boxes` are drawn onto `image`."""
+
+MOMENTS = 4
+"""Number of moments of the episode, one in each row."""
+
+SHARPEST = 192
+"""Smallest height of an image on the sheet, pixels: smaller images are enlarged without smoothing."""
+
+BOX_COLOR = (255, 40, 160)
+
+
+def names_for(camera: str) -> list[str]:
+    """Return the names of the components that see through a camera."""
+    return [name if camera == MAIN_CAMERA else f"{name}:{camera}" for name in COMPONENTS]
+
+
+def camera_sheet(env: RobotEnv, camera: str, seed: int) -> Picture:
+    """Return images of an episode of the scripted expert: a row for each moment, a column for each component.
+
+    Args:
+        env: Environment with the observation components `names_for(camera)`.
+        camera: Name of the camera.
+        seed: Seed of the episode.
+    """
+    from mygym.engines.rendering.thumbnails import grid
+
+    observation, _ = env.reset(seed=seed)
+    steps, ended = [observation], False
+    while not ended:
+        observation, _, terminated, truncated, _ = env.step(env.expert_action())
+        steps.append(observation)
+        ended = terminated or truncated
+    moments = np.linspace(0, len(steps) - 1, MOMENTS).round().astype(int)
+    return grid([picture for moment in moments for picture in _row(steps[moment], camera)], columns=len(COMPONENTS))
+
+
+def _row(observation: Any, camera: str) -> list[Picture]:
+    """Return the pictures of a moment, all of one size: colours, colours with boxes, depth, bodies."""
+    from mygym.engines.rendering.thumbnails import class_colors
+
+    image, depth, segmentation = (observation[name] for name in names_for(camera)[:3])
+    factor = max(1, -(-SHARPEST // len(image)))
+    image, depth, segmentation = (pixels.repeat(factor, 0).repeat(factor, 1) for pixels in (image, depth, segmentation))
+    boxes = observation["observation"].reshape(-1, 5)
+    return [image, _with_boxes(image, boxes), depth.repeat(3, axis=2), class_colors()[segmentation[..., 0]]]
+
+
+def _with_boxes(image: Picture, boxes: NDArray[np.float32]) -> Picture:
+    """Return an image with the boxes of the targets that it shows; `boxes` are rows of the component `boxes`."""
+    from PIL import Image, ImageDraw
+
+    picture = Image.fromarray(image)
+    draw = ImageDraw.Draw(picture)
+    height, width = image.shape[:2]
+    for left, top, right, bottom, share in boxes:
+        if share > 0:
+            edges = ((left + 1) / 2 * width, (top + 1) / 2 * height, (right + 1) / 2 * width, (bottom + 1) / 2 * height)
+            draw.rectangle(edges, outline=BOX_COLOR, width=2)
+    return np.asarray(picture)
+
 
 SIZE = 960, 720
 """Default width and height of a picture, pixels."""
@@ -46,7 +248,8 @@ FLAGS = {
 }
 """Flag → kinds to which it applies."""
 
-PARSER = command(
+
+@command(
     "mygym view",
     "Draw a robot, a workspace, an object, all objects, the start of a task's episodes, or the images of a camera.",
     argument("kind", metavar="KIND", help="objects, object, workspace, robot, task, camera or policy"),
@@ -105,11 +308,8 @@ mygym view task push --randomize --set randomize.colors=true --set randomize.obj
 mygym view policy reach.onnx --record-latency --seconds 60
 """,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
+def view(options: argparse.Namespace) -> None:
     """Run the command."""
-    options = PARSER.parse(arguments)
     _check_flags(options)
     if options.kind == "policy":
         _time_loop(options)
@@ -128,7 +328,10 @@ def main(arguments: Sequence[str]) -> None:
 
         Image.fromarray(picture).show(options.name or options.kind)
     else:
-        _save(picture, image)
+        from mygym.engines.rendering.thumbnails import as_png
+
+        image.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(image, as_png(picture))
         print(f"image: {image}")
 
 
@@ -140,8 +343,6 @@ def _time_loop(options: argparse.Namespace) -> None:
     seconds = parse_value(options.seconds, "--seconds")
     if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:
         raise ConfigError(bad_value("--seconds", options.seconds, "a number above 0, at most 3600"))
-
-    import numpy as np
 
     from mygym.exporting.playing import measure
 
@@ -155,30 +356,36 @@ def _time_loop(options: argparse.Namespace) -> None:
     print(f"late        {timing.late} of {len(timing.policy)} periods")
 
 
-def _picture(
-    options: argparse.Namespace, width: int | None, height: int | None, window: bool
-) -> NDArray[np.uint8] | None:
+def _picture(options: argparse.Namespace, width: int | None, height: int | None, window: bool) -> Picture | None:
     """Return the picture; None if a window shows the robot or workspace instead."""
-    from mygym.cli import pictures
+    from mygym.engines.rendering import thumbnails
+    from mygym.engines.rendering.robot_sheet import CELL, robot_sheet
+    from mygym.engines.robots import find_robot
+    from mygym.robotics.objects import load_object
+    from mygym.robotics.workspace import load_workspace
 
     kind, name = options.kind, options.name
     if kind == "objects":
-        return pictures.object_sheet(width or SHEET_WIDTH)
+        return thumbnails.contact_sheet(
+            [load_object(entry.load()) for entry in registry("object") if not entry.missing_extras],
+            width or SHEET_WIDTH,
+        )
     scene = {key: value for key in ("task", "robot", "workspace") if (value := getattr(options, key))}
     if kind == "camera":
-        return pictures.camera_picture(name, scene, options.set)
+        return camera_picture(name, scene, options.set)
     default_width, default_height = EPISODE_SIZE if options.randomize else SIZE
     size = width or default_width, height or default_height
     if kind == "object":
-        return pictures.object_picture(name, size)
+        return thumbnails.thumbnail(load_object(registry("object").get(name).load()), *size)
     if kind == "task":
-        return pictures.task_picture(name, size, scene, options.set, options.camera, options.randomize)
+        return task_picture(name, size, scene, options.set, options.camera, options.randomize)
     if options.explain:
-        return pictures.explained_robot(name, options.workspace or WORKSPACE, (width, height))
+        place = load_workspace(registry("workspace").get(options.workspace or WORKSPACE).load())
+        return robot_sheet(find_robot(name), place, (width or CELL[0], height or CELL[1]))
     robot = name if kind == "robot" else options.robot or str(RunConfig().robot)
     workspace = name if kind == "workspace" else options.workspace or WORKSPACE
     fit_robot = kind == "robot" and options.camera is None
-    return pictures.world_picture(robot, workspace, size, options.camera or "main", fit_robot, window)
+    return world_picture(robot, workspace, size, options.camera or "main", fit_robot, window)
 
 
 def _check_flags(options: argparse.Namespace) -> None:
@@ -197,13 +404,7 @@ def _check_flags(options: argparse.Namespace) -> None:
 
 
 def _pixels(text: str | None, flag: str) -> int | None:
-    if text is None:
-        return None
-    allowed = "a whole number of pixels, 16 to 8192"
-    number = parse_integer(text, flag, allowed, low=16)
-    if number > 8192:
-        raise ConfigError(bad_value(flag, text, allowed))
-    return number
+    return None if text is None else parse_integer(text, flag, "a whole number of pixels, 16 to 8192", 16, 8192)
 
 
 def _check_display() -> None:
@@ -211,22 +412,3 @@ def _check_display() -> None:
 
     if not has_display():
         raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed without a display"))
-
-
-def _save(picture: NDArray[np.uint8], path: Path) -> None:
-    """Write a PNG file completely or not at all."""
-    from PIL import Image
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".view-", suffix=".png", delete=False) as temporary:
-            try:
-                Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
-                temporary.close()
-                Path(temporary.name).chmod(0o644)
-                Path(temporary.name).replace(path)
-            finally:
-                Path(temporary.name).unlink(missing_ok=True)
-    except OSError as error:
-        why = f"cannot be written ({error.strerror or error})"
-        raise ConfigError(bad_value("--image", str(path), "a file in a writable folder", why)) from error

@@ -1,4 +1,4 @@
-"""Schema of `algo_params`: the hyperparameters of an algorithm's class, of its networks and of its buffers.
+"""Schema of `algo_params`: the hyperparameters of an algorithm's class, networks and buffers, also as tables.
 
 The schema contains the parameters of the constructor, of the policy class (`policy_kwargs`), of the optimiser and the
 feature extractor, and of the replay or rollout buffer. Configs refer to classes and functions by their names in the
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 import importlib
+import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mygym.config.loading import is_plain
 from mygym.config.parameter_checks import (
     BUFFERS,
     INNER,
@@ -21,21 +23,24 @@ from mygym.config.parameter_checks import (
     NEEDED_PARAMETERS,
     RUN_PARAMETERS,
     check_value,
+    controller_parameters,
     is_default,
     is_for_framework,
     is_known,
     is_name,
+    is_runner,
+    range_of,
     shown,
     training_parameters,
     unknown_parameter,
 )
-from mygym.config.plain import is_plain
-from mygym.config.schedulable import check_schedule, is_scheduled, may_be_scheduled
+from mygym.config.schedules import check_schedule, is_scheduled, may_be_scheduled
+from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError, UnknownNameError, bad_value
 from mygym.nested import at, has, merged
 from mygym.registry import Algorithm, registry
 from mygym.registry.algorithms import Combo, takes_dictionaries
-from mygym.registry.signatures import REQUIRED, Parameter, constructors, fits, parameters, source_location
+from mygym.registry.signatures import REQUIRED, Parameter, constructors, fits, in_words, parameters, source_location
 
 SECTION = "algo_params"
 
@@ -114,11 +119,7 @@ class Schema:
         return None if parameter is None or parameter.default is REQUIRED else parameter.default
 
     def _named(self, path: tuple[str, ...], name: Any) -> Any:
-        """Return the class or function with this name in the algorithm's framework.
-
-        Raises:
-            ConfigError: The name does not exist.
-        """
+        """Return the class or function with this name in the algorithm's framework."""
         key, kind = key_of(path), NAMED[path[-1]]
         aliases: Mapping[str, Any] = getattr(self.cls, "policy_aliases", {}) if kind == "policy" else {}
         if isinstance(name, str) and name in aliases:
@@ -357,3 +358,82 @@ def _as_tuple(value: Any, hint: Any) -> Any:
     hints = {typing.get_origin(option) or option for option in (hint, *typing.get_args(hint))}
     wants_tuple = tuple in hints and list not in hints
     return tuple(value) if wants_tuple and isinstance(value, list) else copy.deepcopy(value)
+
+
+def hyperparameter_rows(entry: Algorithm) -> list[dict[str, Any]]:
+    """Return a row for each hyperparameter of an algorithm; nested hyperparameters have dotted names.
+
+    Raises:
+        ConfigError: The registration is invalid.
+    """
+    schema = Schema(entry, {}, her=entry.goal_relabelling)
+    schema.check_registration()
+    values = merged(schema.defaults(), schema.registered())
+    rows = []
+
+    def add_rows(parent: tuple[str, ...]) -> None:
+        for name, parameter in (schema.inside(parent) or {}).items():
+            path = (*parent, name)
+            if name in INNER and schema.inside(path):
+                add_rows(path)
+                continue
+            unset = "required" if parameter.required else str(parameter.default)
+            default = at(values, path) if name in (at(values, parent) or {}) else unset
+            rows.append(_row(".".join(path), parameter, default))
+
+    add_rows(())
+    return rows
+
+
+def training_rows(entry: Algorithm) -> list[dict[str, Any]]:
+    """Return a row for each training parameter of a `Runner`; no rows for other algorithms."""
+    cls = entry.combo()[0]
+    known = training_parameters(cls) if is_runner(cls) else {}
+    return [
+        _row(name, parameter, entry.training_defaults.get(name, _default(parameter)))
+        for name, parameter in known.items()
+    ]
+
+
+def strategy_rows(name: str) -> list[dict[str, Any]]:
+    """Return a row for each parameter of a strategy, with its complete help."""
+    return _complete_rows(parameters(registry("strategy").get(name, "strategy").load()).values())
+
+
+def controller_rows(name: str) -> list[dict[str, Any]]:
+    """Return a row for each key of `control` besides the name: first those of all controllers."""
+    fields = {key: field for key, field in ControlParams.model_fields.items() if key != "name"}
+    rows = [
+        {"name": key, "type": in_words(field.annotation), "default": field.default, "help": field.description}
+        for key, field in fields.items()
+    ]
+    known = controller_parameters(registry("controller").get(name, "control").load())
+    return rows + _complete_rows(known.values())
+
+
+def _complete_rows(known: Iterable[Parameter]) -> list[dict[str, Any]]:
+    """Return a row for each parameter, with its complete help."""
+    return [
+        {
+            **_row(parameter.name, parameter, _default(parameter)),
+            "type": parameter.type_in_words,
+            "help": parameter.help,
+        }
+        for parameter in known
+    ]
+
+
+def _default(parameter: Parameter) -> Any:
+    return "required" if parameter.required else parameter.default
+
+
+def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:
+    """Return a row with the range in the type and the first sentence of the help."""
+    key = parameter.name
+    kind = f"a name of `mygym list {NAMED[key]}`" if is_name(parameter) else parameter.type_in_words
+    return {
+        "name": name,
+        "type": kind + (f", {limits}" if (limits := range_of(parameter)) else ""),
+        "default": default,
+        "help": re.split(r"(?<=\.)\s+(?=[A-Z])", parameter.help)[0],
+    }

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError
 
 from mygym.config.hyperparameters import Schema
+from mygym.config.loading import is_plain
 from mygym.config.parameter_checks import controller_parameters
-from mygym.config.plain import is_plain
 from mygym.config.schema import ControlParams, RunConfig
 from mygym.errors import RegistryError
 from mygym.registry import Algorithm, registry
@@ -72,11 +72,7 @@ def json_schema() -> Json:
 
 
 def _of_controllers(common: Json) -> list[Json]:
-    """Return the keys of `control` for each controller, where the value is a mapping.
-
-    Args:
-        common: Keys of all controllers.
-    """
+    """Return the keys of `control` for each controller, where the value is a mapping."""
     known = registry("controller")
     names = {name: name for name in known.names()} | dict(known.aliases)
     cases = []

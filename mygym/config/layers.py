@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from mygym.config.loading import check_plain
 from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named, sections_in
-from mygym.config.plain import check_plain
 from mygym.config.schema import NOT_SHAPING, RunConfig, renamed
 from mygym.config.toolkit import REPLACED_BY
 from mygym.config.validation_errors import dotted, first_mistake, unknown_keys
@@ -214,7 +214,7 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> ConfigError:
         several = ConfigError(f"{count}: {', '.join(names)}; allowed: the keys that `mygym schema` prints")
         several.parts = [_unknown(path, origins) for path in unknown]
         return several
-    path, given, allowed, kind, _ = first_mistake(error)
+    path, given, allowed, kind = first_mistake(error)
     if kind == "unknown":
         return ConfigError(_unknown(path, origins))
     key, why = dotted(path), f"is not allowed ({_origin(dotted(path), origins)})"

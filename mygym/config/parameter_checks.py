@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from mygym.config.plain import is_plain
+from mygym.config.loading import is_plain
 from mygym.config.schema import RunConfig
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
@@ -155,29 +155,18 @@ class Inner:
     """Arguments that the library sets, so that configs cannot set them."""
 
 
+SPACES = frozenset({"observation_space", "action_space"})
+
 INNER: Mapping[str, Inner] = {
-    "policy_kwargs": Inner("policy", frozenset({"observation_space", "action_space", "lr_schedule", "use_sde"})),
+    "policy_kwargs": Inner("policy", SPACES | {"lr_schedule", "use_sde"}),
     "features_extractor_kwargs": Inner("features_extractor_class", frozenset({"observation_space"})),
     "optimizer_kwargs": Inner("optimizer_class", frozenset({"params", "lr", "learning_rate"})),
     "replay_buffer_kwargs": Inner(
         "replay_buffer_class",
-        frozenset(
-            {
-                "buffer_size",
-                "observation_space",
-                "action_space",
-                "env",
-                "device",
-                "n_envs",
-                "optimize_memory_usage",
-                "n_steps",
-                "gamma",
-            }
-        ),
+        SPACES | {"buffer_size", "device", "n_envs", "env", "optimize_memory_usage", "n_steps", "gamma"},
     ),
     "rollout_buffer_kwargs": Inner(
-        "rollout_buffer_class",
-        frozenset({"buffer_size", "observation_space", "action_space", "device", "gae_lambda", "gamma", "n_envs"}),
+        "rollout_buffer_class", SPACES | {"buffer_size", "device", "n_envs", "gae_lambda", "gamma"}
     ),
 }
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.config.conversion import Conversion
 from mygym.config.loading import load_file
 from mygym.config.schema import RunConfig
 from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
 from mygym.registry import registry
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Config that replaces a file of another system."""
+
+    config: dict[str, Any]
+    """Keys of `RunConfig`."""
+    notes: list[str]
+    """A line for each key of the file without a meaning here, and for each value that is only approximated."""
+
 
 REPLACED_BY: Mapping[str, str] = {
     "task_type": "task",

@@ -1,12 +1,14 @@
-"""Translate validation errors of pydantic into key, value and allowed values."""
+"""Explain validation errors of pydantic: key, value, allowed values, nearest name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+
+from mygym.errors import bad_value
 
 ALLOWED: Mapping[str, str] = {
     "string_type": "text",
@@ -39,8 +41,27 @@ class Mistake(NamedTuple):
     """Allowed values in the words of configs; empty for an unknown key."""
     kind: Literal["invalid", "unknown", "missing", "short"] = "invalid"
     """`unknown`: the last key of `path`; `missing`: the value; `short`: a list."""
-    needed: str = ""
-    """Allowed values in the words of descriptions: pydantic's, or the length of a list."""
+
+
+def explained(
+    error: ValidationError,
+    *outer: str | int,
+    keys_at: Callable[[tuple[str | int, ...]], Sequence[str]] = lambda path: (),
+) -> str:
+    """Return the message for the mistake to report.
+
+    Args:
+        error: The error.
+        *outer: Path of the validated value.
+        keys_at: Returns the keys of the mapping at a path below `outer`.
+    """
+    path, given, allowed, kind = first_mistake(error)
+    key, keys = dotted((*outer, *path)), keys_at(path[:-1]) if kind in ("unknown", "missing") else ()
+    if kind == "unknown":
+        return bad_value(key, given, keys, "is not a key")
+    if kind == "missing":
+        return bad_value(key, None, f"a value; the keys are {', '.join(keys)}" if keys else allowed, "is missing")
+    return bad_value(key, given, allowed, "is too short" if kind == "short" else "")
 
 
 def first_mistake(error: ValidationError) -> Mistake:
@@ -56,11 +77,11 @@ def first_mistake(error: ValidationError) -> Mistake:
     path = _path(deepest)
     if deepest["type"] == "missing" and isinstance(path[-1], int):
         wanted = 1 + max(int(detail["loc"][-1]) for detail in errors if detail["loc"][:-1] == deepest["loc"][:-1])
-        return Mistake(path[:-1], deepest["input"], f"a list of {wanted}", "short", f"{wanted} values")
+        return Mistake(path[:-1], deepest["input"], f"a list of {wanted} values", "short")
     if deepest["type"] == "missing":
         return Mistake(path, None, "a value, which is required", "missing")
     words = dict.fromkeys(_allowed(detail) for detail in candidates if _path(detail) == path)
-    return Mistake(path, deepest["input"], " or ".join(words), needed=_message(deepest))
+    return Mistake(path, deepest["input"], " or ".join(words))
 
 
 def unknown_keys(error: ValidationError) -> list[tuple[str | int, ...]]:
@@ -74,12 +95,8 @@ def _allowed(detail: ErrorDetails) -> str:
         return f"a list of at least {detail['ctx']['min_length']}"
     if detail["type"] == "too_long":
         return f"a list of at most {detail['ctx']['max_length']}"
-    message = _message(detail)
+    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return ALLOWED.get(detail["type"], message[:1].lower() + message[1:])
-
-
-def _message(detail: ErrorDetails) -> str:
-    return detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
 
 
 def _path(detail: ErrorDetails) -> tuple[str | int, ...]:

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mygym.config.conversion import Conversion
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import NAMED
 from mygym.config.schema import RunConfig
+from mygym.config.toolkit import Conversion
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
 from mygym.registry import Algorithm, algorithm, registry
@@ -131,11 +131,7 @@ def _note(key: str, value: Any, why: str) -> str:
 def _entry(
     data: Mapping[str, Any], path: str | Path, env_id: str | None, notes: list[str]
 ) -> tuple[str, Mapping[str, Any]]:
-    """Return the environment id and its entry.
-
-    Raises:
-        ConfigError: No id is given; or it has no entry, or no task; the message lists the ids of the file.
-    """
+    """Return the environment id and its entry."""
     entries = {name: entry for name, entry in data.items() if isinstance(entry, Mapping)}
     usable = [name for name in entries if FOREIGN.fullmatch(name) or MYGYM.fullmatch(name)]
     if env_id is None:
@@ -193,11 +189,7 @@ def _world(name: str, arguments: dict[str, Any], notes: list[str]) -> dict[str, 
 
 
 def _mapping(value: Any, key: str) -> dict[str, Any]:
-    """Return a mapping, or the mapping in a text such as `dict(net_arch=[64, 64])`; classes become their names.
-
-    Raises:
-        ConfigError: The text is something else.
-    """
+    """Return a mapping, or the mapping in a text such as `dict(net_arch=[64, 64])`; classes become their names."""
     allowed = "a mapping, or dict(…) of numbers, text, lists and names of classes"
     if isinstance(value, str):
         try:
@@ -211,11 +203,7 @@ def _mapping(value: Any, key: str) -> dict[str, Any]:
 
 
 def _read(node: ast.expr) -> Any:
-    """Return the value of an expression of literals, `dict(…)` and names of classes, which stay text.
-
-    Raises:
-        ValueError: Something else, which is never evaluated.
-    """
+    """Return the value of an expression of literals, `dict(…)` and names of classes, which stay text."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
         keywords = {keyword.arg: keyword.value for keyword in node.keywords}
         if None not in keywords:
@@ -230,11 +218,7 @@ def _read(node: ast.expr) -> Any:
 
 
 def _hyperparameter(key: str, value: Any) -> Any:
-    """Return a hyperparameter; `lin_0.001` is a schedule.
-
-    Raises:
-        ConfigError: Another text in place of a number.
-    """
+    """Return a hyperparameter; `lin_0.001` is a schedule."""
     if key not in SCHEDULED or not isinstance(value, str):
         return value
     kind, _, number = value.partition("_")

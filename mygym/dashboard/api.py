@@ -22,8 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
-from mygym.dashboard.run_index import run_id, stages_of
-from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
+from mygym.dashboard.service import Service, command_line, messages_of, run_id, stages_of, yaml_of
 from mygym.errors import MygymError, bad_value, did_you_mean
 from mygym.registry import REGISTRIES
 from mygym.reporting.doctor import diagnose

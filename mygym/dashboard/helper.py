@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved
-from mygym.config.plain import is_plain
+from mygym.config.loading import is_plain
 from mygym.errors import MygymError
 from mygym.registry.user_files import user_files, user_folders
 from mygym.training import directory
@@ -42,11 +42,7 @@ def end_with_server() -> None:
 
 
 class Helper:
-    """Calls functions of this module in a process, which is new after each change of the user's files.
-
-    Args:
-        make_pool: Returns an executor with a single process.
-    """
+    """Calls functions of this module in a process, which is new after each change of the user's files."""
 
     def __init__(self, make_pool: Callable[[], Executor] = new_process) -> None:
         self._make_pool = make_pool
@@ -135,10 +131,10 @@ def schema() -> dict[str, Any]:
 @cache
 def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
     """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
-    from mygym.planning.parameter_tables import hyperparameters
+    from mygym.config.hyperparameters import hyperparameter_rows
     from mygym.registry import algorithm
 
-    return _plain(hyperparameters(algorithm(algo, framework)))
+    return _plain(hyperparameter_rows(algorithm(algo, framework)))
 
 
 def components(kind: str) -> list[dict[str, Any]]:
@@ -183,9 +179,9 @@ def _parameters(kind: str, name: str) -> dict[str, Any]:
 @cache
 def component_parameters(kind: str, name: str) -> list[dict[str, Any]]:
     """Return a row for each parameter of a strategy or a controller."""
-    from mygym.planning import parameter_tables
+    from mygym.config.hyperparameters import controller_rows, strategy_rows
 
-    tables = {"strategy": parameter_tables.strategy_parameters, "controller": parameter_tables.controller_parameters}
+    tables = {"strategy": strategy_rows, "controller": controller_rows}
     return _plain(tables[kind](name))
 
 
@@ -202,12 +198,12 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
 
 
-def preview(config: Mapping[str, Any], width: int = 480, height: int = 320) -> bytes:
+def preview(config: Mapping[str, Any]) -> bytes:
     """Return a PNG of the start of an episode: robot, workspace and task of a config."""
     from mygym import api
     from mygym.engines.rendering.thumbnails import as_png
 
-    env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=width, render_height=height).unwrapped
+    env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=480, render_height=320).unwrapped
     try:
         env.reset(seed=int(config.get("seed", 0)))
         picture = env.picture(shadow=True, samples=2)

@@ -63,11 +63,7 @@ class QueuedJob:
 
 
 class Queue:
-    """Jobs in a SQLite file.
-
-    Args:
-        file: The file, created if it is missing.
-    """
+    """Jobs in a SQLite file."""
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
@@ -134,8 +130,6 @@ MEMORY = 1_000_000_000
 PERIOD = 1.0
 """s between two looks at the queue."""
 
-PRIORITIES = range(-100, 101)
-
 
 class Jobs:
     """Starts queued jobs while cores and memory allow, and follows their processes.
@@ -172,13 +166,7 @@ class Jobs:
         self.queue.close()
 
     def train(self, config: Mapping[str, Any], values: Mapping[str, Any], priority: int = 0) -> QueuedJob:
-        """Queue a training.
-
-        Args:
-            config: Values of the user.
-            values: The complete config.
-            priority: Jobs with a higher number begin first.
-        """
+        """Queue a training."""
         number = 1 + max((int(path.stem) for path in self.folder.glob("*.yaml")), default=0)
         file = self.folder / f"{number:06}.yaml"
         files.write_yaml(file, {**config, "logdir": str(self.logdir)})

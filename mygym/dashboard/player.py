@@ -26,11 +26,6 @@ def play(pipe: Connection, source: Mapping[str, Any] | str, meshes: str) -> None
     `{"goal": [x, y, z]}`, `{"reset": seed}`. Messages that are sent: `{"error": text}`; first
     `{"shapes": …, "joints": …, "can": …}`; then `{"poses": link → pose, "goal": …, "joints": …, "text": …}` whenever
     something has moved; its `joints` are empty while a policy acts or a person poses the arm.
-
-    Args:
-        pipe: Connection to the server.
-        source: A config, or the path of a run.
-        meshes: Folder for the meshes in STL.
     """
     try:
         player = Player(source, Path(meshes))

@@ -73,7 +73,7 @@ def _serve(
 
     from mygym.dashboard.api import add_api
     from mygym.dashboard.guard import MAX_BODY_BYTES, Guard
-    from mygym.dashboard.pages.all_pages import add_pages
+    from mygym.dashboard.pages import add_pages
     from mygym.dashboard.service import Service, stored_token
 
     if not logdir.exists():
@@ -113,11 +113,7 @@ def _serve(
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address.
-
-    Raises:
-        ConfigError: The port is in use, or the machine has no such address.
-    """
+    """Return a socket that is bound to an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     if sys.platform != "win32":  # there, two servers could have the same port

@@ -24,7 +24,7 @@ from mygym.envs.env_spec import EnvSpec
 from mygym.envs.randomizers import ranges
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.planning.engines import env_spec
+from mygym.planning.derived import env_spec
 from mygym.planning.plan import Config
 from mygym.tasks.observations import MAIN_CAMERA, Frame
 from mygym.training import files

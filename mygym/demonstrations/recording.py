@@ -24,7 +24,7 @@ from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.experts import make_expert
-from mygym.planning.engines import env_spec
+from mygym.planning.derived import env_spec
 from mygym.planning.plan import Config, RunPlan
 from mygym.registry import registry
 from mygym.training import directory, env_factory, files

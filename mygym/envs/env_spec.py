@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mygym.config import RunConfig
 from mygym.config.layers import validated
-from mygym.config.plain import as_plain, check_plain
+from mygym.config.loading import as_plain, check_plain
 from mygym.config.schema import DEFAULT_ENGINE, EnvConfig
 
 MAX_IMAGE_SIZE = 4096

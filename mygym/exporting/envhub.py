@@ -11,7 +11,7 @@ from mygym.config.layers import flatten
 from mygym.demonstrations import lerobot
 from mygym.demonstrations.storage import recorded_values
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.engines import short_env_arguments
+from mygym.planning.derived import short_env_arguments
 from mygym.planning.plan import RunPlan, make_plan
 from mygym.registry import registry
 from mygym.training import directory

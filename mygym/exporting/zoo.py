@@ -9,16 +9,16 @@ from typing import Any
 import yaml
 
 from mygym.config import RunConfig
-from mygym.config.conversion import Conversion
 from mygym.config.hyperparameters import Schema
 from mygym.config.loading import Dumper
 from mygym.config.parameter_checks import NAMED
 from mygym.config.schedules import parse
+from mygym.config.toolkit import Conversion
 from mygym.config.zoo import ALGORITHMS, HINDSIGHT, SCHEDULED, STEPS
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import is_schedule
-from mygym.planning.engines import short_env_arguments
+from mygym.planning.derived import short_env_arguments
 from mygym.planning.plan import RunPlan
 from mygym.registry import registry
 from mygym.training.files import write

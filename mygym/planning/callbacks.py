@@ -53,7 +53,7 @@ def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
         ConfigError: A callback is unknown, or refuses its parameters.
     """
     constructed = []
-    for cls, section, params in _checked(values):
+    for cls, section, params in check_callbacks(values):
         try:
             constructed.append(cls(**params))
         except (TypeError, ValueError) as error:
@@ -87,17 +87,12 @@ def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[Base
     return result
 
 
-def check_callbacks(values: Sequence[Any]) -> None:
-    """Check names and parameters of a config's callbacks; nothing is constructed.
+def check_callbacks(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str, Mapping[str, Any]]]:
+    """Return class, config key and parameters of each callback of a config; nothing is constructed.
 
     Raises:
         ConfigError: A callback is unknown, or does not take its parameters.
     """
-    _checked(values)
-
-
-def _checked(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str, Mapping[str, Any]]]:
-    """Return class, config key and parameters of each callback."""
     result = []
     for index, value in enumerate(values):
         key = f"callbacks.{index}"
@@ -115,11 +110,7 @@ def _checked(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str, Mappi
 
 
 def _find(name: str, key: str) -> type[BaseCallback]:
-    """Return the callback class with a registered name, or with a dotted name in an imported module.
-
-    Raises:
-        ConfigError: The name is unknown, or its module was not imported with the user's consent.
-    """
+    """Return the callback class with a registered name, or with a dotted name in an imported module."""
     module, _, attribute = name.rpartition(".")
     if not module:
         cls: type[BaseCallback] = registry("callback").get(name, key).load()

@@ -18,11 +18,13 @@ from mygym.config.parameter_checks import (
     name_of,
     training_defaults,
 )
-from mygym.config.schedulable import schedules
-from mygym.engines.engine import has_batches
+from mygym.config.schedules import schedules
+from mygym.engines.engine import BULLET, FUSED, has_batches
+from mygym.envs.batches import check_batch
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at
-from mygym.planning.strategies import JOIN
+from mygym.planning.derived import training_spec
+from mygym.planning.strategies import JOIN, Variant
 from mygym.registry import Algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.tasks.observations import CRITIC_KEY, camera_components, camera_of
@@ -143,11 +145,7 @@ def registered_training_params(
 
 
 def _check_train_freq(config: RunConfig) -> None:
-    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late.
-
-    Raises:
-        ConfigError: The config asks for both.
-    """
+    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late."""
     train_freq = config.algo_params.get("train_freq")
     if isinstance(train_freq, list | tuple) and "episode" in train_freq and config.n_envs > 1:
         why = f"counts episodes, which needs one environment, not {config.n_envs}"
@@ -238,10 +236,6 @@ def gathers_rollouts(cls: type[Any]) -> bool:
 def check_learners(config: RunConfig, cls: type[Any]) -> None:
     """Refuse `learners` of a config that the processes cannot share.
 
-    Args:
-        config: The complete config.
-        cls: Class of the algorithm.
-
     Raises:
         ConfigError: The message names the key and the allowed values.
     """
@@ -276,10 +270,6 @@ def check_learners(config: RunConfig, cls: type[Any]) -> None:
 def check_overlap(config: RunConfig, cls: type[Any]) -> None:
     """Refuse `overlap` of a config whose gradient steps cannot be taken during the steps of the environments.
 
-    Args:
-        config: The complete config.
-        cls: Class of the algorithm.
-
     Raises:
         ConfigError: The message names the key and the allowed values.
     """
@@ -299,6 +289,30 @@ def check_overlap(config: RunConfig, cls: type[Any]) -> None:
         raise ConfigError(
             bad_value("algo_params.train_freq", freq, "1 (and fewer gradient_steps), or overlap false", why)
         )
+
+
+MAX_WORLDS = 1024
+"""Largest `n_envs` of engines whose worlds are not rows of arrays alone; one of Bullet takes 30 MB."""
+
+
+def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
+    """Refuse a config that its engine cannot train; nothing has been built yet.
+
+    Raises:
+        ConfigError: The message names the key, the value, and what the engine can do.
+    """
+    if config.engine != FUSED and config.n_envs > MAX_WORLDS:
+        allowed = f"less than or equal to {MAX_WORLDS}, or engine: {FUSED}"
+        raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
+    if not has_batches(config.engine):
+        return
+    if len(variants) > 1:
+        why = f"cannot train {len(variants)} variants, which strategy {config.strategy} asks for"
+        raise ConfigError(bad_value("engine", config.engine, [BULLET], why))
+    if config.env_processes not in (False, "auto"):
+        why = f"is not available with engine {config.engine}, which is one process"
+        raise ConfigError(bad_value("env_processes", config.env_processes, ["false"], why))
+    check_batch(training_spec(config), config.engine)
 
 
 REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool]] = {

@@ -1,4 +1,4 @@
-"""Values of a config that follow from other values."""
+"""Values of a config that follow from other values, and the environments of a config."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 from mygym.config import RunConfig
 from mygym.config.hyperparameters import Schema
+from mygym.config.parameter_checks import RANGES
 from mygym.config.schema import Distractor
+from mygym.engines.engine import BULLET, judge_of
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.variants import Variant
-from mygym.registry import Algorithm, RobotFileName, is_file_name, registry
+from mygym.planning.strategies import Variant
+from mygym.registry import Algorithm, RobotFileName, algorithm, is_file_name, registry
 from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
@@ -116,11 +119,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
 
 
 def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> dict[str, Any]:
-    """Return `learning_starts` for hindsight replay, which must be later than the end of the first episodes.
-
-    Raises:
-        ConfigError: The user's hyperparameters in `asked` are too small for hindsight replay.
-    """
+    """Return `learning_starts` for hindsight replay, which must be later than the end of the first episodes."""
     needed = two_episodes // 2 + 1
     starts = int(config.algo_params.get("learning_starts", needed))
     if starts < needed and "learning_starts" in asked:
@@ -174,3 +173,36 @@ def rollout_steps(model: Any, config: RunConfig) -> int:
         frequency: Any = model.train_freq
         steps = frequency.frequency if frequency.unit is TrainFrequencyUnit.STEP else 0
     return steps * config.n_envs if isinstance(steps, int) else 0
+
+
+def env_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
+    """Return the description of the environments of a config with a single variant, as evaluations have them.
+
+    They are in the engine that judges the config's, see `judge_of`. The environments of training are those of
+    `training_spec`.
+
+    Args:
+        config: The config.
+        goal_env: Whether observations are goal dictionaries; None: as the algorithm takes them.
+    """
+    if goal_env is None:
+        goal_env = algorithm(config.algo, config.framework).dict_observations
+    gamma = config.algo_params.get("gamma")  # of a class that uses the name for something else, it is no discount
+    discount = float(gamma) if isinstance(gamma, int | float) and gamma in RANGES["gamma"] else 0.99
+    return EnvSpec.of_config(config, judge_of(config.engine), goal_env, discount)
+
+
+def training_spec(config: RunConfig) -> EnvSpec:
+    """Return the description of the environments of training of a config with a single variant."""
+    return env_spec(config).model_copy(update={"engine": config.engine})
+
+
+def short_env_arguments(config: RunConfig) -> dict[str, Any]:
+    """Return the arguments of `RobotEnv` for a config with a single variant as plain data, without defaults."""
+    arguments = env_spec(config).arguments()
+    for key in ("robot_params", "actions", "image_params", "task_params"):
+        set_here = getattr(config, key).model_dump(mode="json", exclude_defaults=True)
+        arguments[key] = {name: value for name, value in set_here.items() if value not in ({}, [])}
+    for key in [key for key in ("goal_env", "engine") if arguments[key] in (True, BULLET)]:
+        del arguments[key]
+    return {key: value for key, value in arguments.items() if value != {}}

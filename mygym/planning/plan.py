@@ -14,8 +14,7 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.schema import renamed
 from mygym.errors import MygymError
 from mygym.planning.resolve import check_names, python_values, resolve_with_strategies
-from mygym.planning.strategies import construct_strategies
-from mygym.planning.variants import Variant, make_variants, variant_codes
+from mygym.planning.strategies import Variant, construct_strategies, make_variants, variant_codes
 from mygym.registry import Algorithm, algorithm
 
 
@@ -156,9 +155,7 @@ CHOSEN_BY = {"algo_params": "algo", "training_params": "algo", "strategy_params"
 """Section → the key that decides which parameters it may have."""
 
 
-def plan_or_mistakes(
-    config: Mapping[str, Any], refused: Mapping[Path, str], origin: str = "argument"
-) -> tuple[RunPlan | None, list[str]]:
+def plan_or_mistakes(config: Mapping[str, Any], refused: Mapping[Path, str]) -> tuple[RunPlan | None, list[str]]:
     """Return the plan of a config and no mistakes, or None and the mistakes: of keys and types, names, combinations.
 
     A mistake that may follow from another is left out: beside a wrong key or name, combinations are not judged, and
@@ -167,18 +164,17 @@ def plan_or_mistakes(
     Args:
         config: Values of the user.
         refused: Keys to a value → message; these values are mistakes already, and are only checked by the schema.
-        origin: Name of the config in messages and origins.
     """
     listed: dict[str, str] = {}
     plans: list[RunPlan] = []
     rest = renamed(_collect(renamed, config, listed))
-    rest = _collect(lambda values: resolve([Layer(origin, values)]), rest, listed)
+    rest = _collect(lambda values: resolve([Layer("argument", values)]), rest, listed)
     for path, message in refused.items():
         shorter = _without(rest, path)
         if shorter != rest:  # else its key is unknown
             listed[".".join(map(str, path))], rest = message, shorter
-    rest = _collect(lambda values: check_names(resolve([Layer(origin, values)]).config), rest, listed)
-    _collect(lambda values: plans.append(make_plan(overrides=values, origin=origin)), rest, listed, _may_be_judged)
+    rest = _collect(lambda values: check_names(resolve([Layer("argument", values)]).config), rest, listed)
+    _collect(lambda values: plans.append(make_plan(overrides=values, origin="argument")), rest, listed, _may_be_judged)
     messages = list(listed.values()) or list(refused.values())
     return (None, messages[:MOST]) if messages else (plans[0], [])
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema
+from mygym.config.loading import MAX_DEPTH, as_plain, is_plain
 from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
-from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
 from mygym.engines.engine import FUSED, has_batches
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
@@ -17,6 +17,7 @@ from mygym.planning.callbacks import check_callbacks
 from mygym.planning.checks import (
     REQUIREMENTS,
     check_critic,
+    check_engine,
     check_hyperparameters,
     check_images,
     check_learners,
@@ -25,16 +26,15 @@ from mygym.planning.checks import (
     registered_training_params,
 )
 from mygym.planning.derived import absolute, derived_values, plain_distractors, uses_her
-from mygym.planning.engines import check_engine
 from mygym.planning.strategies import (
     JOIN,
     ConstructedStrategies,
     errors_name_section,
     join_params,
+    make_variants,
     sections,
     without_aliases,
 )
-from mygym.planning.variants import make_variants
 from mygym.registry import FRAMEWORKS, Algorithm, algorithm, registry, user_files
 from mygym.registry.signatures import parameters
 from mygym.robotics.controllers import find_controller
@@ -252,11 +252,7 @@ def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_names(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place.
-
-    Raises:
-        ConfigError: A class or function is not registered.
-    """
+    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place."""
     return {key: _with_name(value, (*path, key)) for key, value in values.items()}
 
 
@@ -270,26 +266,6 @@ def _with_name(value: Any, path: tuple[str, ...]) -> Any:
         allowed = f"a name of `mygym list {NAMED[path[-1]]}`"
         raise ConfigError(bad_value(".".join(path), shown(value), allowed, "is not registered"))
     return name
-
-
-class _Decided(NamedTuple):
-    """Values that are decided before the hyperparameters."""
-
-    asked: RunConfig
-    """Config of the user's values, which override the schema and the strategies' preferences."""
-    task: Task
-    entry: Algorithm
-    of_entry: Mapping[str, Any]
-    """Values of the algorithm's registration, without hyperparameters."""
-    strategy_class: Layer
-    """Defaults of the strategies' parameters."""
-    of_stages: Sequence[Layer]
-    """Preferences of the algorithm for tasks of several stages, and for this task."""
-    of_engine: Layer
-    """Preferences of the algorithm for the fused engine."""
-    preferred: Sequence[Layer]
-    """The recommended algorithm, and preferences of the task and of the strategies."""
-    user: Sequence[Layer]
 
 
 def resolve_config(
@@ -345,12 +321,22 @@ def resolve_with_strategies(
     of_entry |= required.values
     of_stages, of_engine = stage_layers(asked, task, entry), engine_layer(asked, entry, task)
     preferences = [recommended, task_layer(task, entry, of_engine), preferred]
-    decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
     of_algorithm = [algorithm_layer(entry, of_entry), *of_stages, of_engine]
     draft = beneath(asked, [strategy_class, *of_algorithm, *preferences])
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
-    layers, schema = _all_layers(decided, her)
+    schema = Schema(entry, asked.algo_params, her)
+    schema.check_required()
+    class_training, entry_training = registered_training_params(schema.cls, entry, asked, user[0])
+    registered = {**of_entry, "algo_params": schema.registered(), **entry_training}
+    layers = [
+        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
+        strategy_class,
+        *split_inherited(algorithm_layer(entry, registered), entry),
+        *(_accepted(layer, schema) for layer in (*of_stages, of_engine)),
+        *preferences,
+        *user,
+    ]
     chosen = resolve(layers)
     check_hyperparameters(schema, layers, asked, chosen.config)
     derived = derived_values(asked, chosen.config, variants, her, schema)
@@ -378,26 +364,15 @@ def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
 
 
 def _check_imports(asked: RunConfig) -> None:
-    """Refuse modules that only the file lists, because importing runs code, which needs the user's consent.
-
-    Raises:
-        ConfigError: A module has not been imported.
-    """
+    """Refuse modules that only the file lists, because importing runs code, which needs the user's consent."""
     for module in asked.imports:
         if not user_files.is_imported(module):
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
 
 
-# Names and parameters -----------------------------------------------------------------------------------------
-
-
 def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
-    """Return the parameters that the user has not set, with values decided by the strategies.
-
-    Raises:
-        ConfigError: A strategy does not fit the config.
-    """
+    """Return the parameters that the user has not set, with values decided by the strategies."""
     params: dict[str, Any] = {}
     for strategy in strategies:
         with errors_name_section(strategy.section):
@@ -406,11 +381,7 @@ def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
 
 
 def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
-    """Return the registered name of the workspace, and the algorithm; check every other name.
-
-    Raises:
-        ConfigError: A name is unknown, or the algorithm cannot be trained.
-    """
+    """Return the registered name of the workspace, and the algorithm; check every other name."""
     try:
         workspace = registry("workspace").get(asked.workspace or task.workspace, "workspace").name
         find_controller(asked.control)
@@ -432,11 +403,7 @@ def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
 
 
 def _check_algorithm(entry: Algorithm) -> None:
-    """Refuse a registration that cannot be trained with any config.
-
-    Raises:
-        ConfigError: It is not an SB3 algorithm, or its registration is wrong; the message has file and line.
-    """
+    """Refuse a registration that cannot be trained with any config."""
     from stable_baselines3.common.base_class import BaseAlgorithm
 
     cls = entry.combo()[0]
@@ -450,32 +417,6 @@ def _check_algorithm(entry: Algorithm) -> None:
             why = f"is required by {entry.name} ({entry.origin}), and is not a known requirement"
             raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
     Schema(entry, {}).check_registration()
-
-
-# Hyperparameters ------------------------------------------------------------------------------------------------------
-
-
-def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
-    """Return all layers, including the hyperparameters of the class and of the registration, and their schema.
-
-    Raises:
-        ConfigError: A required hyperparameter is missing, or `training_params` are wrong.
-    """
-    asked, entry = decided.asked, decided.entry
-    schema = Schema(entry, asked.algo_params, her)
-    schema.check_required()
-    class_training, entry_training = registered_training_params(schema.cls, entry, asked, decided.user[0])
-    of_entry = {**decided.of_entry, "algo_params": schema.registered(), **entry_training}
-    layers = [
-        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
-        decided.strategy_class,
-        *split_inherited(algorithm_layer(entry, of_entry), entry),
-        *(_accepted(layer, schema) for layer in decided.of_stages),
-        _accepted(decided.of_engine, schema),
-        *decided.preferred,
-        *decided.user,
-    ]
-    return layers, schema
 
 
 def _accepted(layer: Layer, schema: Schema) -> Layer:

@@ -55,11 +55,6 @@ class Sensitivity:
     failed: tuple[int, ...]
     """Number of failed runs with each value."""
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether all values are numbers."""
-        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
-
 
 def final_scores(setting: Setting, metric: str = "success") -> FloatArray:
     """Return the scores `(runs, 1)` of the runs that have ended; diverged runs have a success rate alone.
@@ -265,7 +260,7 @@ def compare(settings: Sequence[Setting], metrics: Sequence[str] = ()) -> list[Co
         return comparisons
     last = [last_figures(setting) for setting in settings]
     known = sorted({metric for each in last for metric in each})
-    names = [name for name in (find_metric("--metric", metric, known) for metric in metrics) if name not in LABELS]
+    names = [name for name in (find_metric(metric, known) for metric in metrics) if name not in LABELS]
 
     def figures(index: int) -> dict[str, ComparedFigure]:
         first_values = last[0] if index else {}

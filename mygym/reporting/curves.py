@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -114,7 +115,8 @@ def read_curve(record: RunRecord, evaluations_only: bool = False) -> Curve | Non
     """
     run = Path(record.path)
     result = Result.read(run) if record.status != RUNNING else None
-    lines = [] if result and evaluations_only else _logged(run / directory.PROGRESS, evaluations_only)
+    needed = LOGGED["success_rate"] if evaluations_only else ""
+    lines = [] if result and evaluations_only else read_log(run / directory.PROGRESS, needed)
     entries = result.evaluations if result else [line for line in lines if LOGGED["success_rate"] in line]
     if not entries:
         return None
@@ -150,13 +152,8 @@ def metrics_of(curves: Iterable[Curve]) -> list[str]:
     return [*scores, *sorted(names.keys() - {*scores}, key=lambda name: ("/" in name, name))]
 
 
-def find_metric(flag: str, name: str, known: Collection[str]) -> str:
+def find_metric(name: str, known: Collection[str]) -> str:
     """Return a metric by its name, or by its name in progress.jsonl.
-
-    Args:
-        flag: Name of the setting, for the message.
-        name: Name of the metric.
-        known: The metrics that the runs have recorded.
 
     Raises:
         ConfigError: No run has recorded it.
@@ -164,7 +161,7 @@ def find_metric(flag: str, name: str, known: Collection[str]) -> str:
     for candidate in (name, SHORT_NAMES.get(name, name), name.removeprefix("figures/")):
         if candidate in known or candidate in LABELS:
             return candidate
-    raise ConfigError(bad_value(flag, name, dict.fromkeys([*LABELS, *known]), "is in no run"))
+    raise ConfigError(bad_value("--metric", name, dict.fromkeys([*LABELS, *known]), "is in no run"))
 
 
 def is_rate(metric: str) -> bool:
@@ -204,7 +201,7 @@ def align(curves: Sequence[Curve], axis: str = "steps", metric: str = "success")
     return positions, np.stack(values)
 
 
-def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0, seed: int = 0) -> tuple[FloatArray, ...]:
+def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0) -> tuple[FloatArray, ...]:
     """Return the aggregate `(P,)` of runs, and the lower and upper bounds of its bootstrap interval over the runs.
 
     Args:
@@ -212,7 +209,6 @@ def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0, seed: in
         statistic: A name in `STATISTICS`.
         episodes: If the values are success rates: episodes of each; the bounds then include Wilson's interval over all
             episodes of a point, because a bootstrap of equal rates has no width.
-        seed: Seed of the resamples.
     """
     function = STATISTICS[statistic]
     runs = len(values)
@@ -220,7 +216,7 @@ def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0, seed: in
     if runs < 2:
         nothing = np.full_like(centre, math.nan)
         return centre, nothing, nothing
-    drawn = np.random.default_rng(seed).integers(runs, size=(RESAMPLES, runs))
+    drawn = np.random.default_rng(0).integers(runs, size=(RESAMPLES, runs))
     resampled = function(values.T[:, drawn, None])
     low, high = np.percentile(resampled, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE), axis=-1)
     if episodes:
@@ -292,23 +288,22 @@ def _shares_beyond(evaluations: Sequence[Mapping[str, int]], stages: Collection[
     return np.array([1 - count / total if total else math.nan for count, total in zip(inside, totals, strict=True)])
 
 
-def _logged(path: Path, evaluations_only: bool) -> list[dict[str, Any]]:
-    """Return the lines of a log, or those of evaluations."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    except OSError:
-        return []
+def read_log(path: Path, needed: str = "") -> list[dict[str, Any]]:
+    """Return the complete lines of a log that contain a text; nothing if it cannot be read."""
     lines = []
-    for line in text.splitlines():
-        if evaluations_only and LOGGED["success_rate"] not in line:
-            continue
-        try:
-            content = json.loads(line)
-        except ValueError:  # half-written
-            continue
-        if isinstance(content, dict):
-            lines.append(content)
+    for line in read_text(path).splitlines():
+        with contextlib.suppress(ValueError):  # half-written
+            if needed in line and isinstance(content := json.loads(line), dict):
+                lines.append(content)
     return lines
+
+
+def read_text(path: Path) -> str:
+    """Return a text file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:
+        return ""
 
 
 def _as_logged(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mygym.reporting.comparison import count
-from mygym.reporting.records import DAMAGED
+from mygym.reporting.records import DAMAGED, RUNNING
 from mygym.reporting.run_logs import RECENT, SUCCESS, RunLogs
 from mygym.reporting.statistics import success_interval
 from mygym.types import FloatArray
@@ -210,7 +210,7 @@ def learning_rate_out_of_range(logs: RunLogs) -> Finding | None:
 
 def too_few_steps(logs: RunLogs) -> Finding | None:
     """The run is shorter than runs that have learned, or its success was still growing at the end."""
-    more = "--steps" if logs.is_running else f"--resume {logs.record.path} --steps"
+    more = "--steps" if logs.record.status == RUNNING else f"--resume {logs.record.path} --steps"
     several = logs.task is None or len(logs.task.stage_names) > 1
     known = None
     if logs.setting("strategy") == "standard":
@@ -533,7 +533,7 @@ RULES: tuple[Rule, ...] = (
 
 def has_learned(logs: RunLogs) -> bool:
     """Return whether the policy succeeds and the run did not end with an error."""
-    return logs.success >= SUCCESSFUL and not logs.has_failed
+    return logs.success >= SUCCESSFUL and logs.record.status not in ("failed", "diverged")
 
 
 def diagnose(logs: RunLogs) -> dict[str, Finding]:

@@ -1,24 +1,32 @@
-"""Judgement of runs: fresh episodes of the saved policy, on seeds that no training and no evaluation uses."""
+"""Judgement of runs: fresh episodes of the saved policy on seeds of its own; certificates in two engines."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mygym.config.schema import NOT_SHAPING
+from mygym.engines.engine import BULLET, MUJOCO, find_engine
+from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import changed
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
+from mygym.reporting.statistics import Interval, paired_difference, success_interval
+from mygym.reporting.tables import as_markdown
 from mygym.training import directory, env_factory, files, model_factory
-from mygym.training.evaluation import JUDGE, episode_seeds, evaluate_or_fail
+from mygym.training.evaluation import JUDGE, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
-from mygym.training.result import Result, versions
+from mygym.training.result import Result, versions, versions_in_words
+from mygym.training.video import record_side_by_side
 
 SEED = 0
 """Seed of the judge's episodes, the same for all runs."""
@@ -104,7 +112,7 @@ def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
         mean_length=evaluation.mean_length,
         policy_sha256=files.checksum((run / directory.POLICY).read_bytes()),
         versions=dict(versions()),
-        date=datetime.now(UTC).date().isoformat(),
+        date=_today(),
     )
 
 
@@ -156,3 +164,258 @@ def _changes(values: dict[str, Any]) -> dict[str, Any]:
     of_same_size = model_factory.explained(resolve_config(overrides={**chosen, **size})).values()
     different = changed(size, resolve_config(overrides=chosen).values()) | changed(values, of_same_size)
     return {key: value for key, value in different.items() if key not in NOT_SHAPING}
+
+
+SCHEMA = 1
+"""Version of the file's form."""
+
+PACKAGES = {"mygym.engines.bullet.world": ("pybullet",), "mygym.engines.mujoco.world": ("mujoco-core", "mujoco")}
+"""Module of an engine's class, or of a class that it extends → the packages of which one brings it."""
+
+FILMS = {"both succeed": "certificate_both_succeed.mp4", "one succeeds": "certificate_one_succeeds.mp4"}
+"""Outcome of an episode in the two engines → its film in the run's folder of videos."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Episodes of a policy in an engine."""
+
+    engine: str
+    version: str
+    """Package and version of the engine; empty for an engine without a package."""
+    successes: tuple[bool, ...]
+    """Outcome of each episode, in the order of the seeds."""
+    lengths: tuple[int, ...]
+    """Steps of each episode."""
+
+    @property
+    def success_rate(self) -> float:
+        """Share of episodes that ended in success."""
+        return sum(self.successes) / len(self.successes)
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's interval of the success rate."""
+        return success_interval(sum(self.successes), len(self.successes))
+
+    @property
+    def mean_length(self) -> float:
+        """Mean number of steps."""
+        return sum(self.lengths) / len(self.lengths)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A run's policy in two engines."""
+
+    result: Result
+    policy_sha256: str
+    """SHA-256 of `policy.safetensors`, in hex digits."""
+    seeds: tuple[int, ...]
+    """Seeds of the episodes, which are the same in both engines."""
+    verdicts: tuple[Verdict, Verdict]
+    tolerance: float
+    """Share of episodes by which the success rate may be lower in the second engine."""
+    films: Mapping[str, str]
+    """Key of `FILMS` → path of the film in the run directory."""
+
+    @property
+    def gap(self) -> tuple[float, Interval]:
+        """Success rate in the second engine minus that in the first, and its interval, paired by the seeds."""
+        return paired_difference(*(verdict.successes for verdict in self.verdicts))
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the success rate in the second engine is lower by more than the tolerance, and not by chance."""
+        gap, interval = self.gap
+        return gap < -self.tolerance and interval.high < 0
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the certificate, with the name of the run, as a path below its log directory."""
+        engines = [verdict.engine for verdict in self.verdicts]
+        words = ["mygym", "certify", label(self.result), "--episodes", str(len(self.seeds)), "--engines", *engines]
+        return shlex.join([*words, "--tolerance", f"{100 * self.tolerance:g}"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of certificate.json."""
+        result, (gap, interval) = self.result, self.gap
+        names = ("task", "robot", "workspace", "algo", "framework", "seed", "config_hash", "steps")
+        return {
+            "schema": SCHEMA,
+            "run": label(result),
+            **{name: getattr(result, name) for name in names},
+            "trained_in": result.engine,
+            "policy_sha256": self.policy_sha256,
+            "episodes": len(self.seeds),
+            "verdicts": [
+                {
+                    "engine": verdict.engine,
+                    "version": verdict.version,
+                    "successes": sum(verdict.successes),
+                    "success_rate": verdict.success_rate,
+                    "success_low": verdict.interval.low,
+                    "success_high": verdict.interval.high,
+                    "mean_length": verdict.mean_length,
+                }
+                for verdict in self.verdicts
+            ],
+            "gap": gap,
+            "gap_low": interval.low,
+            "gap_high": interval.high,
+            "tolerance": self.tolerance,
+            "worse": self.is_worse,
+            "outcomes": [
+                {
+                    "seed": seed,
+                    **{
+                        verdict.engine: {"success": verdict.successes[index], "length": verdict.lengths[index]}
+                        for verdict in self.verdicts
+                    },
+                }
+                for index, seed in enumerate(self.seeds)
+            ],
+            "films": dict(self.films),
+            "versions": dict(versions()),
+            "command": self.command,
+            "date": _today(),
+        }
+
+    def table(self) -> list[dict[str, str]]:
+        """Return a row for each engine."""
+        return [
+            {
+                "engine": verdict.engine,
+                "success (95 % interval)": "{:.1%} ({:.1%} to {:.1%})".format(verdict.success_rate, *verdict.interval),
+                "mean length": f"{verdict.mean_length:.1f} steps",
+                "version": verdict.version,
+            }
+            for verdict in self.verdicts
+        ]
+
+    def gap_in_words(self) -> str:
+        """Return the gap with its interval, and the numbers of episodes in which the engines disagree."""
+        first, second = self.verdicts
+        gap, (low, high) = self.gap
+        differ = [(a, b) for a, b in zip(first.successes, second.successes, strict=True) if a != b]
+        points = f"{100 * gap:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f}) from {first.engine} to"
+        alone = f"{first.engine} alone solves {sum(a for a, _ in differ)}, {second.engine} {sum(b for _, b in differ)}"
+        return f"{points} {second.engine}; of {len(self.seeds)} equal episodes {alone}"
+
+    def verdict(self) -> str:
+        """Return the conclusion in words."""
+        second = self.verdicts[1].engine
+        if self.is_worse:
+            return f"worse in {second}: by more than {100 * self.tolerance:g} points, and not by chance"
+        if self.gap[0] < -self.tolerance:
+            return f"not significantly worse in {second}, by so few episodes"
+        return f"within {100 * self.tolerance:g} points in {second}"
+
+    def to_markdown(self) -> str:
+        """Return the content of certificate.md."""
+        result = self.result
+        films = [f"- [{outcome}]({path})" for outcome, path in self.films.items()]
+        facts = {
+            "training": f"{result.algo} ({result.framework}), {result.steps:,} env steps in {result.engine}",
+            "config hash": result.config_hash,
+            "SHA-256 of policy.safetensors": self.policy_sha256,
+            "versions": ", ".join(" ".join(item) for item in versions().items()),
+            "date": _today(),
+        }
+        rows = [{"run": name, label(result): fact} for name, fact in facts.items()]
+        parts = [
+            f"# Certificate of {label(result)}",
+            as_markdown(self.table()).strip(),
+            f"Gap: {self.gap_in_words()}.",
+            f"Verdict: {self.verdict()}.",
+            *(["Films, side by side:\n\n" + "\n".join(films)] if films else []),
+            as_markdown(rows).strip(),
+            f"```bash\n{self.command}\n```",
+        ]
+        return "\n\n".join(parts) + "\n"
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def check_engines(names: Sequence[str]) -> tuple[str, str]:
+    """Return the names of two engines with single worlds.
+
+    Raises:
+        ConfigError: They are not two different ones, or one has no single worlds.
+        RegistryError: An engine is unknown, or its package is missing.
+    """
+    for name in names:
+        find_engine(name)
+    if len(names) != 2 or names[0] == names[1]:
+        raise ConfigError(bad_value("--engines", " ".join(names), "two different engines, e.g. pybullet mujoco"))
+    return names[0], names[1]
+
+
+def certify(
+    path: str | Path,
+    episodes: int,
+    engines: Sequence[str] = (BULLET, MUJOCO),
+    tolerance: float = 0.05,
+    film: bool = True,
+) -> Certificate:
+    """Play the same fresh episodes in two engines; write certificate.json, certificate.md and films into the run.
+
+    Args:
+        path: The run directory of a finished run.
+        episodes: Number of episodes in each engine.
+        engines: Two engines; the gap is that of the second to the first.
+        tolerance: Share of episodes by which the success rate may be lower in the second engine.
+        film: Whether to film an episode in which both succeed, and one in which one succeeds, if there are any.
+
+    Raises:
+        ConfigError: The path is no finished run or cannot be written, or an engine cannot play the run.
+        RegistryError: See `check_engines`.
+        RunError: The policy cannot be loaded, its actions are not finite, or a file cannot be written.
+    """
+    names = check_engines(engines)
+    run = directory.find(path)
+    result = finished_result(run)
+    files.check_writable(run, "run")
+    plan, policy = find_plan(run), load(run)
+    content = (run / directory.POLICY).read_bytes()
+    with contextlib.ExitStack() as stack:
+        first, second = (env_factory.make_eval_envs(plan, stack, episodes, name) for name in names)
+        seeds = episode_seeds(SEED, JUDGE, episodes, CERTIFIED, env=first[0])
+        verdicts = _verdict(str(run), policy, first, seeds), _verdict(str(run), policy, second, seeds)
+        films = _film(run, policy, (first[0], second[0]), seeds, verdicts) if film else {}
+    for name in set(FILMS.values()) - {Path(path).name for path in films.values()}:
+        (run / directory.VIDEOS / name).unlink(missing_ok=True)  # of an earlier certificate
+    certificate = Certificate(result, files.checksum(content), tuple(seeds), verdicts, tolerance, films)
+    files.write_text((run / directory.CERTIFICATE).with_suffix(".md"), certificate.to_markdown())
+    files.write_json(run / directory.CERTIFICATE, certificate.to_json())
+    return certificate
+
+
+def _verdict(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int]) -> Verdict:
+    evaluation = evaluate_or_fail(name, policy, envs, seeds)
+    modules = dict.fromkeys(each.__module__ for each in find_engine(evaluation.engine).__mro__)
+    return Verdict(
+        evaluation.engine,
+        versions_in_words(*(package for module in modules for package in PACKAGES.get(module, ()))),
+        tuple(episode.success for episode in evaluation.episodes),
+        tuple(episode.length for episode in evaluation.episodes),
+    )
+
+
+def _film(
+    run: Path,
+    policy: Predicts,
+    envs: tuple[AnyEnv, AnyEnv],
+    seeds: Sequence[int],
+    verdicts: tuple[Verdict, Verdict],
+) -> dict[str, str]:
+    """Film the first episode of each key of `FILMS`; return the paths."""
+    solved = np.sum([verdict.successes for verdict in verdicts], axis=0)  # number of engines
+    films = {}
+    for (outcome, name), number in zip(FILMS.items(), (2, 1), strict=True):
+        if number in solved:
+            record_side_by_side(policy, envs, seeds[int(np.argmax(solved == number))], run / directory.VIDEOS / name)
+            films[outcome] = f"{directory.VIDEOS}/{name}"
+    return films

@@ -1,4 +1,4 @@
-"""Index of runs: a record of each run directory below a folder, read without importing an algorithm."""
+"""Index of runs and sweeps: a record of each run directory below a folder, read without importing an algorithm."""
 
 from __future__ import annotations
 
@@ -282,3 +282,28 @@ def _remove(run: Path) -> None:
             folder.rmdir()
         except OSError:  # it holds other runs
             return
+
+
+class SweepFiles:
+    """Names of the files in the folder of a sweep."""
+
+    SWEEP = "sweep.yaml"
+    BEST = "best.yaml"
+    TABLE = "trials.csv"
+    LINEAGE = "lineage.csv"
+    SLICES, PARALLEL, FRONT, POPULATION = "slices.svg", "parallel.svg", "front.svg", "population.svg"
+    TRAINED_ON, TRAINED_ON_BEST = "trained_on.csv", "trained_on.yaml"
+    FIGURES: Mapping[str, str] = {
+        FRONT: "Pareto front",
+        SLICES: "Score over each value; later trials are darker",
+        PARALLEL: "Values and score of each trial",
+        POPULATION: "Members of the population",
+    }
+    TABLES: Mapping[str, str] = {TABLE: "Trials", TRAINED_ON: "Trials that were trained on", LINEAGE: "Lineage"}
+    """File → its title in a report."""
+
+
+def find_sweeps(folder: str | Path) -> list[Path]:
+    """Return the sweeps of a folder: the folder itself, or those in it."""
+    path, name = Path(folder), SweepFiles.SWEEP
+    return [path] if files.is_file(path / name) else sorted(file.parent for file in path.glob(f"*/{name}"))

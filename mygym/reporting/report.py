@@ -3,27 +3,110 @@
 from __future__ import annotations
 
 import base64
+import csv
+import hashlib
 import json
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from string import Template
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from mygym.config.loading import load_file
 from mygym.errors import ConfigError
-from mygym.reporting import figures, sweep_files
+from mygym.reporting import figures
 from mygym.reporting.comparison import Selection, count, different_rewards, summarize
 from mygym.reporting.curves import SettingCurves, stage_order
-from mygym.reporting.panels import rendered
-from mygym.reporting.records import RunRecord
+from mygym.reporting.figures import rendered
+from mygym.reporting.records import RunRecord, SweepFiles
 from mygym.reporting.settings import Setting, different_keys, names_of
-from mygym.reporting.tables import Cell, Html, Number, bullets, details, element, inline_svg, page, table
 from mygym.training import directory
+from mygym.training.files import is_file
 from mygym.training.result import versions
+
+POLICY = (
+    "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""Content security policy of a page: no request, no script but the page's; figures have inline styles."""
+
+
+class Html(str):
+    """Text that is HTML already; any other text is escaped."""
+
+    __slots__ = ()
+
+
+class Number(NamedTuple):
+    """Cell with a number: a text, and the value by which a table is sorted."""
+
+    text: str
+    value: float | None
+
+
+Cell = str | Number
+
+
+def as_html(value: str) -> Html:
+    """Return a text as HTML."""
+    return value if isinstance(value, Html) else Html(escape(value))
+
+
+def element(tag: str, *content: str, **attributes: str) -> Html:
+    """Return an element; its contents and attributes are escaped unless they are `Html`.
+
+    In names of attributes, a trailing underscore is left out, and others become hyphens: `class_`, `data_key`.
+    """
+    listed = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
+    return Html(f"<{tag}{listed}>{''.join(as_html(item) for item in content)}</{tag}>")
+
+
+def table(rows: Sequence[Mapping[str, Cell]]) -> Html:
+    """Return a table that is sorted by a click on a header; the rows have the same keys, which are the headers."""
+    head = [element("th", element("button", column, type="button")) for column in rows[0]]
+    body = [element("tr", *map(_html_cell, row.values())) for row in rows]
+    content = element("thead", element("tr", *head)), element("tbody", *body)
+    return element("div", element("table", *content, class_="sortable"), class_="scroll")
+
+
+def details(summary: str, *content: str) -> Html:
+    """Return contents that a click on the summary shows."""
+    return element("details", element("summary", summary), *content)
+
+
+def inline_svg(svg: bytes) -> Html:
+    """Return an SVG file of Matplotlib as an element, without its prologue and metadata, which name addresses."""
+    text = svg.decode()
+    text = text[text.index("<svg") :]
+    return Html(re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL))
+
+
+def page(title: str, *content: str) -> str:
+    """Return a complete page."""
+    folder = files("mygym.reporting") / "page"
+    script, style, template = ((folder / f"report.{end}").read_text(encoding="utf-8") for end in ("js", "css", "html"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return Template(template).substitute(
+        policy=escape(POLICY.format(hash=digest), quote=True).replace("&#x27;", "'"),
+        title=escape(title),
+        style=style,
+        script=script,
+        body="\n".join(as_html(item) for item in content),
+    )
+
+
+def _html_cell(cell: Cell) -> Html:
+    if isinstance(cell, Number):
+        return element("td", cell.text, class_="number", data_key="" if cell.value is None else repr(float(cell.value)))
+    return element("td", cell, data_key=re.sub(r"<[^>]*>", "", cell) if isinstance(cell, Html) else cell)
+
 
 NOT_HELD = "done, but not held for long enough"
 """Stage of failures after the last stage."""
@@ -58,8 +141,8 @@ def report(
         title,
         element("p", f"{count(len(selection.records), 'run')}: {', '.join(f'{n} {s}' for s, n in statuses.items())}."),
         element("p", f"Written by mygym {versions().get('mygym', '')}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."),
-        bullets(selection.notes, class_="notes"),
-        *(section for sweep in sweeps for section in sweep_files.sections(sweep)),
+        element("ul", *(element("li", note) for note in selection.notes), class_="notes"),
+        *(section for sweep in sweeps for section in _sweep(sweep)),
         *sections,
         element("h2", "Runs"),
         table([_run(record, names.get(record.setting, "")) for record in selection.records]),
@@ -88,7 +171,10 @@ def _task(
     stages = [(name, _failures(setting, contents)) for name, setting in zip(names, settings, strict=True)]
     if any(shares for _, shares in stages):
         yield element("h3", "Stages in which final episodes fail")
-        yield table(_failure_rows(stages))
+        columns = list(dict.fromkeys(stage for _, shares in stages for stage in shares))
+        yield table(
+            [{"setting": name, **{stage: _bar(shares.get(stage, 0.0)) for stage in columns}} for name, shares in stages]
+        )
     if keys := different_keys(*(setting.config for setting in settings)):
         yield element("h3", "Differences of the configs")
         yield table(
@@ -109,25 +195,21 @@ def _task(
 
 
 def _setting(setting: Setting, name: str, same_reward: bool) -> dict[str, Cell]:
-    unfinished = len(setting.records) - len(setting.ended.records)
-    row: dict[str, Cell] = {"setting": name, "seeds": Number(str(len(setting.records)), len(setting.records))}
-    if not setting.ended.records:
-        unknown = dict.fromkeys(
-            ("success", "from", "to", "return", "env steps to 90 %", "time to 90 % (s)"), Number("", None)
-        )
-        return {**row, "not ended": Number(str(unfinished), unfinished), "diverged": Number("0", 0), **unknown}
-    summary = summarize(setting.ended, same_reward=same_reward)
-    low, high = summary.success if summary.runs > 1 else (None, None)
+    seeds, ended = len(setting.records), len(setting.ended.records)
+    summary = summarize(setting.ended, same_reward=same_reward) if ended else None
+    low, high = summary.success if summary and summary.runs > 1 else (None, None)
+    diverged = summary.diverged if summary else 0
     return {
-        **row,
-        "not ended": Number(str(unfinished), unfinished),
-        "diverged": Number(str(summary.diverged), summary.diverged),
-        "success": _number(summary.success_rate, ".1%"),
+        "setting": name,
+        "seeds": Number(str(seeds), seeds),
+        "not ended": Number(str(seeds - ended), seeds - ended),
+        "diverged": Number(str(diverged), diverged),
+        "success": _number(summary.success_rate if summary else None, ".1%"),
         "from": _number(low, ".1%"),
         "to": _number(high, ".1%"),
-        "return": _number(summary.mean_return, ".2f"),
-        "env steps to 90 %": _number(summary.steps_to_90, ",.0f"),
-        "time to 90 % (s)": _number(summary.seconds_to_90, ",.0f"),
+        "return": _number(summary.mean_return if summary else None, ".2f"),
+        "env steps to 90 %": _number(summary.steps_to_90 if summary else None, ",.0f"),
+        "time to 90 % (s)": _number(summary.seconds_to_90 if summary else None, ",.0f"),
     }
 
 
@@ -166,11 +248,6 @@ def _failures(setting: Setting, contents: Mapping[str, Mapping[str, Any]]) -> di
         failed.update({stage: number for stage, number in reached.items() if stage.rpartition(": ")[2] != "done"})
     order = [stage for stage in stage_order(counts) if stage in failed]
     return {stage: failed[stage] / episodes for stage in (*order, NOT_HELD) if failed[stage] > 0}
-
-
-def _failure_rows(stages: Sequence[tuple[str, Mapping[str, float]]]) -> list[dict[str, Cell]]:
-    columns = list(dict.fromkeys(stage for _, shares in stages for stage in shares))
-    return [{"setting": name, **{stage: _bar(shares.get(stage, 0.0)) for stage in columns}} for name, shares in stages]
 
 
 def _bar(share: float) -> Number:
@@ -243,3 +320,30 @@ def _value(value: Any) -> Cell:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Number(f"{value:g}", value)
     return "" if value is None else str(value)
+
+
+def _sweep(folder: Path) -> Iterable[Html]:
+    """Yield the part of a report on a sweep: its best config, tables and figures."""
+    yield element("h2", f"Sweep {folder}")
+    for name in (SweepFiles.BEST, SweepFiles.TRAINED_ON_BEST):
+        if is_file(folder / name):
+            yield details(name, element("pre", (folder / name).read_text(encoding="utf-8")))
+    for name, title in SweepFiles.FIGURES.items():
+        if is_file(folder / name):
+            source = base64.b64encode((folder / name).read_bytes()).decode()
+            picture = element("img", src=f"data:image/svg+xml;base64,{source}", alt=title)
+            yield element("figure", picture, element("figcaption", title))
+    for name, title in SweepFiles.TABLES.items():
+        if is_file(folder / name):
+            with (folder / name).open(encoding="utf-8", newline="") as file:
+                rows = [{name: _sweep_cell(text or "") for name, text in row.items()} for row in csv.DictReader(file)]
+            if rows:
+                yield element("h3", title)
+                yield table(rows)
+
+
+def _sweep_cell(text: str) -> Cell:
+    try:
+        return Number(f"{float(text):.4g}", float(text))
+    except ValueError:
+        return text

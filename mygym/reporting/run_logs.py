@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,8 @@ import numpy as np
 
 from mygym.errors import ConfigError, RegistryError
 from mygym.nested import at
-from mygym.reporting.records import RUNNING, RunRecord, find_runs
+from mygym.reporting.curves import read_log, read_text
+from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, success_interval
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
@@ -82,11 +82,6 @@ class RunLogs:
         return int(self.number("steps") or 0)
 
     @property
-    def is_running(self) -> bool:
-        """Whether a process is training the run."""
-        return self.record.status == RUNNING
-
-    @property
     def length(self) -> int:
         """Env steps of the whole run: those of the config unless it is done, since success may end it early."""
         return self.steps if self.record.status == "done" else self.configured_steps
@@ -95,11 +90,6 @@ class RunLogs:
     def is_young(self) -> bool:
         """Whether less than half of the run has been trained, so that its episodes prove little."""
         return self.steps < self.length / 2
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the run ended with an error."""
-        return self.record.status in ("failed", "diverged")
 
     @property
     def success(self) -> float:
@@ -137,25 +127,13 @@ def read_logs(run: str | Path) -> RunLogs:
     """
     path = directory.find(run)
     (record,) = find_runs(path)
-    return RunLogs(record, directory.saved_config(path), _lines(path), _episodes(path / directory.MONITOR))
-
-
-def _lines(run: Path) -> tuple[Mapping[str, Any], ...]:
-    """Return the complete lines of progress.jsonl."""
-    lines = []
-    for text in _text(run / directory.PROGRESS).splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:  # the process was killed while it wrote the line
-            continue
-        if isinstance(line, dict) and isinstance(line.get("steps"), int):
-            lines.append(line)
-    return tuple(lines)
+    lines = tuple(line for line in read_log(path / directory.PROGRESS) if isinstance(line.get("steps"), int))
+    return RunLogs(record, directory.saved_config(path), lines, _episodes(path / directory.MONITOR))
 
 
 def _episodes(path: Path) -> dict[str, FloatArray]:
     """Return the columns of monitor.csv without incomplete rows; nothing if the file lacks a column of every run."""
-    rows = csv.reader(line for line in _text(path).splitlines() if not line.startswith("#"))
+    rows = csv.reader(line for line in read_text(path).splitlines() if not line.startswith("#"))
     header = next(rows, [])
     if not {"r", "l", "is_success"} <= set(header):
         return {}
@@ -170,10 +148,3 @@ def _numbers(row: list[str]) -> list[float]:
         return [float(cell == "True") if cell in ("True", "False") else float(cell) for cell in row]
     except ValueError:
         return []
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    except OSError:
-        return ""

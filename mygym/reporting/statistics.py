@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -50,20 +50,6 @@ def mean(scores: FloatArray) -> FloatArray:
     return np.asarray(scores.mean(axis=(-2, -1)))
 
 
-def optimality_gap(scores: FloatArray, optimum: float = 1.0) -> FloatArray:
-    """Return the mean amount `(…)` by which the scores miss the optimum."""
-    return np.asarray(optimum - np.minimum(scores, optimum).mean(axis=(-2, -1)))
-
-
-AGGREGATES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "iqm": iqm,
-    "median": median,
-    "mean": mean,
-    "optimality_gap": optimality_gap,
-}
-"""Name of an aggregate → its function."""
-
-
 def performance_profile(scores: FloatArray, thresholds: ArrayLike) -> FloatArray:
     """Return the share `(…, T)` of scores above each of the thresholds `(T,)`."""
     above = scores[..., None] > np.asarray(thresholds, dtype=float)
@@ -85,16 +71,14 @@ def resamples(scores: FloatArray, rng: np.random.Generator, count: int = RESAMPL
     return np.asarray(scores[drawn, np.arange(scores.shape[1])])
 
 
-def bootstrap_interval(
-    statistic: Callable[..., FloatArray], *scores: FloatArray, count: int = RESAMPLES, seed: int = 0
-) -> Interval:
+def bootstrap_interval(statistic: Callable[..., FloatArray], *scores: FloatArray, count: int = RESAMPLES) -> Interval:
     """Return the percentile interval of a statistic of one or more sets of scores `(runs, tasks)`.
 
     Each set is resampled independently. A single run gives no interval: both bounds are NaN.
     """
     if min(map(len, scores)) < 2:
         return Interval(math.nan, math.nan)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     values = statistic(*(resamples(each, rng, count) for each in scores))
     low, high = np.percentile(values, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE))
     return Interval(float(low), float(high))

@@ -13,9 +13,8 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from mygym.config.loading import FastLoader, read_yaml
-from mygym.config.plain import check_plain
-from mygym.config.validation_errors import dotted, first_mistake
+from mygym.config.loading import FastLoader, check_plain, read_yaml
+from mygym.config.validation_errors import explained
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.registry.entries import HAS_BULLET
 
@@ -181,14 +180,7 @@ def _adapter(spec: Any) -> TypeAdapter[Any]:
 
 
 def _explain(spec: type[Any], error: ValidationError) -> str:
-    """Return the first mistake as a message."""
-    mistake = first_mistake(error)
-    key, keys = dotted(mistake.path), _keys_at(spec, mistake.path[:-1])
-    if mistake.kind == "unknown":
-        return bad_value(key, str(mistake.given), keys, "is not a key of this file")
-    if mistake.kind == "missing":
-        return bad_value(key, None, f"a value; the keys are {', '.join(keys)}", "is missing")
-    return bad_value(key, mistake.given, mistake.needed, "is too short" if mistake.kind == "short" else "")
+    return explained(error, keys_at=lambda path: _keys_at(spec, path))
 
 
 def _keys_at(spec: Any, location: tuple[int | str, ...]) -> list[str]:

@@ -22,9 +22,9 @@ from mygym.config.schedules import Schedule, parse
 from mygym.envs.observation_spec import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.engines import env_spec
+from mygym.planning.derived import env_spec
 from mygym.planning.plan import Plannable, plan_of
-from mygym.planning.variants import Variant
+from mygym.planning.strategies import Variant
 from mygym.registry import algorithm
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy

@@ -74,7 +74,7 @@ class Strategy:
     """Time of the call of `begin_iteration`: before each rollout, or before the gradient steps after each rollout."""
 
     identify: Literal["none", "one_hot", "stages"] = "none"
-    """Task code that is appended to observations, see `planning.variants.variant_codes`; unless it is `none`,
+    """Task code that is appended to observations, see `planning.strategies.variant_codes`; unless it is `none`,
     `evaluation_variants` must be the same as `variants`."""
 
     name: str

@@ -1,19 +1,27 @@
-"""Executors of runs: objects with a few methods; the search uses no others.
+"""Executors of runs, on this machine, with Ray or with Slurm: objects with a few methods; the search uses no others.
 
 limit   checks that a run fits, before the first of them
 submit  starts a run
 poll    returns the exit code of a run that has ended
 stop    requests that a run stops with a checkpoint
+
+Run directories of Ray and Slurm are on storage that all machines share, so that another machine continues a run from
+its checkpoint.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import logging
 import os
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +29,7 @@ from typing import Any, Protocol
 import psutil
 
 from mygym.engines.arrays import cores
-from mygym.errors import ConfigError, InterruptedRunError, bad_value
+from mygym.errors import ConfigError, InterruptedRunError, RunError, bad_value
 from mygym.training.stop_request import SEPARATE, StopRequest, request_stop
 
 TRAIN = (sys.executable, "-m", "mygym", "train")
@@ -137,11 +145,7 @@ def start(program: Sequence[str], job: Job, threads: int | None = 1, **options: 
 
 
 def stop_left_over(folder: Path) -> None:
-    """Stop the runs that a killed sweep has left executing; they save checkpoints.
-
-    Args:
-        folder: Absolute path of the sweep.
-    """
+    """Stop the runs that a killed sweep has left executing; they save checkpoints."""
     begin = f"{folder}{os.sep}"
     every = psutil.process_iter(["environ", "ppid"])
     started = {each.pid: each for each in every if (each.info["environ"] or {}).get(OWNER, "").startswith(begin)}
@@ -211,3 +215,277 @@ def interruptible(executor: Executor, handles: Callable[[], Iterable[Any]], agai
             while left := [handle for handle in left if executor.poll(handle) is None]:
                 time.sleep(POLL)
             raise InterruptedRunError(f"interrupted; go on with: {again}")
+
+
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Function of a task: executes a run, or the rest of it, and returns its exit code.
+
+    Args:
+        job: The run.
+        folder: Current folder of the process, in which user files are looked up.
+        program: Words that start the program of a run; None: mygym of the machine.
+    """
+
+    job: Job
+    folder: str
+    program: tuple[str, ...] | None = None
+
+    def __call__(self) -> int:
+        """Execute the run.
+
+        Raises:
+            FileNotFoundError: This machine does not have the folder of the run.
+        """
+        if not self.job.log.parent.is_dir():
+            raise FileNotFoundError(f"{socket.gethostname()} has no folder {self.job.log.parent}")
+        process = start(
+            self.program or TRAIN,
+            self.job,
+            cwd=self.folder,
+            preexec_fn=_prepare if hasattr(signal, "SIGUSR2") else None,
+        )
+        try:
+            while (code := process.poll()) is None:
+                time.sleep(POLL)
+            return code
+        except BaseException as stop:  # the cluster cancels the task, or its time is over
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            code = process.wait()
+            if not isinstance(stop, KeyboardInterrupt):
+                raise
+            return code
+
+    def checkpoint(self) -> Any:
+        """Return the task that Slurm queues when the time of a job is over: it continues the run."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def _prepare() -> None:
+    """Let the system kill this process when its parent dies: the cluster has lost this machine.
+
+    Slurm sends SIGUSR2 to all processes of a job whose time is nearly over; the parent answers it.
+    """
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+RAY_RETRIES = 20
+"""Number of lost nodes or processes after which a run has failed."""
+
+PATIENCE = 5.0
+"""s in which the address of a cluster must accept a connection."""
+
+
+class RayExecutor:
+    """Executes each run as a task of a Ray cluster.
+
+    Args:
+        address: Address of the cluster, e.g. `auto` or `10.0.0.1:6379`.
+        jobs: Largest number of runs at the same time; None: as many as the nodes have resources for.
+        resources: Resources of a run, options of Ray's tasks, e.g. `num_gpus`; one CPU by default.
+
+    Raises:
+        ConfigError: Ray is missing, the address has no cluster, or a resource is unknown.
+    """
+
+    def __init__(
+        self, address: str = "auto", jobs: int | None = None, resources: Mapping[str, Any] | None = None
+    ) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise ConfigError("--executor ray needs the package 'ray': pip install \"mygym[cluster]\"") from error
+        self._ray: Any = ray
+        self._chosen = jobs
+        self.jobs = jobs or 1
+        self._options = {
+            "num_cpus": 1,
+            "max_retries": RAY_RETRIES,
+            "scheduling_strategy": "SPREAD",
+            **(resources or {}),
+        }
+        try:
+            self._task: Any = ray.remote(_execute)
+            self._task.options(**self._options)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(bad_value("--resource", dict(resources or {}), "options of Ray's tasks")) from error
+        _connect(address)
+
+    def limit(self, memory: int) -> None:
+        """Limit the runs at the same time to those that fit into the nodes of the cluster.
+
+        Raises:
+            ConfigError: No node has the resources of a run.
+        """
+        cpus = float(self._options["num_cpus"])
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        fitting = sum(int(min(node.get("CPU", 0) // cpus, node.get("memory", 0) // memory)) for node in nodes)
+        if fitting < 1:
+            largest = max((node.get("memory", 0) for node in nodes), default=0)
+            why = f"needs a node with {cpus:g} free CPUs and {memory / 1e9:.1f} GB of memory"
+            allowed = f"{len(nodes)} nodes with at most {largest / 1e9:.1f} GB"
+            raise ConfigError(bad_value("--executor", "ray", allowed, why))
+        self.jobs = self._chosen or fitting
+
+    def submit(self, job: Job) -> Any:
+        """Submit the task of a run; return its reference."""
+        return self._task.options(**self._options, memory=job.memory).remote(Execution(job, os.getcwd()))  # noqa: PTH109 (a string)
+
+    def poll(self, handle: Any) -> int | None:
+        """Return the exit code of a run; None while it waits or is executing.
+
+        Raises:
+            RunError: A node has no access to the folder of the sweep, or the connection to the cluster is lost.
+        """
+        ready, _ = self._ray.wait([handle], timeout=0)
+        if not ready:
+            return None
+        try:
+            return int(self._ray.get(handle))
+        except self._ray.exceptions.TaskCancelledError:
+            return 130
+        except self._ray.exceptions.RayTaskError as error:
+            raise RunError(f"{error.cause}: run directories must be on storage that all nodes share") from error
+        except self._ray.exceptions.RayError:  # the last of its nodes is lost
+            return 1
+
+    def stop(self, handle: Any) -> None:
+        """Cancel the task of a run, which stops its process with a checkpoint."""
+        self._ray.cancel(handle)
+
+
+def _execute(execution: Execution) -> int:
+    return execution()
+
+
+def _connect(address: str) -> None:
+    """Connect to a cluster."""
+    import ray
+
+    allowed = "the address of a cluster that `ray start --head` has printed, or auto on one of its machines"
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address != "auto":
+        try:
+            socket.create_connection((host, int(port)), PATIENCE).close()
+        except (OSError, ValueError, OverflowError) as error:
+            raise ConfigError(bad_value("--address", address, allowed, "has no cluster")) from error
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(bad_value("--address", address, allowed, "has no cluster")) from error
+
+
+JOBS = 10
+"""Default number of jobs in the queue."""
+
+TIME = 24 * 60
+"""Default time of a job, min; a run that takes longer is queued again, and continues from its checkpoint."""
+
+SLURM_RETRIES = 5
+"""Number of lost nodes after which a run has failed."""
+
+LOST = ("NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED", "TIMEOUT")
+"""States of jobs that ended through no fault of the run."""
+
+
+@dataclass
+class Submission:
+    """A run in the queue."""
+
+    job: Job
+    queued: Any
+    """Job of submitit."""
+    stopped: bool = False
+    repeated: int = 0
+
+
+class SlurmExecutor:
+    """Executes each run as a job of Slurm.
+
+    Args:
+        jobs: Largest number of jobs in the queue; None: `JOBS`.
+        resources: Parameters of submitit, e.g. `slurm_partition`, `timeout_min`, `gpus_per_node`.
+        program: Words that start the program of a run.
+
+    Raises:
+        ConfigError: submitit or the commands of Slurm are missing, or a parameter is unknown.
+    """
+
+    def __init__(
+        self,
+        jobs: int | None = None,
+        resources: Mapping[str, Any] | None = None,
+        program: tuple[str, ...] | None = None,
+    ) -> None:
+        self.jobs = jobs or JOBS
+        self._program = program
+        self._parameters = {"timeout_min": TIME, "cpus_per_task": 1, "name": "mygym", **(resources or {})}
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                self._queue(Path(folder), 1)
+            except ImportError as error:
+                message = "--executor slurm needs the package 'submitit': pip install \"mygym[cluster]\""
+                raise ConfigError(message) from error
+            except RuntimeError as error:
+                why = "needs the commands of Slurm: sbatch, srun, sacct, scancel"
+                raise ConfigError(bad_value("--executor", "slurm", "a machine of a Slurm cluster", why)) from error
+            except (NameError, ValueError, TypeError, AssertionError) as error:
+                why = f"is refused by submitit: {str(error).splitlines()[0]}"
+                raise ConfigError(
+                    bad_value("--resource", dict(resources or {}), "parameters of submitit", why)
+                ) from error
+
+    def limit(self, memory: int) -> None:
+        """Do nothing: Slurm knows the memory of its nodes, and refuses jobs that are too large."""
+
+    def submit(self, job: Job) -> Submission:
+        """Queue the job of a run; those that a killed sweep has left in the queue are cancelled."""
+        import submitit
+
+        left: Any
+        folder = job.log.with_suffix(".slurm")
+        for path in folder.glob("*_submitted.pkl"):
+            left = submitit.SlurmJob(folder, path.name.partition("_")[0])
+            if not left.paths.result_pickle.exists():
+                left.cancel(check=False)
+        execution = Execution(job, os.getcwd(), self._program)  # noqa: PTH109 (a string)
+        return Submission(job, self._queue(folder, job.memory).submit(execution))
+
+    def poll(self, handle: Submission) -> int | None:
+        """Return the exit code of a run; None while it is in the queue or executing."""
+        if not handle.queued.done():
+            return None
+        import submitit
+
+        if not handle.queued.paths.result_pickle.exists():
+            if handle.stopped:
+                return 130
+            if handle.queued.state in LOST and handle.repeated < SLURM_RETRIES:
+                again = self.submit(handle.job)
+                handle.queued, handle.repeated = again.queued, handle.repeated + 1
+                return None
+        try:
+            return int(handle.queued.result())
+        except submitit.core.utils.UncompletedJobError:
+            return 1
+
+    def stop(self, handle: Submission) -> None:
+        """Cancel the job of a run: Slurm sends SIGTERM, which the run answers with a checkpoint."""
+        handle.stopped = True
+        handle.queued.cancel(check=False)
+
+    def _queue(self, folder: Path, memory: int) -> Any:
+        import submitit
+
+        queue = submitit.AutoExecutor(folder=folder, cluster="slurm")
+        queue.update_parameters(**{"mem_gb": -(-memory // 1_000_000_000), **self._parameters})
+        return queue

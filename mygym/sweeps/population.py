@@ -22,15 +22,15 @@ import numpy as np
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
 from mygym.planning.resolve import resolve_config
-from mygym.reporting import sweep_files
 from mygym.reporting.comparison import spans_decades
-from mygym.reporting.panels import COLOURS, check_matplotlib, make_panels, rendered, styled
+from mygym.reporting.figures import COLOURS, check_matplotlib, make_panels, rendered, styled
+from mygym.reporting.records import SweepFiles
 from mygym.reporting.tables import as_csv
-from mygym.sweeps import executors, trial_runs
+from mygym.sweeps import executors, storage
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter, with_values
-from mygym.sweeps.trial_runs import TrialRun
+from mygym.sweeps.storage import TrialRun
 from mygym.training import files
 from mygym.training.run_state import branch, changeable
 
@@ -69,12 +69,7 @@ class Member:
 
 @dataclass
 class Population:
-    """The generations so far, in the file `population.json`.
-
-    Args:
-        folder: Absolute path of the sweep.
-        sweep: The sweep.
-    """
+    """The generations so far, in the file `population.json`."""
 
     folder: Path
     sweep: Sweep
@@ -229,7 +224,7 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
 def _prepare(population: Population, member: Member) -> None:
     folder = population.folder / member.folder
     values = {each.path: member.values[each.key] for each in population.sweep.parameters}
-    trial_runs.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
+    storage.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
     if member.parent == member.member or member.run(population.folder).path is not None:
         return
     parent = population.generations[-2][member.parent]
@@ -256,16 +251,16 @@ def write(population: Population) -> list[dict[str, Any]]:
         RunError: A file cannot be written.
     """
     folder, sweep = population.folder, population.sweep
-    files.write_text(folder / sweep_files.LINEAGE, as_csv(_rows(population)))
+    files.write_text(folder / SweepFiles.LINEAGE, as_csv(_rows(population)))
     best = ranked(sweep, population.generations[-1])[0]
     run = best.run(folder).path
     head = f"# member {best.member}: {sweep.objective.name} {best.score:g}; its policy: {run}\n"
     values = {each.path: _over_steps(population, best, each.key) for each in sweep.parameters}
     config = {**with_values(sweep.base, values), "steps": population.steps(population.settings.generations - 1)}
-    files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config))
+    files.write_text(folder / SweepFiles.BEST, head + files.to_yaml(config))
     with contextlib.suppress(ConfigError):  # Matplotlib is an extra
         check_matplotlib()
-        files.write_bytes(folder / sweep_files.POPULATION, rendered(_draw(population), "svg"))
+        files.write_bytes(folder / SweepFiles.POPULATION, rendered(_draw(population), "svg"))
     ends = [row for row in _rows(population) if row["generation"] == len(population.generations)]
     order = {each.member: rank for rank, each in enumerate(ranked(sweep, population.generations[-1]))}
     return sorted(ends, key=lambda row: order.get(row["member"], len(order)))

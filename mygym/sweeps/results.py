@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mygym.errors import ConfigError
-from mygym.reporting import sweep_files
-from mygym.reporting.panels import check_matplotlib, rendered
-from mygym.reporting.records import find_runs, is_locked
+from mygym.reporting.figures import check_matplotlib, rendered
+from mygym.reporting.records import SweepFiles, find_runs, is_locked
 from mygym.reporting.tables import as_csv, duration
 from mygym.sweeps import population, storage
-from mygym.sweeps.samplers import check_optuna, quiet
 from mygym.sweeps.settings import Sweep
-from mygym.sweeps.space import with_values
+from mygym.sweeps.space import check_optuna, quiet, with_values
 from mygym.training import files
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ def best(sweep: Sweep, study: Study) -> FrozenTrial | None:
 def write_best(folder: Path, sweep: Sweep, trial: FrozenTrial) -> None:
     """Write the config of the best trial: `mygym train --config best.yaml` runs it."""
     head = f"# trial {trial.number}: {_scores(sweep, trial)} over the seeds {', '.join(map(str, sweep.seeds))}\n"
-    files.write_text(folder / sweep_files.BEST, head + files.to_yaml(config_of(sweep, trial.params)))
+    files.write_text(folder / SweepFiles.BEST, head + files.to_yaml(config_of(sweep, trial.params)))
 
 
 def config_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def write_results(folder: Path, sweep: Sweep, study: Study) -> list[dict[str, An
         RunError: A file cannot be written.
     """
     rows = table(sweep, study)
-    files.write_text(folder / sweep_files.TABLE, as_csv(rows))
+    files.write_text(folder / SweepFiles.TABLE, as_csv(rows))
     if (top := best(sweep, study)) is not None:
         write_best(folder, sweep, top)
         with contextlib.suppress(ConfigError):  # Matplotlib is an extra
@@ -97,11 +95,11 @@ def _write_figures(folder: Path, sweep: Sweep, study: Study) -> None:
         lines = plot_parallel_coordinate(study, target_name=names[0])
         lines.set_xticks(range(len(names) + count), [*names, *sorted(each.key for each in sweep.parameters)])
         drawn: dict[str, tuple[Any, float]] = {
-            sweep_files.SLICES: (panels, 3.5 * count + 1),
-            sweep_files.PARALLEL: (lines, 1.5 * count + 3),
+            SweepFiles.SLICES: (panels, 3.5 * count + 1),
+            SweepFiles.PARALLEL: (lines, 1.5 * count + 3),
         }
         if len(names) > 1:
-            drawn[sweep_files.FRONT] = (plot_pareto_front(study, target_names=names), 6)
+            drawn[SweepFiles.FRONT] = (plot_pareto_front(study, target_names=names), 6)
         for file, (axes, width) in drawn.items():
             figure = np.ravel(axes)[0].figure
             figure.set_size_inches(width, 4)

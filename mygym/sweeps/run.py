@@ -1,31 +1,269 @@
-"""New and resumed sweeps, and more env steps for their best trials: check, hold the lock, write the results."""
+"""New and resumed sweeps: trials from past runs, the search, more env steps for the best trials; lock and results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.config import Resolved
+from mygym.config import Resolved, config_hash
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.nested import at, merged
 from mygym.planning.plan import plan_of
-from mygym.reporting import sweep_files
+from mygym.planning.resolve import resolve_config
+from mygym.reporting.records import SweepFiles, find_runs
+from mygym.reporting.settings import ENDED
 from mygym.reporting.tables import as_csv
 from mygym.sweeps import executors, population, results, storage
-from mygym.sweeps.executors import Executor, stop_left_over
-from mygym.sweeps.past import find_trials
-from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
-from mygym.sweeps.search import Search
-from mygym.sweeps.settings import Sweep, check_space, judge, make_sweep
-from mygym.sweeps.trial_runs import TrialRun
-from mygym.training import files
+from mygym.sweeps.executors import Executor, Job, stop_left_over
+from mygym.sweeps.settings import FAST, Sweep, check_space, judge, make_sweep
+from mygym.sweeps.space import ask, check_optuna, make_pruner, quiet, reopened, with_values
+from mygym.sweeps.storage import Outcome, TrialRun
+from mygym.training import directory, files
 from mygym.training.env_factory import make_vec_env
 from mygym.training.loading import read_config
-from mygym.training.model_factory import buffer_bytes, build_model
+from mygym.training.model_factory import buffer_bytes, build_model, explained
+from mygym.training.result import Result
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial, TrialState
+
+JUDGED = ("eval", "stop_at_success")
+"""Config keys that the hash of a config leaves out, and that change evaluations."""
+
+
+def find_trials(sweep: Sweep, folders: Iterable[str | Path]) -> list[dict[str, Any]]:
+    """Return the trials of past runs: of each combination of values, the runs of all seeds of the sweep.
+
+    The config of a run must be that of a trial of the sweep, and the run must have ended. Values of the parameters must
+    lie within their ranges.
+
+    Raises:
+        ConfigError: A folder does not exist, or has no such runs.
+    """
+    trials: list[dict[str, Any]] = []
+    for folder in folders:
+        of_folder = _in_folder(sweep, folder)
+        if not of_folder:
+            seeds = ", ".join(map(str, sweep.seeds))
+            allowed = f"a folder with finished runs of this space, each with the seeds {seeds}"
+            raise ConfigError(bad_value("--past", str(folder), allowed, "has no such runs"))
+        trials += [trial for trial in of_folder if all(trial["values"] != other["values"] for other in trials)]
+    return trials
+
+
+def _in_folder(sweep: Sweep, folder: str | Path) -> list[dict[str, Any]]:
+    settings: dict[str, dict[int, Path]] = {}
+    for record in find_runs(folder):
+        if record.status in ENDED and record.seed in sweep.seeds:
+            settings.setdefault(record.setting, {}).setdefault(record.seed, Path(record.path))
+    trials = []
+    for runs in settings.values():
+        if len(runs) == len(sweep.seeds) and (values := _values(sweep, runs[sweep.seeds[0]])) is not None:
+            found = {seed: storage.outcome_of(runs[seed], sweep.objectives) for seed in sweep.seeds}
+            outcomes = {seed: outcome for seed, outcome in found.items() if outcome is not None and outcome.scores}
+            if len(outcomes) == len(sweep.seeds):
+                first = runs[sweep.seeds[0]]
+                trials.append(
+                    {
+                        "values": values,
+                        "scores": judge([outcome.scores for outcome in outcomes.values()]),
+                        "figures": list(storage.figures_for_pruner(first, sweep, outcomes).values()),
+                        "runs": [outcome.to_json() for outcome in outcomes.values()],
+                        "past": str(first.parent),
+                    }
+                )
+    return trials
+
+
+def _values(sweep: Sweep, run: Path) -> dict[str, Any] | None:
+    """Return key → stored value of each parameter in a run; None if the run is not in the space."""
+    config, result = directory.saved_config(run), Result.read(run)
+    values = {each.path: at(config, each.path) for each in sweep.parameters}
+    if result is None or not all(each.contains(values[each.path]) for each in sweep.parameters):
+        return None
+    try:
+        trial = resolve_config(merged(FAST, with_values(sweep.base, values)))
+    except ConfigError:
+        return None
+    same = all(trial.values()[key] == config.get(key) for key in ("algo", "task", "robot", *JUDGED))
+    if not same or config_hash(explained(trial).values()) != result.config_hash:
+        return None
+    return {each.key: each.stored(values[each.path]) for each in sweep.parameters}
+
+
+FIRST_SEED_PRUNERS = ("median", "hyperband")
+"""Pruners that compare the evaluations of the first seed."""
+
+WATCH = 1.0
+"""s between two looks at the evaluations of a run that a pruner may stop."""
+
+
+@dataclass
+class OpenTrial:
+    """A trial with runs that have not ended."""
+
+    trial: Trial
+    runs: dict[int, TrialRun]
+    """Seed → run."""
+    running: dict[int, Any] = field(default_factory=dict)
+    """Seed → handle of the executor."""
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    judged: bool = False
+    """Whether the journal has its end; its runs may still be stopping."""
+    undecided: bool = False
+    """Whether a killed process may have shown the last evaluation to the pruner without its decision."""
+    next_look: float = 0.0
+    """`time.monotonic()` of the next look at the figures for the pruner."""
+
+
+@dataclass
+class Search:
+    """A sweep whose folder this process has locked.
+
+    Args:
+        folder: Absolute path of the sweep.
+        sweep: The sweep.
+        study: The study in the journal of the folder.
+        executor: Executes the runs.
+        notify: Called with a line for each trial that ends.
+    """
+
+    folder: Path
+    sweep: Sweep
+    study: Study
+    executor: Executor
+    notify: Callable[[str], None]
+    memory: int
+    """Estimated bytes of a run."""
+    open: list[OpenTrial] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Execute all trials; after a signal, the runs stop with checkpoints.
+
+        Raises:
+            InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
+        """
+        with executors.interruptible(self.executor, self._handles, f"mygym sweep --resume {self.folder}") as stop:
+            for frozen in self.study.get_trials(deepcopy=False):
+                if not frozen.state.is_finished():  # a killed process has left it
+                    self._open(reopened(self.study, frozen)).undecided = bool(frozen.intermediate_values)
+            while not stop.received:
+                self._collect()
+                self._fill()
+                if not self.open:
+                    return
+                time.sleep(executors.POLL)
+
+    def _handles(self) -> list[Any]:
+        return [handle for opened in self.open for handle in opened.running.values()]
+
+    def _open(self, trial: Trial) -> OpenTrial:
+        folder = storage.trial_folder(self.folder, trial.number)
+        storage.write_config(folder, merged(FAST, results.config_of(self.sweep, trial.params)))
+        opened = OpenTrial(trial, {seed: TrialRun(folder, seed) for seed in self.sweep.seeds})
+        for seed, run in opened.runs.items():
+            if (outcome := run.outcome(self.sweep.objectives)) is not None:
+                opened.outcomes[seed] = outcome
+        self.open.append(opened)
+        return opened
+
+    def _fill(self) -> None:
+        """Start runs until the executor has as many as it allows."""
+        while len(self._handles()) < self.executor.jobs:
+            if (startable := self._startable()) is not None:
+                opened, seed, job = startable
+                opened.running[seed] = self.executor.submit(job)
+            elif len(self.study.get_trials(deepcopy=False)) < self.sweep.trials:
+                settings = self.sweep.settings
+                self._open(ask(self.study, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
+            else:
+                return
+
+    def _startable(self) -> tuple[OpenTrial, int, Job] | None:
+        """Return a run that may start; the first seed may decide whether the other seeds begin."""
+        first, imports = self.sweep.seeds[0], self.sweep.base.get("imports", ())
+        for opened in self.open:
+            alone = self.sweep.settings.pruner in FIRST_SEED_PRUNERS and first not in opened.outcomes
+            for seed, run in opened.runs.items() if not opened.judged else ():
+                if seed not in opened.outcomes and seed not in opened.running and (not alone or seed == first):
+                    job = run.job(imports, self.memory)
+                    if not job.busy():
+                        return opened, seed, job
+        return None
+
+    def _collect(self) -> None:
+        """Record the runs and trials that have ended, and stop the runs of trials that are pruned."""
+        for opened in list(self.open):
+            for seed, handle in list(opened.running.items()):
+                if self.executor.poll(handle) is not None:
+                    del opened.running[seed]
+                    run = opened.runs[seed]
+                    opened.outcomes[seed] = run.outcome(self.sweep.objectives) or run.failure()
+                    opened.next_look = 0.0
+            if not opened.judged and self._judge(opened):
+                opened.judged = True
+                self._announce(opened)
+                for handle in opened.running.values():
+                    self.executor.stop(handle)
+            if opened.judged and not opened.running:
+                self.open.remove(opened)
+
+    def _judge(self, opened: OpenTrial) -> bool:
+        """Record the end of a trial if it has ended: pruned, failed or complete."""
+        from optuna.trial import TrialState
+
+        outcomes = [opened.outcomes[seed] for seed in self.sweep.seeds if seed in opened.outcomes]
+        if not all(outcome.scores for outcome in outcomes):
+            self._record(opened, outcomes, TrialState.FAIL)
+        elif self.sweep.settings.pruner != "none" and self._is_bad(opened):
+            self._record(opened, outcomes, TrialState.PRUNED)
+        elif len(outcomes) == len(self.sweep.seeds):
+            self._record(opened, outcomes, TrialState.COMPLETE, judge([outcome.scores for outcome in outcomes]))
+        else:
+            return False
+        return True
+
+    def _record(
+        self, opened: OpenTrial, outcomes: Sequence[Outcome], state: TrialState, scores: list[float] | None = None
+    ) -> None:
+        opened.trial.set_user_attr("runs", [outcome.to_json() for outcome in outcomes])
+        self.study.tell(opened.trial, scores, state)
+
+    def _is_bad(self, opened: OpenTrial) -> bool:
+        """Show the figures of a trial to the pruner, each once and in their order, whenever they come."""
+        if time.monotonic() < opened.next_look:
+            return False
+        opened.next_look = time.monotonic() + WATCH
+        run = opened.runs[self.sweep.seeds[0]].path
+        figures = storage.figures_for_pruner(run, self.sweep, opened.outcomes)
+        known = self._frozen(opened).intermediate_values
+        waits_for_all = self.sweep.settings.pruner not in FIRST_SEED_PRUNERS
+        has_ended = waits_for_all and len(opened.outcomes) == len(self.sweep.seeds)  # pruning would save nothing
+        if opened.undecided and not has_ended and opened.trial.should_prune():
+            return True
+        opened.undecided = False
+        for step, figure in figures.items():
+            if step in known:
+                continue
+            opened.trial.report(figure, step)
+            if not has_ended and opened.trial.should_prune():
+                return True
+        return False
+
+    def _frozen(self, opened: OpenTrial) -> FrozenTrial:
+        return self.study.get_trials(deepcopy=False)[opened.trial.number]
+
+    def _announce(self, opened: OpenTrial) -> None:
+        """Report the end of a trial, the best trial so far, and the time left."""
+        best, trial = results.best(self.sweep, self.study), self._frozen(opened)
+        if best is not None and best.number == trial.number:
+            results.write_best(self.folder, self.sweep, best)
+        self.notify(results.progress_line(self.sweep, self.study, trial, self.executor.jobs))
+
 
 PROCESS = {"pytorch": 450_000_000, "jax": 900_000_000}
 """Framework → bytes of a process with the libraries, a small network and its optimiser."""
@@ -141,9 +379,6 @@ def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) ->
 
     Returns:
         The number of evaluations of the longest run, and the bytes of memory of the largest.
-
-    Raises:
-        ConfigError: A package is missing, a trial cannot be built, or a run needs more memory than is free.
     """
     if sweep.settings.population is None:
         check_optuna(sweep.sampler)
@@ -164,18 +399,18 @@ def _execute(
         with storage.lock(folder), files.writing(folder):
             stop_left_over(folder)
             rows = population.write(population.search(folder, sweep, executor, memory, notify))
-            return Report(folder, sweep.objective.name, folder / sweep_files.BEST, {}, rows)
+            return Report(folder, sweep.objective.name, folder / SweepFiles.BEST, {}, rows)
     with storage.lock(folder), quiet(), files.writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
-        files.write_yaml(folder / sweep_files.SWEEP, sweep.to_file())  # the number of trials may have changed
+        files.write_yaml(folder / SweepFiles.SWEEP, sweep.to_file())  # the number of trials may have changed
         stop_left_over(folder)
         Search(folder, sweep, study, executor, notify, memory).run()
         rows = results.write_results(folder, sweep, study)
         if results.best(sweep, study) is None:
-            table = folder / sweep_files.TABLE
+            table = folder / SweepFiles.TABLE
             raise RunError(f"no trial has ended with a score: the column `error` of {table} has reasons")
         names = ", ".join(each.name for each in sweep.objectives)
-        return Report(folder, names, folder / sweep_files.BEST, results.importances(study, sweep), rows)
+        return Report(folder, names, folder / SweepFiles.BEST, results.importances(study, sweep), rows)
 
 
 def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: Callable[[str], None]) -> Report:
@@ -237,11 +472,7 @@ def _run(folder: Path, trial: FrozenTrial, seed: int) -> TrialRun:
 
 
 def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: int) -> Report:
-    """Write the table and the config of the best trial.
-
-    Raises:
-        RunError: No trial has a score.
-    """
+    """Write the table and the config of the best trial."""
     rows = []
     for trial in trials:
         outcomes = [_run(folder, trial, seed).outcome(sweep.objectives) for seed in sweep.seeds]
@@ -259,11 +490,11 @@ def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: in
             }
         )
     rows = results.sorted_by_score(sweep, rows)
-    files.write_text(folder / sweep_files.TRAINED_ON, as_csv(rows))
+    files.write_text(folder / SweepFiles.TRAINED_ON, as_csv(rows))
     if rows[0]["score"] is None:
-        raise RunError(f"no trial has ended with a score: the column `error` of {folder / sweep_files.TRAINED_ON}")
+        raise RunError(f"no trial has ended with a score: the column `error` of {folder / SweepFiles.TRAINED_ON}")
     top = next(trial for trial in trials if trial.number == rows[0]["trial"])
     head = f"# trial {top.number}, trained on to {steps:,} steps: {sweep.objective.name} {rows[0]['score']:g}\n"
-    best = folder / sweep_files.TRAINED_ON_BEST
+    best = folder / SweepFiles.TRAINED_ON_BEST
     files.write_text(best, head + files.to_yaml({**results.config_of(sweep, top.params), "steps": steps}))
     return Report(folder, sweep.objective.name, best, {}, rows)

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from mygym.config import Layer, Resolved, RunConfig, merge_configs, resolve
 from mygym.config.layers import flatten
 from mygym.config.schema import Section, renamed
-from mygym.config.validation_errors import dotted, first_mistake
+from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import at, without
 from mygym.planning.resolve import resolve_config
@@ -253,11 +253,7 @@ def make_sweep(file: Mapping[str, Any], overrides: Mapping[str, Any] | None = No
 
 
 def _check_combination(sweep: Sweep) -> None:
-    """Refuse settings that do not suit each other.
-
-    Raises:
-        ConfigError: They do not.
-    """
+    """Refuse settings that do not suit each other."""
     settings, several, count = sweep.settings, len(sweep.objectives) > 1, len(sweep.seeds)
     population, pruner = settings.population is not None, settings.pruner
     alone = "cannot be combined with sweep.population"
@@ -291,27 +287,16 @@ def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[s
 
 
 def _settings(section: Any) -> SweepSettings:
-    """Return the settings of a sweep.
-
-    Raises:
-        ConfigError: A key is unknown, or a value is invalid.
-    """
+    """Return the settings of a sweep."""
     try:
         return SweepSettings.model_validate(section)
     except ValidationError as error:
-        path, given, allowed, kind, _ = first_mistake(error)
-        key = dotted((SECTION, *path))
-        if kind == "unknown":
-            raise ConfigError(bad_value(key, given, sorted(SweepSettings.model_fields), "is not a key")) from None
-        raise ConfigError(bad_value(key, given, allowed)) from None
+        keys = sorted(SweepSettings.model_fields)
+        raise ConfigError(explained(error, SECTION, keys_at=lambda path: keys)) from None
 
 
 def _check_keys(base: Mapping[str, Any], parameters: Sequence[Parameter]) -> None:
-    """Refuse unknown keys; values are checked with the space.
-
-    Raises:
-        ConfigError: A key is not a key of configs.
-    """
+    """Refuse unknown keys; values are checked with the space."""
     for key in (*base, *(parameter.path[0] for parameter in parameters)):
         if key not in RunConfig.model_fields:
             raise ConfigError(bad_value(key, key, [*RunConfig.model_fields, SECTION], "is not a config key"))
@@ -321,11 +306,7 @@ def _check_keys(base: Mapping[str, Any], parameters: Sequence[Parameter]) -> Non
 def _with_default_space(
     base: Mapping[str, Any], parameters: Sequence[Parameter]
 ) -> tuple[dict[str, Any], tuple[Parameter, ...]]:
-    """Add the registered search space of the algorithm, except the hyperparameters that the user has set.
-
-    Raises:
-        ConfigError: The algorithm is a parameter, or has no search space.
-    """
+    """Add the registered search space of the algorithm, except the hyperparameters that the user has set."""
     for parameter in parameters:
         if parameter.key in ("algo", "framework"):
             why = f"needs a single {parameter.key}"

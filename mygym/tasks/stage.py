@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from mygym.config.validation_errors import dotted, first_mistake
+from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, RegistryError, bad_value, did_you_mean
 from mygym.registry import registry
 from mygym.tasks.context import ArmCommand, Condition, StageContext, StartPose
@@ -175,8 +175,7 @@ def read_subtask(number: int, values: Mapping[str, Any]) -> SubTask:
     try:
         return _adapter().validate_python(dict(values))
     except ValidationError as error:
-        path, given, allowed, *_ = first_mistake(error)
-        raise ConfigError(bad_value(dotted(("task", number, *path)), given, allowed)) from None
+        raise ConfigError(explained(error, "task", number)) from None
     except ConfigError as error:  # `SubTask` does not know its number
         raise ConfigError(f"task.{number}{str(error).removeprefix('task')}") from None
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mygym.config.schema import Distractor, RunConfig, TaskParams
-from mygym.config.validation_errors import dotted, first_mistake
+from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, Thresholds
@@ -109,8 +109,7 @@ def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, 
         for number, subtask in enumerate(subtasks):
             read_subtask(number, asdict(subtask))
     except ValidationError as error:
-        path, given, allowed, *_ = first_mistake(error)
-        raise RegistryError(f"task {name}: {bad_value(dotted(path), given, allowed)}") from None
+        raise RegistryError(f"task {name}: {explained(error)}") from None
     except ConfigError as error:
         raise RegistryError(f"task {name}: {error}") from None
 

@@ -20,9 +20,9 @@ from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.planning.engines import env_spec, training_spec
+from mygym.planning.derived import env_spec, training_spec
 from mygym.planning.plan import Plannable, RunPlan, plan_of
-from mygym.planning.variants import Variant
+from mygym.planning.strategies import Variant
 from mygym.registry import user_files
 from mygym.training.env_processes import process_vec_env
 from mygym.training.evaluation import BATCH

@@ -24,7 +24,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.save_util import recursive_getattr
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
-from mygym.config.schedulable import may_be_scheduled
+from mygym.config.schedules import may_be_scheduled
 from mygym.errors import RunError
 from mygym.planning.checks import gathers_rollouts
 from mygym.planning.plan import RunPlan

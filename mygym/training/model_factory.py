@@ -22,10 +22,9 @@ from torch.optim import Optimizer
 
 from mygym.config import Resolved, RunConfig
 from mygym.config.hyperparameters import Schema
+from mygym.config.loading import is_plain
 from mygym.config.parameter_checks import INNER, NAMED, name_of, shown
-from mygym.config.plain import is_plain
-from mygym.config.schedulable import schedules
-from mygym.config.schedules import Schedule
+from mygym.config.schedules import Schedule, schedules
 from mygym.errors import ConfigError, bad_value
 from mygym.planning import checks
 from mygym.planning.checks import gathers_rollouts, is_frozen, with_loaded_encoder

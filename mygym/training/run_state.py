@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mygym.config.schedulable import may_be_scheduled
+from mygym.config.schedules import may_be_scheduled
 from mygym.errors import RunError
 from mygym.registry import algorithm
 from mygym.training import directory, files, logs

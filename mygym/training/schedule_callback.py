@@ -9,8 +9,7 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
 
-from mygym.config.schedulable import may_be_scheduled
-from mygym.config.schedules import OfProgress, Schedule
+from mygym.config.schedules import OfProgress, Schedule, may_be_scheduled
 from mygym.errors import ConfigError, bad_value
 
 

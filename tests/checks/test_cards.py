@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mygym import api
-from mygym.checks.cards import (
+from mygym.checks.tasks import (
     CRITERIA,
     EXPERT,
     IDLE,
@@ -22,7 +22,7 @@ from mygym.checks.cards import (
     inconclusive,
     make_card,
 )
-from mygym.checks.cards import EPISODES as ALL_EPISODES
+from mygym.checks.tasks import EPISODES as ALL_EPISODES
 from mygym.envs import supported
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from mygym.checks import Outcome, check, robots, stages, tasks
-from mygym.checks.cards import make_card
 from mygym.checks.robots import does_task, grasps
 from mygym.checks.stages import setting
 from mygym.checks.suite import CheckFailed, CheckLeftOut
+from mygym.checks.tasks import make_card
 from mygym.nested import merged
 from mygym.registry import ASSETS, register_policy, registry
 from mygym.robotics.workspace import load_workspace

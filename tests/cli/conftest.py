@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 
-from mygym.cli import dry_run
 from mygym.cli.main import main
 
 SHORT_RUN = [
@@ -39,7 +38,7 @@ Command = Callable[..., Outcome]
 def mygym_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return a function that runs `mygym` with its arguments in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dry_run, "STEPS", 20)
+    monkeypatch.setattr("mygym.cli.train.TIMED_STEPS", 20)
 
     def run(*words: str) -> Outcome:
         with pytest.raises(SystemExit) as ended:

@@ -17,8 +17,7 @@ from safetensors.numpy import load_file, save_file
 import mygym
 from mygym.engines.bullet.world import BulletWorld
 from mygym.engines.engine import register_engine
-from mygym.reporting.certificate import Certificate, Verdict
-from mygym.reporting.judgement import judge
+from mygym.reporting.judgement import Certificate, Verdict, judge
 from mygym.tasks.state import State
 from mygym.training import evaluation, video
 from mygym.training.result import Result

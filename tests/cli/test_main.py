@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import re
 import runpy
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mygym.cli.main import COMMANDS
+from mygym.cli.main import COMMANDS, parser_of
 from mygym.envs.robot_env import RobotEnv
 from mygym.training.stop_request import SIGNALS
 from tests.cli.conftest import Command
@@ -49,7 +48,7 @@ def test_help_has_usage_options_and_examples(command: str, mygym_command: Comman
 @pytest.mark.parametrize(("command", "default"), LOG_DIRECTORIES.items(), ids=LOG_DIRECTORIES)
 def test_commands_that_read_a_log_directory_spell_it_as_train_does(command: str, default: object) -> None:
     name, *words = command.split()
-    parser = importlib.import_module(f"mygym.cli.{name}").PARSER
+    parser = parser_of(name)
     known = vars(parser.parse(words))
     assert default in known.values()
     wanted = "elsewhere" if isinstance(default, str) else ["elsewhere"]
@@ -64,7 +63,7 @@ def test_commands_that_read_a_log_directory_spell_it_as_train_does(command: str,
 
 
 def test_a_sweep_takes_its_folder_as_train_does() -> None:
-    parser = importlib.import_module("mygym.cli.sweep").PARSER
+    parser = parser_of("sweep")
     assert parser.parse(["--logdir", "new"]) == parser.parse(["--out", "new"]) != parser.parse([])
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mygym
-from mygym.cli import seeds
+from mygym.cli import train as seeds
 from mygym.cli.main import main
-from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
+from mygym.cli.train import parse_seeds, resume_seeds, train_seeds
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from tests.reporting.runs import make_run
 

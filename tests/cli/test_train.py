@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mygym.cli.arguments import CONFIG_FLAGS
+from mygym.cli.command import CONFIG_FLAGS
 from mygym.config import load_file
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.robot_env import RobotEnv

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import mygym
-from mygym.cli.pictures import BOX_COLOR
+from mygym.cli.view import BOX_COLOR
 from mygym.engines.rendering.thumbnails import GREY
 from mygym.registry import registry
 from tests.cli.conftest import Command

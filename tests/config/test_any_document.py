@@ -24,11 +24,10 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mygym.cli.train import main
+from mygym.cli.train import train as main
 from mygym.config import Resolved, RunConfig, load_file
-from mygym.config.loading import MAX_BYTES, Dumper
-from mygym.config.plain import MAX_DEPTH, MAX_VALUES
-from mygym.config.schedulable import may_be_scheduled
+from mygym.config.loading import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Dumper
+from mygym.config.schedules import may_be_scheduled
 from mygym.errors import ConfigError, MygymError
 from mygym.planning.resolve import from_python, resolve_config
 from mygym.registry import algorithm, registry

@@ -13,9 +13,9 @@ from stable_baselines3 import PPO, SAC
 
 import mygym
 from mygym.algos.imitation import DAgger
+from mygym.config.hyperparameters import hyperparameter_rows
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError
-from mygym.planning.parameter_tables import hyperparameters
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, implemented_combos, register_algorithm
 from mygym.registry.signatures import parameters
@@ -157,7 +157,7 @@ def test_a_default_is_never_refused_but_a_boolean_is_no_number() -> None:
 
 
 def test_the_table_of_hyperparameters_has_ranges_of_their_classes_alone() -> None:
-    rows = hyperparameters(algorithm("odd_ppo"))
+    rows = hyperparameter_rows(algorithm("odd_ppo"))
     assert {row["name"]: row["default"] for row in rows}["infinite"] == "inf"  # which a config cannot hold
     types = {row["name"]: row["type"] for row in rows}
     assert types["beta"] == "a number"

@@ -22,8 +22,17 @@ from mygym.algos.stable_baselines import A2C, PPO, SAC
 from mygym.config import load_file, merged, parse_overrides
 from mygym.config.loading import Dumper
 from mygym.config.parameter_checks import RANGES
-from mygym.config.schedulable import LIBRARIES, READS, may_be_scheduled, schedules
-from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
+from mygym.config.schedules import (
+    LIBRARIES,
+    READS,
+    OfProgress,
+    Schedule,
+    keys_of,
+    may_be_scheduled,
+    parse,
+    register_schedule,
+    schedules,
+)
 from mygym.errors import ConfigError, RegistryError
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, register_algorithm, registry
@@ -331,7 +340,7 @@ def test_a_name_is_registered_once() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_schedule_is_described_with_its_keys(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from mygym.cli.describe import main
+    from mygym.cli.describe import describe as main
 
     main(["schedule", name, "--json"])
     values = json.loads(capsys.readouterr().out)
@@ -525,7 +534,7 @@ def test_a_mapping_of_a_mapping_parameter_is_not_a_schedule(value: dict[str, Any
 
 def test_reading_configs_needs_neither_torch_nor_the_libraries(python: Any) -> None:
     code = (
-        "import sys; from mygym.config import schedules, schedulable, hyperparameters; "
+        "import sys; from mygym.config import schedules, hyperparameters; "
         f"schedules.parse('x', {LINEAR!r}); "
         "assert not {'torch', 'stable_baselines3', 'pybullet', 'jax'} & sys.modules.keys()"
     )

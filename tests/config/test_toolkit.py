@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from mygym.cli.foreign_configs import convert_file, read_config
+from mygym.cli.config_files import convert_file, read_config
 from mygym.config import Layer, load_file, resolve
-from mygym.config.conversion import Conversion
-from mygym.config.toolkit import DISTINCT, REPLACED_BY, ROBOTS, recognises
+from mygym.config.toolkit import DISTINCT, REPLACED_BY, ROBOTS, Conversion, recognises
 from mygym.errors import ConfigError
 from tests.cli.conftest import Command, mygym_command  # noqa: F401  a fixture
 

@@ -9,7 +9,7 @@ import pytest
 
 from mygym.cli.main import main
 from mygym.config import load_file
-from mygym.config.conversion import Conversion
+from mygym.config.toolkit import Conversion
 from mygym.config.zoo import convert, recognises
 from mygym.errors import ConfigError
 from mygym.planning.resolve import resolve_config

@@ -13,8 +13,7 @@ import pytest
 from nicegui import ui
 from nicegui.testing import User, UserInteraction, user_simulation
 
-from mygym.dashboard.pages import world
-from mygym.dashboard.pages.all_pages import add_pages
+from mygym.dashboard.pages import add_pages, world
 from mygym.dashboard.service import Service
 from tests.reporting.runs import make_run
 from tests.robotics.test_inference import arm, write

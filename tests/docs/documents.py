@@ -13,16 +13,14 @@ import sys
 import tomllib
 import warnings
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mygym.cli import dry_run
-from mygym.cli.main import MODULES, run
+from mygym.cli.main import parser_of, run
 from mygym.exporting import export
-from mygym.sweeps import cluster, executors, population, results
+from mygym.sweeps import executors, population, results
 from tests.short_checks import shorten
 from tests.sweeps.executor import InstantExecutor
 
@@ -106,7 +104,7 @@ class Block:
         return f"{self.document}:{self.line}"
 
 
-SWEEP_EXECUTORS = ((executors, "LocalExecutor"), (cluster, "RayExecutor"), (cluster, "SlurmExecutor"))
+SWEEP_EXECUTORS = ((executors, "LocalExecutor"), (executors, "RayExecutor"), (executors, "SlurmExecutor"))
 """Modules and classes whose place an executor takes that trains nothing."""
 
 
@@ -200,7 +198,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("default")
         shorten(patch)
-        patch.setattr(dry_run, "STEPS", 2)
+        patch.setattr("mygym.cli.train.TIMED_STEPS", 2)
         patch.setattr(executors, "POLL", 0.0)
         patch.setattr(export, "TOGETHER", 2)
         for module, name in SWEEP_EXECUTORS:  # tests/cli/test_sweep.py and tests/sweeps train
@@ -270,8 +268,7 @@ def parse(command: str) -> None:
         ConfigError: The command lacks an argument, or has a flag that does not exist.
     """
     for program, verb, *arguments in _split(command):
-        name = verb.removesuffix(".py") if program == "python" else {**MODULES, "new": "new.command"}.get(verb, verb)
-        import_module(f"mygym.cli.{name}").PARSER.parse(arguments)
+        parser_of(verb.removesuffix(".py") if program == "python" else verb).parse(arguments)
 
 
 def quick_python(text: str) -> str:

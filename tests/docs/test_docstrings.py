@@ -14,7 +14,8 @@ from docstring_parser.google import parse
 
 from tests.docs.documents import ROOT
 
-NAMES = re.findall(r"^\.\. auto\w+:: (\S+)", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.M)
+PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("api.md", "api_components.md")]
+NAMES = re.findall(r"^\.\. auto\w+:: (\S+)", "\n".join(PAGES), re.M)
 
 FIXED_BY = ("gymnasium.core", "stable_baselines3.common.base_class", "typing", "builtins")
 """Modules whose methods define the arguments of the methods that override them."""

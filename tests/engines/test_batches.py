@@ -24,7 +24,7 @@ from mygym.envs.episode_seeds import make_generator
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.starts import FIRST_SEED, ROWS
 from mygym.errors import ConfigError
-from mygym.planning.engines import env_spec
+from mygym.planning.derived import env_spec
 from mygym.planning.plan import make_plan
 from mygym.registry import registry
 from mygym.robotics.robot import load_robot

@@ -13,7 +13,7 @@ import mygym
 import train as train_script
 from mygym.cli.main import run as command
 from mygym.config import layers
-from mygym.planning import plan, resolve, variants
+from mygym.planning import plan, resolve, strategies
 from mygym.planning.plan import make_plan, plan_from_python, plan_of
 from mygym.registry import implemented_combos
 from mygym.strategies import Strategy, register_strategy
@@ -60,7 +60,7 @@ def test_a_run_constructs_its_strategies_once(counting: type[Counting], tmp_path
 
 def test_a_run_derives_its_config_variants_and_schema_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[str] = Counter()
-    for module, name in ((layers, "resolve"), (variants, "make_variants")):
+    for module, name in ((layers, "resolve"), (strategies, "make_variants")):
         original = getattr(module, name)
 
         def counted(*args: Any, original: Any = original, name: str = name, **kwargs: Any) -> Any:

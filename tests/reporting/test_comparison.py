@@ -130,7 +130,7 @@ def test_a_baseline_gates_a_regression(tmp_path: Path, capsys: pytest.CaptureFix
         (["ppo"], "two settings or more"),
         (["ppo", "stopped"], "has stopped"),
         (["ppo", "sac", "--fail-if-worse", "much"], "a number of percent points"),
-        (["ppo", "sac", "--save", "x.yaml"], "a file that ends in .json"),
+        (["ppo", "sac", "--save", "x.yaml"], "a file ending in .json"),
         (["ppo", "broken.json"], "a file of `mygym compare --save`"),
     ],
 )

@@ -139,11 +139,11 @@ def test_a_metric_has_a_short_name_and_its_name_in_the_log() -> None:
         "success", "loss", "figures/success", "figures/train/loss", "train/loss"
     ]  # fmt: skip
     assert "steps" not in names
-    assert [find_metric("--metric", name, names.values()) for name in ("loss", "figures/loss", "eval/mean_return")] == [
+    assert [find_metric(name, names.values()) for name in ("loss", "figures/loss", "eval/mean_return")] == [
         "loss", "loss", "return"
     ]  # fmt: skip
     with pytest.raises(ConfigError, match=r"^--metric: 'train_los' .*figures/success.*did you mean 'train/loss'"):
-        find_metric("--metric", "train_los", names.values())
+        find_metric("train_los", names.values())
 
 
 def test_a_diverged_run_has_no_success_and_unknown_figures_after_its_end() -> None:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from mygym.cli.main import main
-from mygym.cli.train import main as train
+from mygym.cli.train import train
 from mygym.training import directory, files
 from tests.reporting.runs import make_run
 
@@ -167,7 +167,7 @@ def test_a_run_without_evaluations_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["runs", "-o", "x.pdf"], "a file that ends in .html"),
+        (["runs", "-o", "x.pdf"], "a file ending in .html"),
         (["runs", "-o", "old.html"], "exists already"),
         (["empty", "-o", "x.html"], "has no runs"),
         (["nowhere", "-o", "x.html"], "is not a folder"),

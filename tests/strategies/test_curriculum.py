@@ -15,7 +15,7 @@ from stable_baselines3.common.logger import Logger
 import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.planning.engines import env_spec
+from mygym.planning.derived import env_spec
 from mygym.planning.plan import plan_of
 from mygym.planning.resolve import from_python, resolve_config
 from mygym.strategies.curriculum import Curriculum

@@ -14,7 +14,7 @@ import mygym
 from mygym.errors import ConfigError
 from mygym.planning.plan import plan_of
 from mygym.planning.resolve import from_python
-from mygym.planning.variants import VARIANT_KEYS
+from mygym.planning.strategies import VARIANT_KEYS
 from mygym.registry import registry
 from mygym.strategies.multitask import MIN_SHARE, MultiTask
 from mygym.tasks.components import STAGE_COLUMNS

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mygym.reporting import sweep_files
-from mygym.sweeps import executors, search
+from mygym.reporting.records import SweepFiles
+from mygym.sweeps import executors, run
 from mygym.sweeps import settings as checking
 from mygym.sweeps.run import Report, new_sweep, resume_sweep
 from tests.sweeps.executor import InstantExecutor
@@ -33,7 +33,7 @@ SPACE: dict[str, Any] = {
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search waits for nothing, looks at each evaluation, and has no figures, as without Matplotlib."""
     monkeypatch.setattr(executors, "POLL", 0.0)
-    monkeypatch.setattr(search, "WATCH", 0.0)
+    monkeypatch.setattr(run, "WATCH", 0.0)
     monkeypatch.setattr(checking, "MAX_COMBINATIONS", 6)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
@@ -57,7 +57,7 @@ def sweep(fast: None, tmp_path: Path, lines: list[str]) -> Callable[..., Report]
 
 
 def trials(folder: Path) -> list[dict[str, str]]:
-    with (folder / sweep_files.TABLE).open() as file:
+    with (folder / SweepFiles.TABLE).open() as file:
         return list(csv.DictReader(file))
 
 

@@ -36,7 +36,7 @@ class TrainingExecutor:
             raise KeyboardInterrupt
         self.started.append(job.words())
         with job.log.open("a", encoding="utf-8") as log, contextlib.redirect_stderr(log):
-            train.main(self.started[-1])
+            train.train(self.started[-1])
         return 0
 
     def poll(self, handle: int) -> int:

@@ -13,7 +13,7 @@ import yaml
 from mygym.config import load_file
 from mygym.errors import ConfigError
 from mygym.planning.resolve import resolve_config
-from mygym.reporting import sweep_files
+from mygym.reporting.records import SweepFiles
 from mygym.sweeps import executors as batch
 from mygym.sweeps.population import Member, _changed, _following
 from mygym.sweeps.results import read_state
@@ -41,7 +41,7 @@ FILE: dict[str, Any] = {
 
 
 def lineage(folder: Path) -> list[dict[str, str]]:
-    with (folder / sweep_files.LINEAGE).open() as file:
+    with (folder / SweepFiles.LINEAGE).open() as file:
         return list(csv.DictReader(file))
 
 
@@ -87,7 +87,7 @@ def test_the_best_config_has_the_values_over_the_steps(whole: Report) -> None:
         assert rate["points"] == [[0, values[0]], [32, values[0]], [33, values[1]], [64, values[1]]]
     assert whole.rows[0]["score"] == max(float(row["score"]) for row in lineage(whole.folder)[3:])
     assert read_state(whole.folder).lines[0] == "2 of 2 generations"
-    assert b"<svg" in (whole.folder / sweep_files.POPULATION).read_bytes()
+    assert b"<svg" in (whole.folder / SweepFiles.POPULATION).read_bytes()
 
 
 @pytest.mark.slow

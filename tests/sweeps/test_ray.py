@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mygym.errors import ConfigError
-from mygym.sweeps.cluster import Execution, RayExecutor
-from mygym.sweeps.executors import Job
+from mygym.sweeps.executors import Execution, Job, RayExecutor
 
 
 def test_ray_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:

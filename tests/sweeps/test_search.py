@@ -15,7 +15,7 @@ from optuna.storages.journal import JournalFileBackend
 from mygym.config import load_file
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.planning.resolve import resolve_config
-from mygym.reporting import sweep_files
+from mygym.reporting.records import SweepFiles
 from mygym.sweeps import storage
 from mygym.sweeps.run import Report
 from tests.sweeps.conftest import SPACE, resume, trials
@@ -39,8 +39,8 @@ def test_a_sweep(sampler: str, sweep: Callable[..., Report], lines: list[str], m
     assert resolve_config(best).config.steps == 60
     assert sum(report.importance.values()) == pytest.approx(1)
     assert next(iter(report.importance)) == "algo_params.learning_rate"
-    assert b"<svg" in (report.folder / sweep_files.SLICES).read_bytes()
-    assert b"learning_rate" in (report.folder / sweep_files.PARALLEL).read_bytes()
+    assert b"<svg" in (report.folder / SweepFiles.SLICES).read_bytes()
+    assert b"learning_rate" in (report.folder / SweepFiles.PARALLEL).read_bytes()
     assert "12 of 12" in lines[-1]
     assert "left" in lines[0]
     assert len({json.dumps({key: row[key] for key in row if "." in key}) for row in report.rows}) > 6
@@ -108,7 +108,7 @@ def test_no_trial_with_a_score(sweep: Callable[..., Report], tmp_path: Path) -> 
     with pytest.raises(RunError, match=r"no trial has ended with a score.*trials\.csv"):
         sweep(space={"algo": "ppo", "algo_params": params}, trials=None)
     assert {row["error"] for row in trials(tmp_path / "sweep")} == {"three epochs fail"}
-    assert not (tmp_path / "sweep" / sweep_files.BEST).exists()
+    assert not (tmp_path / "sweep" / SweepFiles.BEST).exists()
 
 
 # Stops and deaths  ----------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_more_trials_continue_a_sweep(sweep: Callable[..., Report], tmp_path: Pa
     executor = InstantExecutor()
     assert resume(tmp_path / "part", executor, sweep={"trials": 12}).rows == whole.rows
     assert len(executor.started) == 7
-    assert load_file(tmp_path / "part" / sweep_files.SWEEP)["sweep"]["trials"] == 12
+    assert load_file(tmp_path / "part" / SweepFiles.SWEEP)["sweep"]["trials"] == 12
 
 
 def test_a_torn_line_and_a_lock_of_a_killed_process_do_no_harm(sweep: Callable[..., Report], tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_another_space_is_refused(flags: Any, text: str, sweep: Callable[..., Re
 
 def test_a_journal_of_another_space_is_refused(sweep: Callable[..., Report]) -> None:
     folder = sweep(trials=2).folder
-    file = folder / sweep_files.SWEEP
+    file = folder / SweepFiles.SWEEP
     file.write_text(file.read_text().replace("int: [4, 9]", "int: [4, 8]"))
     with pytest.raises(ConfigError, match=r"algo_params\.n_epochs\.int: \[4, 8\] differs from .*journal\.log"):
         resume(folder)

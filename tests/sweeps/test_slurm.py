@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from mygym.errors import ConfigError
-from mygym.sweeps.cluster import SlurmExecutor
-from mygym.sweeps.executors import Job, LocalExecutor
+from mygym.sweeps.executors import Job, LocalExecutor, SlurmExecutor
 from mygym.sweeps.run import new_sweep
 from tests.conftest import ROOT
 from tests.sweeps import slurm

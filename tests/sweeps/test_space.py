@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from mygym.config import load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
-from mygym.sweeps.samplers import grid_values
 from mygym.sweeps.settings import NESTED, NUMBERS, check_space, make_sweep
-from mygym.sweeps.space import find_parameters, size, with_values
+from mygym.sweeps.space import find_parameters, grid_values, size, with_values
 from mygym.training import files
 from mygym.training.result import Result
 from tests.conftest import ROOT

@@ -14,7 +14,7 @@ import pytest
 from mygym.cli.main import main
 from mygym.config import load_file
 from mygym.errors import ConfigError, InterruptedRunError
-from mygym.reporting import sweep_files
+from mygym.reporting.records import SweepFiles
 from mygym.sweeps import storage
 from mygym.sweeps.results import read_state
 from mygym.sweeps.run import Report, train_on
@@ -38,7 +38,7 @@ def test_nsga2_has_a_front_in_which_no_trial_is_better_in_both(
     by_number = sorted(report.rows, key=lambda row: row["trial"])
     assert sum(row["score"] for row in by_number[14:]) > sum(row["score"] for row in by_number[:10])
     assert report.objective == "success, steps"
-    assert b"<svg" in (report.folder / sweep_files.FRONT).read_bytes()
+    assert b"<svg" in (report.folder / SweepFiles.FRONT).read_bytes()
     assert load_file(report.best)["algo_params"]["learning_rate"] == front[0]["algo_params.learning_rate"]
 
 
@@ -107,7 +107,7 @@ def test_the_best_trials_are_trained_on(sweep: Callable[..., Report], fast: None
     assert longer.rows[0]["score"] == pytest.approx(report.rows[0]["score"] + 0.03)
     assert longer.rows[0]["score_before"] == report.rows[0]["score"]
     assert load_file(longer.best)["steps"] == 90
-    assert len((report.folder / sweep_files.TRAINED_ON).read_text().splitlines()) == 3
+    assert len((report.folder / SweepFiles.TRAINED_ON).read_text().splitlines()) == 3
     assert trials(report.folder) == trials(resume(report.folder).folder)  # the trials keep their scores
     again = InstantExecutor()
     assert train_on(report.folder, 2, 90, again, lambda line: None).rows == longer.rows

@@ -17,7 +17,7 @@ import mygym
 from benchmarks.kills import differences
 from mygym.algos.stable_baselines import PPO
 from mygym.config import load_file, merged
-from mygym.config.schedulable import may_be_scheduled, schedules
+from mygym.config.schedules import may_be_scheduled, schedules
 from mygym.errors import ConfigError
 from mygym.planning.resolve import resolve_config
 from mygym.registry import add_algorithm, algorithm, register_algorithm

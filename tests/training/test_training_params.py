@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import mygym
-from mygym.cli.describe import main as describe
-from mygym.cli.train import main as train_command
+from mygym.cli.describe import describe
+from mygym.cli.train import train as train_command
 from mygym.config import config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.planning.resolve import from_python

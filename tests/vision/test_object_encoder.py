@@ -41,7 +41,7 @@ def trained(dataset: Path) -> tuple[Path, list[dict[str, Any]]]:
     words = f"encoder train {dataset} --kind objects --steps 250 --image {path.with_name('sheet.png')} --out {path}"
     rows: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mygym.cli.encoder.print_json", rows.extend)
+        patch.setattr("mygym.cli.vision.print_json", rows.extend)
         with pytest.raises(SystemExit) as exit:
             main([*words.split(), "--json"])
     assert exit.value.code == 0

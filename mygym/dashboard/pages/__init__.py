@@ -1,1 +1,13 @@
 """Pages of the dashboard, each for a browser."""
+
+from mygym.dashboard.pages import compare, new_run, runs, world
+from mygym.dashboard.service import Service
+
+
+def add_pages(service: Service) -> None:
+    """Register all pages."""
+    for add_page in (
+        *(runs.add_runs_page, runs.add_run_page, new_run.add_page),
+        *(compare.add_compare_page, world.add_page, compare.add_sweeps_page),
+    ):
+        add_page(service)

@@ -1,17 +1,21 @@
-"""Page `Compare`: settings side by side: curves with bands, table, difference of the configs."""
+"""Pages `Compare`: settings side by side; and `Sweeps`: tables, best config and figures of each."""
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import Any
 
 from nicegui import ui
 
+from mygym.dashboard.jobs import tail
 from mygym.dashboard.pages import frame as charts
-from mygym.dashboard.pages.frame import empty, frame, heading
-from mygym.dashboard.service import Service
+from mygym.dashboard.pages.frame import empty, frame, heading, show_table
+from mygym.dashboard.service import Service, walk_sweeps
 from mygym.errors import MygymError
 from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
+from mygym.reporting.records import SweepFiles
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
 from mygym.reporting.tables import duration
 
@@ -19,7 +23,7 @@ MAX_SETTINGS = 12
 """Maximum number of settings in a chart."""
 
 
-def add_page(service: Service) -> None:
+def add_compare_page(service: Service) -> None:
     """Register the page."""
 
     @ui.page("/compare")
@@ -92,8 +96,6 @@ def _draw(settings: list[Setting]) -> None:
     heading("Success over the seeds")
     if ended:
         rows = compare(ended) if len(ended) > 1 else [summarize(ended[0])]
-        keys = ("setting", "seeds", "success", "difference", "return", "to 90 %")
-        columns = [{"name": key, "label": key, "field": key, "align": "left"} for key in keys]
         table = [
             {
                 "setting": name,
@@ -107,19 +109,54 @@ def _draw(settings: list[Setting]) -> None:
             }
             for row, name in zip(rows, names_of([setting.config for setting in ended]), strict=True)
         ]
-        ui.table(columns=columns, rows=table, row_key="setting").classes("w-full").props("flat bordered dense")
+        show_table({key: key for key in table[0]}, table)
         if len(rows) > 1 and (message := too_few(rows)):
             ui.label(message).classes("opacity-80")
     else:
         ui.label("No run of these settings has ended.")
-    if keys_of := different_keys(*(setting.config for setting in settings)) if len(settings) > 1 else []:
+    if keys_of := different_keys(*(setting.config for setting in settings)):
         heading("Difference of the configs")
-        columns = [{"name": "key", "label": "key", "field": "key", "align": "left"}]
-        columns += [{"name": f"s{k}", "label": name, "field": f"s{k}", "align": "left"} for k, name in enumerate(names)]
         rows_of = [
             {"key": key, **{f"s{k}": str(setting.config.get(key, "")) for k, setting in enumerate(settings)}}
             for key in keys_of
         ]
-        ui.table(columns=columns, rows=rows_of, row_key="key", pagination=20).classes("w-full").props(
-            "flat bordered dense"
-        )
+        show_table({"key": "key", **{f"s{k}": name for k, name in enumerate(names)}}, rows_of, pagination=20)
+
+
+def add_sweeps_page(service: Service) -> None:
+    """Register the page."""
+
+    @ui.page("/sweeps")
+    def page(number: int = 0) -> None:
+        with frame("Sweeps"):
+            folders = list(walk_sweeps(service.logdir))
+            if not folders:
+                empty("No sweeps yet. `mygym sweep FILE` in a terminal searches for the values of a config.")
+                return
+            names = {index: folder.name for index, folder in enumerate(folders)}
+            chosen = (
+                ui.select(names, value=number if number in names else 0, label="Sweep")
+                .props("outlined dense")
+                .classes("w-64")
+            )
+            chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
+            folder = folders[chosen.value]
+            tables = {title: _rows(folder / name) for name, title in SweepFiles.TABLES.items()}
+            if not any(tables.values()):
+                ui.label("No trial has ended.")
+            for title, rows in tables.items():
+                if rows:
+                    heading(title)
+                    show_table({key: key for key in rows[0]}, rows, pagination=20)
+            if best := tail(folder / SweepFiles.BEST):
+                heading("Best config")
+                ui.code(best, language="yaml").classes("w-full")
+            for name, title in SweepFiles.FIGURES.items():
+                if (folder / name).is_file():
+                    heading(title)
+                    ui.image(folder / name).classes("w-full max-w-3xl bg-white rounded")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file; none if it does not exist."""
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) if path.is_file() else []

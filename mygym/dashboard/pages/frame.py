@@ -87,6 +87,14 @@ def heading(text: str) -> None:
     ui.label(text).classes("text-base font-semibold mt-2").props("role=heading aria-level=2")
 
 
+def show_table(titles: Mapping[str, str], rows: list[dict[str, Any]], pagination: int | None = None) -> None:
+    """Show rows under titled columns, some on a page; nothing without rows."""
+    columns = [{"name": key, "label": title, "field": key, "align": "left"} for key, title in titles.items()]
+    if rows:
+        table = ui.table(columns=columns, rows=rows, pagination=pagination)
+        table.classes("w-full").props("flat bordered dense wrap-cells")
+
+
 def empty(text: str, label: str = "", address: str = "") -> None:
     """Show that a list is empty, and the action that fills it."""
     with ui.card().classes("w-full items-center p-8"):
@@ -126,9 +134,7 @@ def thinned(points: Points) -> list[list[float]]:
     return [[round(x, 3), round(y, 5)] for x, y in kept if x == x and y == y]
 
 
-def line_chart(
-    y: str, series: Sequence[Mapping[str, Any]], percent: bool = False, x: str = "env steps"
-) -> dict[str, Any]:
+def line_chart(y: str, series: Sequence[Mapping[str, Any]], percent: bool = False) -> dict[str, Any]:
     """Return the options of a chart of curves over env steps."""
     axis = {
         "axisLabel": {"color": GREY},
@@ -142,7 +148,7 @@ def line_chart(
         "grid": {"left": 56, "right": 24, "top": 48, "bottom": 44},
         "legend": {"data": named, "textStyle": {"color": GREY}, "type": "scroll", "top": 0, "right": 8, "left": 120},
         "tooltip": {"trigger": "axis"},
-        "xAxis": {"type": "value", "name": x, "nameLocation": "middle", "nameGap": 28, **axis},
+        "xAxis": {"type": "value", "name": "env steps", "nameLocation": "middle", "nameGap": 28, **axis},
         "yAxis": {"type": "value", "name": y, **({"min": 0, "max": 1} if percent else {"scale": True}), **axis},
         "series": list(series),
     }

@@ -21,7 +21,7 @@ from nicegui import events, ui
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.api import MESHES
-from mygym.dashboard.pages.frame import PATIENCE, empty, frame
+from mygym.dashboard.pages.frame import PATIENCE, empty, frame, show_table
 from mygym.dashboard.player import STEP, play
 from mygym.dashboard.service import Service, refused_paths
 from mygym.errors import MygymError
@@ -32,12 +32,7 @@ COLUMNS = {"text": "inferred", "certainty": "sure", "reason": "why", "key": "key
 
 
 class AboutRobot:
-    """An expansion that asks the helper about a robot when it is opened for the first time.
-
-    Args:
-        service: The service.
-        robot: Registered name or file.
-    """
+    """An expansion that asks the helper about a robot when it is opened for the first time."""
 
     def __init__(self, service: Service, robot: str) -> None:
         self.service, self.robot = service, robot
@@ -66,18 +61,9 @@ class AboutRobot:
         can = [name for name, reason in tasks.items() if not reason]
         ui.label(f"It may do {len(can)} of {len(tasks)} tasks: {', '.join(can)}.")
         if findings:
-            _table(COLUMNS, findings)
-        _table({"task": "cannot do", "reason": "why"}, [{"task": t, "reason": r} for t, r in tasks.items() if r])
+            show_table(COLUMNS, findings)
+        show_table({"task": "cannot do", "reason": "why"}, [{"task": t, "reason": r} for t, r in tasks.items() if r])
         ui.label(f"mygym check robot {self.robot} tries each task.").classes("opacity-80")
-
-
-def _table(titles: dict[str, str], rows: list[dict[str, str]]) -> None:
-    """Show rows under titled columns; nothing without rows."""
-    columns: list[dict[str, Any]] = [
-        {"name": key, "label": label, "field": key, "align": "left"} for key, label in titles.items()
-    ]
-    if rows:
-        ui.table(columns=columns, rows=rows).classes("w-full").props("flat bordered dense wrap-cells")
 
 
 MAX_PLAYERS = 2

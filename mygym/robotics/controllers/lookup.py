@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mygym.config import Layer, resolve
+from mygym.config.loading import is_plain
 from mygym.config.parameter_checks import check_parameters, controller_parameters, unknown_parameter
-from mygym.config.plain import is_plain
 from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError
 from mygym.registry import registry

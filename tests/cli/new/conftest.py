@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from mygym.cli.new.command import write_new
-from mygym.cli.new.request import Request
-from mygym.cli.new.scaffolds import new_files
+from mygym.cli.new import write_new
+from mygym.cli.new.scaffolds import Request, new_files
 
 
 @pytest.fixture(autouse=True)

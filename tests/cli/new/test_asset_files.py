@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from mygym.checks import check
-from mygym.cli.new.request import Request
 from mygym.cli.new.robot_yaml import line_of, robot_yaml
-from mygym.cli.new.scaffolds import new_files
+from mygym.cli.new.scaffolds import Request, new_files
 from mygym.engines.robots import find_robot, mesh_points
 from mygym.errors import AssetError
 from mygym.registry import ASSETS

@@ -10,8 +10,7 @@ import pytest
 
 import mygym
 from mygym.checks import check
-from mygym.cli.new.request import Request
-from mygym.cli.new.scaffolds import new_files
+from mygym.cli.new.scaffolds import Request, new_files
 from mygym.config import load_file, merged
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, parameters_of, registry

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.cli.new.command import write_new
-from mygym.cli.new.request import Request, check_identifier, class_name
-from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
+from mygym.cli.new import write_new
+from mygym.cli.new.scaffolds import SCAFFOLDS, Request, camel_case, check_identifier, new_files
 from mygym.errors import ConfigError
 
 
@@ -26,7 +25,7 @@ def test_an_accepted_name_is_an_identifier_and_a_file_name(name: str) -> None:
     assert not keyword.iskeyword(name)
     assert not name.startswith("_")  # the registry ignores such files
     assert len(name) <= 60
-    assert class_name(name).isidentifier()
+    assert camel_case(name).isidentifier()
 
 
 INVALID = ["", "two words", "9lives", "a/b", "../up", "a.b", "a-b", "für", "class", "None", "_a"]

@@ -14,9 +14,8 @@ import pytest
 
 import mygym
 from mygym.checks import check
-from mygym.cli.new.command import write_new
-from mygym.cli.new.request import Request
-from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
+from mygym.cli.new import write_new
+from mygym.cli.new.scaffolds import SCAFFOLDS, Request, new_files
 from mygym.tasks.lookup import find_task
 from tests.cli.new.conftest import new
 from tests.conftest import ROOT

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mygym.cli.new.command import write_new
-from mygym.cli.new.request import Request
-from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
+from mygym.cli.new import write_new
+from mygym.cli.new.scaffolds import SCAFFOLDS, Request, new_files
 from mygym.errors import ConfigError
 
 

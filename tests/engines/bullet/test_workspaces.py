@@ -11,7 +11,7 @@ import pytest
 import yaml
 from numpy.typing import ArrayLike
 
-from mygym.checks.workspaces import part_travels
+from mygym.checks.scenes import part_travels
 from mygym.engines.bullet.client import urdf_file
 from mygym.engines.bullet.world import BulletWorld
 from mygym.engines.rendering.camera import Camera

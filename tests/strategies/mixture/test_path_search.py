@@ -11,7 +11,7 @@ import pytest
 
 import mygym
 from benchmarks.kills import differences
-from mygym.cli.train import main
+from mygym.cli.train import train as main
 from mygym.errors import ConfigError
 from mygym.planning.plan import plan_from_python
 from mygym.strategies.mixture.path_search import forward_microseconds, search_paths

@@ -1,16 +1,18 @@
-"""Config files of other systems: conversion, areas within reach, notes on standard error."""
+"""Config of a command, from its file and its flags; and `mygym import`: convert a config file of another system."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mygym.cli.command import CONFIG_FLAGS, FORCE, argument, check_output, command, flag_value
 from mygym.cli.output import print_note
-from mygym.config import load_file, merge_configs
-from mygym.config.conversion import Conversion, convert_foreign
-from mygym.errors import ConfigError, MygymError, RegistryError
+from mygym.config import load_file, merge_configs, parse_overrides
+from mygym.config.toolkit import Conversion
+from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
 
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Sizes of an area that are tried, until the robot reaches all of it."""
@@ -19,12 +21,19 @@ PLACES = ("robot", "workspace", "task")
 """Keys that the areas of a file belong to."""
 
 
+def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of the config file, which may be of another system, and the values of the flags."""
+    texts = {key: getattr(options, key, None) for key in CONFIG_FLAGS}
+    flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
+    flags |= {"imports": options.imports} if options.imports else {}
+    flags = merge_configs(flags, parse_overrides(options.set))
+    if not options.config:
+        return {}, flags
+    return read_config(options.config, flags), flags
+
+
 def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config in a file; a file of another system is converted, and the notes are printed.
-
-    Args:
-        path: The file.
-        flags: Values that override those of the file.
 
     Raises:
         ConfigError: The file cannot be read, or a value of another system has no counterpart here.
@@ -49,10 +58,13 @@ def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str,
     Raises:
         ConfigError: The file cannot be read, or a value has no counterpart here; the message names the file.
     """
+    from mygym.config import toolkit, zoo
+
     repeated: list[str] = []
     content = load_file(path, repeated)
     try:
-        conversion = convert_foreign(content, path, env_id)
+        converter = next((system for system in (toolkit, zoo) if system.recognises(content)), None)
+        conversion = converter.convert(content, path, env_id) if converter else None
         if conversion is None and repeated:
             raise ConfigError(repeated[0])
     except (ConfigError, RegistryError) as error:
@@ -65,10 +77,6 @@ def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str,
 
 def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conversion, str]:
     """Shrink the areas that the robot does not reach here whole, or leave them out, so that the workspace's apply.
-
-    Args:
-        conversion: A conversion.
-        flags: Values that override those of the file.
 
     Returns:
         The conversion, and the reason why its config cannot be trained; empty if it can.
@@ -126,3 +134,48 @@ def _refusal(config: Mapping[str, Any]) -> str:
     except MygymError as error:
         return str(error)
     return ""
+
+
+@command(
+    "mygym import",
+    "Convert a config file of the original myGym toolkit or of RL Baselines3 Zoo.",
+    argument("file", metavar="FILE", help="the file: .json (comments allowed), .yaml or .yml"),
+    argument("--env", metavar="ENV", help="the environment to choose from a file of RL Zoo, which has several"),
+    argument("-o", "--out", metavar="FILE", help="a new .yaml file for the result (default: print it)"),
+    FORCE,
+    examples="""
+mygym import AGM.json
+mygym import AGM.json -o agm.yaml
+mygym import tqc.yml --env PandaPickAndPlace-v3
+""",
+    notes="""
+Standard error has a line for each key that has no meaning here, with the key that replaces it, and for each value that
+is only approximated. `train.py --config FILE` converts a file of the toolkit as well.
+""",
+)
+def import_config(options: argparse.Namespace) -> None:
+    """Run the command."""
+    out = Path(options.out) if options.out else None
+    if out:
+        check_output(out, "--out", [".yaml", ".yml"], options.force)
+    _, conversion = convert_file(options.file, options.env)
+    if conversion is None:
+        why = "is not recognised as a config of another system; train.py reads the configs of mygym as they are"
+        raise ConfigError(bad_value("import", options.file, "a file of the original myGym toolkit or of RL Zoo", why))
+    conversion, refusal = within_reach(conversion, {})
+
+    from mygym.training.files import to_yaml, write_text
+
+    text = f"{to_yaml(conversion.config).rstrip()}\n"
+    for note in conversion.notes:
+        print_note(note)
+    if refusal:
+        print_note(f"train.py refuses this config until you change it: {refusal}")
+    if out:
+        comments = [
+            f"# {line}\n" for line in (f"Converted by mygym import from {Path(options.file).name}.", *conversion.notes)
+        ]
+        write_text(out, "".join(comments) + text)
+        print(f"file: {out}")
+    else:
+        print(text, end="")
