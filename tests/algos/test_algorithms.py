@@ -60,7 +60,7 @@ def train(algo: str, framework: str, logdir: Path, **config: Any) -> Result:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a function that trains an algorithm in a framework once, without logs and videos unless it is `complete`."""
+    """Return a function that trains an algorithm in a framework once; `complete` is with logs and videos."""
     logdir, runs = tmp_path_factory.mktemp("runs"), {}
 
     def run(algo: str, framework: str, complete: bool = False) -> Result:
