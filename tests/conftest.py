@@ -18,7 +18,7 @@ import hypothesis
 import pytest
 
 from mygym.engines.bullet.client import bullet
-from mygym.envs import randomization, starts
+from mygym.envs import batches, randomization, starts
 from mygym.registry import REGISTRIES, isolated
 from mygym.robotics import robot
 from mygym.robotics.inference import robots
@@ -177,6 +177,7 @@ def short_tables(pytestconfig: pytest.Config) -> Iterator[None]:
         if pytestconfig.option.markexpr != "slow":
             patch.setattr(starts, "ROWS", 512)
             patch.setattr(randomization, "ROWS", 256)
+            patch.setattr(batches, "POOL", 128)
         yield
 
 
