@@ -18,6 +18,7 @@ import hypothesis
 import pytest
 
 from mygym.engines.bullet.client import bullet
+from mygym.envs import batches, randomization, starts
 from mygym.registry import REGISTRIES, isolated
 from mygym.robotics import robot
 from mygym.robotics.inference import robots
@@ -166,6 +167,17 @@ def placed_bases() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (robots, robot):
             patch.setattr(module, "place_base", place)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_tables(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Draw fewer starts for each batch: the thousands of a run take longer than most episodes of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        if pytestconfig.option.markexpr != "slow":
+            patch.setattr(starts, "ROWS", 512)
+            patch.setattr(randomization, "ROWS", 256)
+            patch.setattr(batches, "POOL", 128)
         yield
 
 

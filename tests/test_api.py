@@ -45,10 +45,25 @@ def result_in(logdir: Path) -> tuple[Path, dict[str, Any]]:
 # learning -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("framework", ["pytorch", pytest.param("jax", marks=pytest.mark.slow)])
+BRIEF = {"video": {"episodes": 0}, "tensorboard": False, "eval": {"episodes": 10, "final_episodes": 20}}
+
+
+def test_small_networks_learn_to_reach(tmp_path: Path) -> None:
+    """A third of the default run below, in which both of two seeds solved 95 %."""
+    small_run = {"steps": 2_000, "stop_at_success": None, "algo_params": {"policy_kwargs": {"net_arch": [64, 64]}}}
+    evaluations = {"every": 2_000, "episodes": 5, "final_episodes": 20}
+    result = mygym.train({**BRIEF, **small_run, "eval": evaluations, "seed": 3, "logdir": str(tmp_path)})
+    assert result.evaluations[0]["success_rate"] < 0.5
+    assert result.success_rate is not None
+    assert result.success_rate >= 0.6
+    first, again = (mygym.evaluate(result.path, episodes=5) for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["pytorch", "jax"])
 def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None:
-    brief = {"video": {"episodes": 0}, "tensorboard": False, "eval": {"episodes": 10, "final_episodes": 20}}
-    result = mygym.train({"framework": framework, "logdir": str(tmp_path), **brief, "seed": 3})
+    result = mygym.train({"framework": framework, "logdir": str(tmp_path), **BRIEF, "seed": 3})
     assert result.status == "done"
     assert result.success_rate >= 0.95
     assert result.evaluations[0]["success_rate"] < 0.5
@@ -184,6 +199,7 @@ print("torch._dynamo" in sys.modules)
 """
 
 
+@pytest.mark.slow  # tests/test_strangers.py loads such policies in this process
 def test_loading_a_third_party_policy_executes_no_code(tmp_path: Path, python: Any) -> None:
     result = mygym.train({**SHORT, "logdir": str(tmp_path / "runs")})
     malicious = "import os, pickle\nclass Malicious:\n    def __reduce__(self): return os.system, ('touch executed',)\n"

@@ -366,7 +366,7 @@ LIMITS: Mapping[str, tuple[Any, str, int, Callable[[Path], int]]] = {
 """Function, number of its call, and the number of bytes to which files are limited."""
 
 
-@pytest.mark.parametrize("moment", LIMITS)
+@pytest.mark.parametrize("moment", slow_except(LIMITS, "line".__eq__))
 @holds("a file may not grow further (`ulimit -f`, a quota)")
 def test_a_limit_of_file_sizes(
     row: Row, moment: str, train: Train, tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
@@ -767,7 +767,7 @@ def test_sigterm_during_a_checkpoint(
     assert_goes_on(train, outcome.run, undisturbed)
 
 
-@pytest.mark.parametrize("moment", ["evaluation", "checkpoint"])
+@pytest.mark.parametrize("moment", slow_except(["evaluation", "checkpoint"], "checkpoint".__eq__))
 @holds("SIGTERM twice")
 def test_sigterm_twice(row: Row, moment: str, train: Train, before: Any, undisturbed: Path) -> None:
     def twice(*_: Any) -> None:
@@ -819,7 +819,7 @@ def test_sigterm_during_the_final_evaluation(row: Row, train: Train, before: Any
     assert_goes_on(train, outcome.run, undisturbed)
 
 
-@pytest.mark.parametrize("moment", ["frames", "encoding"])
+@pytest.mark.parametrize("moment", slow_except(["frames", "encoding"], "encoding".__eq__))
 @holds("SIGTERM during the video")
 def test_sigterm_during_the_video(
     row: Row, moment: str, train: Train, before: Any, tmp_path: Path, undisturbed: Path, monkeypatch: Any

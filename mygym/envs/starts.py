@@ -88,17 +88,17 @@ class StartTable:
     """`(K, P)` m or rad: articulated parts, at rest."""
 
     @classmethod
-    def draw(cls, task_world: TaskWorld, count: int = ROWS) -> StartTable:
+    def draw(cls, task_world: TaskWorld) -> StartTable:
         """Draw the starts of a task; the state of its world has the last start afterwards, and needs a reset."""
         task, world, areas = task_world.task, task_world.world, task_world.areas
         state, poses, goals = world.state, [], []
-        for number in range(count):
+        for number in range(ROWS):
             rng = make_generator(np.random.SeedSequence(FIRST_SEED + number))
             poses.append(draw_poses(rng, task, world.objects, areas, world.present))
             state.object_position[0], state.object_orientation[0] = poses[-1][:, :3], poses[-1][:, 3:]
             goals.append(draw_goals(rng, task, world, areas))
         rest = np.array([part.rest for part in world.parts], dtype=float)
-        return cls(np.array(poses), np.array(goals), np.tile(rest, (count, 1)))
+        return cls(np.array(poses), np.array(goals), np.tile(rest, (ROWS, 1)))
 
 
 @dataclass(frozen=True)

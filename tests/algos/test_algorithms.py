@@ -25,7 +25,7 @@ from mygym.registry import algorithm
 from mygym.training.checkpoints.checkpoints import Checkpoints
 from mygym.training.evaluation import FINAL, episode_seeds, evaluate_policy
 from mygym.training.result import Result
-from tests.components import COMBOS, slow_except, small
+from tests.components import COMBOS, COMBOS_OF_EACH_KIND, KINDS, slow_except, small
 
 SHORT: dict[str, Any] = {
     "steps": 150,
@@ -34,6 +34,12 @@ SHORT: dict[str, Any] = {
     "eval": {"every": 100, "episodes": 2, "test_episodes": 1, "final_episodes": 3},
     "checkpoint": {"every": 60, "keep": 2},
     "video": {"episodes": 1, "width": 32, "height": 32},
+}
+BRIEF: dict[str, Any] = {
+    "eval": {"every": 150, "episodes": 2, "final_episodes": 3},
+    "checkpoint": {"every": 10_000},
+    "video": {"episodes": 0},
+    "tensorboard": False,
 }
 RESULT_KEYS = {
     "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "seed", "steps",
@@ -54,13 +60,15 @@ def train(algo: str, framework: str, logdir: Path, **config: Any) -> Result:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a function that trains an algorithm in a framework once."""
+    """Return a function that trains an algorithm in a framework once; `complete` is with logs and videos."""
     logdir, runs = tmp_path_factory.mktemp("runs"), {}
 
-    def run(algo: str, framework: str) -> Result:
-        if (algo, framework) not in runs:
-            runs[algo, framework] = train(algo, framework, logdir)
-        return runs[algo, framework]
+    def run(algo: str, framework: str, complete: bool = False) -> Result:
+        complete = complete or algo in KINDS
+        if (algo, framework, complete) not in runs:
+            brief = {} if complete else BRIEF
+            runs[algo, framework, complete] = train(algo, framework, logdir, **brief)
+        return runs[algo, framework, complete]
 
     return run
 
@@ -68,11 +76,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
 QUICKLY = slow_except(COMBOS, lambda combo: combo[1] == "pytorch")
 """The slow tests train those of JAX, where each compiles for seconds; test_algorithm_state.py trains one."""
 each = partial(pytest.mark.parametrize, ("algo", "framework"), QUICKLY)
+one_of_each_kind = partial(pytest.mark.parametrize, ("algo", "framework"), COMBOS_OF_EACH_KIND)
+"""For files, logs and results: the code is that of all algorithms of a kind."""
 
 
-@each()
+@one_of_each_kind()
 def test_the_run_directory_is_complete(algo: str, framework: str, trained: Any) -> None:
-    path = trained(algo, framework).path
+    path = trained(algo, framework, complete=True).path
     assert re.fullmatch(rf"reach/panda/{algo}/([\w.=-]+-)?[0-9a-f]{{8}}/seed_0", "/".join(path.parts[-5:]))
     names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
     assert names == {
@@ -92,14 +102,14 @@ def test_the_run_directory_is_complete(algo: str, framework: str, trained: Any) 
     videos = sorted(video.name for video in (path / "videos").iterdir())
     assert videos[-1] == "final.mp4"
     assert all(re.fullmatch(r"failed_in_(approach|done)_seed_\d+\.mp4", video) for video in videos[:-1])
-    assert bool(videos[:-1]) == (trained(algo, framework).success_rate < 1)
+    assert bool(videos[:-1]) == (trained(algo, framework, complete=True).success_rate < 1)
     assert (path / "videos" / "final.mp4").stat().st_size > 1000
     assert list((path / "tensorboard").iterdir())
     assert len(list((path / "checkpoints").glob("step_*"))) <= 2
     newest = Checkpoints(path, keep=1).newest(pytest.fail)
     assert newest is not None
     assert newest.finished
-    assert newest.steps == trained(algo, framework).steps
+    assert newest.steps == trained(algo, framework, complete=True).steps
     for model in (path / "model.zip", path / "best_model.zip"):
         assert zipfile.ZipFile(model).testzip() is None
 
@@ -123,9 +133,9 @@ def test_stable_baselines_loads_a_model_with_its_normaliser(prefix: str, trained
     env.close()
 
 
-@each()
+@one_of_each_kind()
 def test_the_logs_are_complete_and_consistent(algo: str, framework: str, trained: Any) -> None:
-    result = trained(algo, framework)
+    result = trained(algo, framework, complete=True)
     lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
     assert lines
     assert [line["steps"] for line in lines] == sorted(line["steps"] for line in lines)
@@ -140,9 +150,9 @@ def test_the_logs_are_complete_and_consistent(algo: str, framework: str, trained
     assert {"r", "l", "t", "is_success"} <= set(episodes[0])
 
 
-@each()
+@one_of_each_kind()
 def test_the_result_is_complete_and_consistent(algo: str, framework: str, trained: Any) -> None:
-    result = trained(algo, framework)
+    result = trained(algo, framework, complete=True)
     content = json.loads((result.path / "result.json").read_text())
     assert set(content) == RESULT_KEYS
     expected = {"schema": 1, "status": "done", "error": None, "algo": algo, "framework": framework, "robot": "panda"}
@@ -256,7 +266,7 @@ def test_hyperparameters_reach_the_algorithm(algo: str, framework: str, trained:
                 assert actual == value, name
 
 
-@each()
+@one_of_each_kind()
 def test_an_unknown_hyperparameter_leaves_no_files(algo: str, framework: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"algo_params\.polcy_kwargs.*did you mean 'policy_kwargs'"):
         train(algo, framework, tmp_path, algo_params={"polcy_kwargs": {}})

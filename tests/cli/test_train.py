@@ -15,7 +15,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
 from tests.cli.conftest import SHORT_RUN, Command
-from tests.components import ALGORITHMS, COMBOS, slow_except
+from tests.components import ALGORITHMS, COMBOS, KINDS, slow_except
 from tests.conftest import ROOT
 
 
@@ -115,7 +115,7 @@ def test_names_remain_text(mygym_command: Command) -> None:
     assert "robot: '1'" in outcome.err
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", slow_except(ALGORITHMS, KINDS.__contains__))
 def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: Command, tmp_path: Path) -> None:
     outcome = mygym_command("train", "--algo", algo, "--n-envs", "1", "--dry-run")
     assert outcome.code == 0, outcome.err

@@ -289,6 +289,7 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
             return f"{bare} --dry-run"  # compiles for long; tests/algos trains it
         bare += " --dry-run" if build_only else ""
         envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
+        envs = envs.replace("n_envs=8", "n_envs=2") if build_only else envs
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
         steps = STRATEGY_STEPS if "--strategy" in words else STEPS
         return " ".join([bare, f"--steps {steps}", FAST, envs, demos]).strip()

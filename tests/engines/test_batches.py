@@ -16,13 +16,12 @@ import mygym
 from mygym.engines.arrays import uniform
 from mygym.engines.engine import engines_with_batches, has_batches, judge_of, make_world, register_engine
 from mygym.engines.world import WorldSpec
-from mygym.envs import batches
+from mygym.envs import batches, starts
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.episode_seeds import make_generator
 from mygym.envs.robot_env import RobotEnv
-from mygym.envs.starts import FIRST_SEED, ROWS
 from mygym.errors import ConfigError
 from mygym.planning.derived import env_spec
 from mygym.planning.plan import make_plan
@@ -30,7 +29,7 @@ from mygym.registry import registry
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
 from mygym.training.env_factory import make_vec_env
-from tests.components import TASKS
+from tests.components import TASKS_QUICKLY
 from tests.engines.side_by_side import SideBySide
 
 ENGINE = {"engine": "side_by_side"}
@@ -48,7 +47,7 @@ def _registered() -> Iterator[None]:
 def begin_as(env: RobotEnv, seed: int) -> Any:
     """Let an environment begin the first episode that a batch has for a seed; return the observation."""
     drawn = uniform(np.array([seed]), np.array([0]), 1)[0, 0]
-    env._begin_episode(make_generator(np.random.SeedSequence(FIRST_SEED + int(drawn * ROWS))))
+    env._begin_episode(make_generator(np.random.SeedSequence(starts.FIRST_SEED + int(drawn * starts.ROWS))))
     return env._observer.observe()
 
 
@@ -93,10 +92,10 @@ def play_both(
     return solved.tolist()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", TASKS_QUICKLY)
 def test_rows_are_the_episodes_of_single_environments(task: str) -> None:
     """Goals, parts, paths and a second arm are the same, and the expert solves every task in a batch."""
-    assert play_both(3, task=task, reward="staged") == [True] * 3
+    assert play_both(2, task=task, reward="staged") == [True] * 2
 
 
 PHYSICAL = {

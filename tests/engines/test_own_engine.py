@@ -55,8 +55,9 @@ def test_the_scripted_expert_solves_reach(control: str) -> None:
 
 def test_a_policy_learns_and_continues_in_bullet(tmp_path: Path) -> None:
     quiet = {"tensorboard": False, "video": {"episodes": 0}, "checkpoint": {"every": 10_000}}
-    budget = {"steps": 2_500, "stop_at_success": None, "eval": {"every": 2_500, "episodes": 1, "final_episodes": 1}}
-    result = mygym.train({**IDEAL, **quiet, **budget, "logdir": str(tmp_path)})
+    budget = {"steps": 800, "stop_at_success": None, "eval": {"every": 800, "episodes": 1, "final_episodes": 1}}
+    small = {"algo": "bc", "n_envs": 4, "algo_params": {"policy_kwargs": {"net_arch": [32, 32]}}}
+    result = mygym.train({**IDEAL, **quiet, **budget, **small, "logdir": str(tmp_path)})
     assert result.engine == "ideal"
     for engine in ("ideal", "pybullet"):
         with closing(RobotEnv(engine=engine)) as env:

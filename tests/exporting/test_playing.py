@@ -16,7 +16,7 @@ from mygym.cli.main import main
 from mygym.errors import ConfigError, RegistryError
 from mygym.exporting.export import Export
 from mygym.exporting.exported_policy import METADATA, ExportedPolicy
-from mygym.exporting.playing import measure, play
+from mygym.exporting.playing import Timing, measure, play
 from mygym.registry import resolve
 from mygym.training.evaluation import Evaluation
 from tests.conftest import ROOT
@@ -44,6 +44,12 @@ def test_a_file_is_played_without_torch_with_the_success_of_the_run(exported: Ex
     assert low <= evaluation.success_rate <= high
     assert abs(outcome["success_rate"] - evaluation.success_rate) <= 1 / EPISODES  # a bit may decide an episode
     assert 0 < outcome["latency_us"]["median"] <= outcome["latency_us"]["percentile_99"]
+
+
+def test_periods_that_are_late_are_those_of_policy_and_simulator_together() -> None:
+    policy, simulator = np.array([0.03, 0.03, 0.05, 0.01]), np.array([0.02, 0.005, 0.0, 0.03])
+    timing = Timing(period=0.045, periods=np.full(3, 0.045), policy=policy, simulator=simulator)
+    assert timing.late == 2
 
 
 def test_the_command_prints_success_and_latency(exported: Export, capsys: pytest.CaptureFixture[str]) -> None:

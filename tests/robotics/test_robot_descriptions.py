@@ -9,7 +9,9 @@ import warnings
 import xml.etree.ElementTree as ET
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +20,27 @@ from mygym.engines.primitives import replace_meshes
 from mygym.engines.robots import find_robot, inferred_robot, mesh_points
 from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry
+from mygym.robotics.inference import robots
 from mygym.robotics.mesh_files import MAX_TRIANGLES, binary_stl, find_mesh, read_triangles, readable_mesh
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
+from mygym.robotics.robots import RobotSpec
 from mygym.robotics.surface_points import points_of_links, points_on
 from mygym.robotics.urdf import inertial, read_joints
+
+HOME = (0.0, 0.25, 1.39, 0.0, 1.5, 0.0)
+"""rad: the joints of `arm` with its tool down, above the table."""
+
+
+@pytest.fixture(autouse=True)
+def _placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put each arm at the base and home that the search finds for `arm`; see test_base_placement.py for the search."""
+
+    def place(spec: RobotSpec, *_: Any) -> tuple[RobotSpec, float]:
+        joints = (replace(joint, home=home) for joint, home in zip(spec.joints, HOME, strict=False))
+        return replace(spec, base_position=(-0.336, 0.0, 0.126), joints=tuple(joints)), 1.0
+
+    monkeypatch.setattr(robots, "place_base", place)
+
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
 BOX = '<box size="0.06 0.08 0.2"/>'

@@ -146,6 +146,8 @@ def test_levels_follow_success_rates(curriculum: Curriculum) -> None:
     outcomes(curriculum, True, True, True, True, variant=0)
     outcomes(curriculum, True, True, True, True, variant=2)
     assert curriculum.level == 1  # episodes of other levels do not count
+    outcomes(curriculum, True, False, True, False)
+    assert curriculum.level == 1  # a success rate below advance_at is not enough
     outcomes(curriculum, True, True, True, True)
     assert (curriculum.level, shares(curriculum)) == (2, [0.1, 0.1, 0.8])
     outcomes(curriculum, True, True, True, True)

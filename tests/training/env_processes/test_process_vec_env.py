@@ -162,7 +162,7 @@ def test_unread_answer_is_not_confused_with_the_next(shared: Any) -> None:
     assert shared.get_attr("elapsed_steps") == [2, 2]
 
 
-@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("before", slow_except([True, False], False.__eq__))
 def test_rewards_of_hindsight_while_the_processes_step(before: bool) -> None:
     env = env_processes.process_vec_env([scaled_env, scaled_env], reward_maker=scaled_env)
     goals = np.zeros((5, 3)), np.ones((5, 3)), [{}] * 5
