@@ -87,7 +87,7 @@ class Rows:
 
     def of(self, array: Array) -> Array:
         """Return the values `(…, n)` of an array `(…, N)`."""
-        return array if self.index is None else array[..., self.index]
+        return array if self.index is None else namespace(array).take(array, self.index, axis=-1)
 
     def replaced(self, array: Array, values: Array, axis: int = -1) -> Array:
         """Return a new array with values of these environments; `axis`, the first or the last, is the batch axis.

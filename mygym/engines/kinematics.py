@@ -176,17 +176,19 @@ class BatchKinematics:
         jacobian = self.jacobian(frames)
         change = self._least_squares(jacobian, error, pull)
         target = q + change
-        beyond = (target < self._lower) | (target > self._upper)
-        limited = Rows.of_mask(xp.any(beyond, axis=0))
-        if not limited.is_empty:
-            beyond, q_at, target = limited.of(beyond), limited.of(q), limited.of(target)
-            to_limit = xp.where(beyond, self._clipped(target) - q_at, xp.zeros_like(q_at))
-            rows = [limited.of(row) for row in jacobian]
-            left = [limited.of(each) - total(row * to_limit, 0) for row, each in zip(rows, error, strict=True)]
-            others = self._least_squares([row * ~beyond for row in rows], left, limited.of(pull) * ~beyond)
-            change = limited.replaced(change, to_limit + others)
+        bounded = self._clipped(target)
+        beyond = bounded != target
+        rows = Rows.of_mask(xp.any(beyond, axis=0) | (xp.max(xp.abs(change), axis=0) > MAX_CHANGE))
+        if rows.is_empty:
+            return bounded
+        q, beyond, free = rows.of(q), rows.of(beyond), rows.of(~beyond)
+        jacobian = [rows.of(row) for row in jacobian]
+        to_limit = xp.where(beyond, rows.of(bounded) - q, xp.zeros_like(q))
+        left = [rows.of(each) - total(row * to_limit, 0) for row, each in zip(jacobian, error, strict=True)]
+        others = self._least_squares([row * free for row in jacobian], left, rows.of(pull) * free)
+        change = to_limit + others
         scale = MAX_CHANGE / xp.clip(xp.max(xp.abs(change), axis=0), MAX_CHANGE, None)
-        return self._clipped(q + scale * change)
+        return rows.replaced(bounded, self._clipped(q + scale * change))
 
     def _clipped(self, q: Array) -> Array:
         return self._xp.minimum(self._xp.maximum(q, self._lower), self._upper)
@@ -256,7 +258,7 @@ def solve_positive(system: Sequence[Array]) -> list[Array]:
 
 def total(array: Array, axis: int) -> Array:
     """Return the sums over an axis before the last, in the order of the axis, which does not depend on other axes."""
-    if type(array) is np.ndarray and array.shape[-1] > 1 and array.flags.c_contiguous:  # numpy adds row after row
+    if type(array) is np.ndarray and array.shape[-1] > 1:  # numpy then adds one row after another
         return array.sum(axis)
     rows = namespace(array).moveaxis(array, axis, 0)
     result = rows[0]

@@ -327,15 +327,18 @@ class Kinematics:
             square += _REGULARISER
             change = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
             target = q + change
-            if (beyond := (target < chain.lower) | (target > chain.upper)).any():
-                to_limit = np.where(beyond, target.clip(chain.lower, chain.upper) - q, 0.0)
+            bounded = np.minimum(np.maximum(target, chain.lower), chain.upper)
+            is_limited = (beyond := bounded != target).any()
+            if is_limited:
+                to_limit = np.where(beyond, bounded - q, 0.0)
                 left, matrix, pull = error - matrix @ to_limit, matrix * ~beyond, pull * ~beyond
                 square = matrix @ matrix.T + _REGULARISER
                 change = to_limit + pull + matrix.T @ np.linalg.solve(square, left - matrix @ pull)
             largest = max(map(abs, change.tolist()))
-            if largest > MAX_CHANGE:
-                change *= MAX_CHANGE / largest
-            q = np.minimum(np.maximum(q + change, chain.lower), chain.upper)
+            if is_limited or largest > MAX_CHANGE:
+                change *= min(1.0, MAX_CHANGE / largest)
+                bounded = np.minimum(np.maximum(q + change, chain.lower), chain.upper)
+            q = bounded
         return q
 
     def residual(self, q: FloatArray, position: FloatArray, rotation: FloatArray) -> float:
