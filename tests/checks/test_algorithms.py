@@ -12,7 +12,7 @@ import torch
 from benchmarks.kills import differences, find_run
 from mygym.algos.stable_baselines import PPO, SAC
 from mygym.checks import check
-from mygym.checks.algorithms import algorithm_checks, fail, faulty, with_reward
+from mygym.checks.algorithms import algorithm_checks, fail, faulty
 from mygym.checks.suite import LEARNS, perform
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.errors import ConfigError
@@ -57,7 +57,7 @@ def test_a_fault_reaches_the_environments_of_a_batch() -> None:
     env = BatchVecEnv({"task": "reach", "engine": "mujoco"}, 2, "cpu")
     env.reset()
     actions = np.zeros((2, *env.action_space.shape), dtype=np.float32)
-    with faulty(3, with_reward(7.0)):
+    with faulty(3, lambda returned: (returned[0], 7.0, *returned[2:])):
         before, after = env.step(actions)[1], env.step(actions)[1]
     assert (before != 7.0).all()
     assert after.tolist() == [7.0, 7.0]

@@ -61,7 +61,9 @@ def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     # A tool that is wider than others comes down on the object: it moves back until it is clear, then straight down.
     is_low = (along < -0.015) & (aside < 0.02) & (offset[:, 2] >= ON_TOP) & (offset[:, 2] < LOW)
     stays = length(context.object_velocity[:, :2]) < STUCK
-    on_top, is_clear = is_low & touched(context) & stays, is_low & (along < -BEHIND)
+    is_clear = is_low & (along < -BEHIND)
+    # Another link may go on touching the object: the tool moves no farther back than this.
+    on_top = is_low & touched(context) & stays & (along > -BEHIND - RETREAT)
     target = over_then_down(context, _push_start(context))
     target = xp.where(is_clear[:, None], with_height(ee, position[:, 2]), target)
     target = xp.where(on_top[:, None], ee - RETREAT * direction, target)
