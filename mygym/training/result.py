@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
+from mygym.engines.engine import BULLET
 from mygym.training.directory import RESULT
 from mygym.training.files import write_json
 
@@ -56,8 +57,8 @@ class Result:
     config_hash: str
     status: str = "failed"
     """`done`, `diverged`, `interrupted` or `failed`."""
-    judge: str = ""
-    """Engine of the evaluations; empty in results of older versions, which PyBullet judged."""
+    judge: str = BULLET
+    """Engine of the evaluations."""
     error: str | None = None
     steps: int = 0
     """Env steps."""
@@ -112,7 +113,8 @@ class Result:
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
             if content["schema"] != SCHEMA:
                 return None
-            content = {"strategy": {}, "algo_source": "", "last_interval": {}, **content}  # absent in older runs
+            absent = {"strategy": {}, "algo_source": "", "last_interval": {}, "judge": BULLET}  # in older runs
+            content = {**absent, **content}
             names = [entry.name for entry in fields(cls) if entry.name != "path"]
             result = cls(path=run, **{name: content[name] for name in names})
             figures = [entry[key] for entry in result.evaluations for key in ("steps", "wall_time_s", "success_rate")]

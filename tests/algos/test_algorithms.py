@@ -42,7 +42,8 @@ BRIEF: dict[str, Any] = {
     "tensorboard": False,
 }
 RESULT_KEYS = {
-    "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "seed", "steps",
+    "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "judge", "seed",
+    "steps",
     "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "last_interval", "stage_reached",
     "success_by_task", "algo_source",
     "strategy", "time_to_threshold", "versions", "config_hash",
@@ -156,7 +157,7 @@ def test_the_result_is_complete_and_consistent(algo: str, framework: str, traine
     content = json.loads((result.path / "result.json").read_text())
     assert set(content) == RESULT_KEYS
     expected = {"schema": 1, "status": "done", "error": None, "algo": algo, "framework": framework, "robot": "panda"}
-    expected |= {"task": "reach", "workspace": "table", "engine": "pybullet", "seed": 0}
+    expected |= {"task": "reach", "workspace": "table", "engine": "pybullet", "judge": "pybullet", "seed": 0}
     assert expected.items() <= content.items()
     assert content["config_hash"] == result.path.parent.name.rpartition("-")[2]
     assert content["steps"] >= 150

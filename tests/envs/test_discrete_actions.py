@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import mygym
 from benchmarks.kills import differences
 from mygym.config import config_hash
-from mygym.demonstrations.recording import replay
+from mygym.demonstrations.recording import replay_episode
 from mygym.envs.discrete_actions import MAX_ACTIONS, DiscreteActions
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
@@ -216,7 +216,7 @@ def test_demonstrations_are_stored_and_replayed(combined: bool, tmp_path: Path) 
         assert recorded.action_space == env.action_space
         for episode in recorded.episodes:
             assert episode.actions.dtype == np.int64
-            assert replay(episode, env) is None
+            assert replay_episode(episode, env) is None
     with pytest.raises(ConfigError, match=r"noise: 0\.1"):
         mygym.demonstrate(values, out=tmp_path / "more", episodes=1, noise=0.1)
 

@@ -395,7 +395,7 @@ WRIST = {"link": "lbr_iiwa_link_7", "position": [0.1, 0, 0], "target": [0.1, 0, 
     ("changes", "message"),
     [
         ({"urdf": "gone.urdf"}, "urdf: "),
-        ({"base_position": [-0.5, 0.0]}, "base_position: [-0.5, 0.0] is too short; allowed: 3 values"),
+        ({"base_position": [-0.5, 0.0]}, "base_position: [-0.5, 0.0] is too short"),
         ({"base_orientation": [0, 0, 0, 0]}, "base_orientation: [0, 0, 0, 0] is not allowed; allowed: a quaternion"),
         ({"motor": {"position_gain": -1}}, "motor.position_gain: -1 is not allowed; allowed: greater than 0"),
         ({"joints": [NO_JOINT]}, "joints.0.name: 'joint_9' is not a joint of the URDF"),
