@@ -1,6 +1,6 @@
 """Learning in MuJoCo from reward alone, judged in PyBullet: whole commands, from launch to the saved model.
 
-    python benchmarks/learning_mujoco.py --seeds 3 > benchmarks/results/learning_mujoco.md
+    python benchmarks/mujoco_learning.py --seeds 3 > benchmarks/results/mujoco_learning.md
 
 Each task is named alone: algorithm, reward and starts are its defaults. The columns are those of
 `benchmarks/strategies.py`; success is judged in PyBullet, the success of as many fresh episodes in MuJoCo stands beside
@@ -28,4 +28,4 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
 """Group of tasks → question, and the commands that answer it, without `python train.py`."""
 
 if __name__ == "__main__":
-    strategies.main("learning_mujoco", "Learning in MuJoCo", QUESTIONS, __doc__ or "")
+    strategies.main("mujoco_learning", "Learning in MuJoCo", QUESTIONS, __doc__ or "")
