@@ -10,7 +10,7 @@ import pytest
 
 from mygym.checks.parity import compare_engines
 from mygym.engines.arrays import Rows
-from mygym.engines.engine import MUJOCO, make_world
+from mygym.engines.engine import BULLET, MUJOCO, make_world
 from mygym.engines.mujoco.batch import MujocoWorlds
 from mygym.engines.mujoco.bodies import FIELDS
 from mygym.engines.mujoco.world import MujocoWorld
@@ -186,6 +186,19 @@ def test_friction_shortens_the_way_that_an_object_slides() -> None:
         ways = [slid(world, EpisodeRandomization(object_friction=(factor,))) for factor in (0.3, 1.0, 2.0)]
         assert ways[0] > 1.5 * ways[1] > 1.5 * ways[2] > 0
         assert slid(world, EpisodeRandomization()) == ways[1]
+
+
+def test_a_pressed_button_gives_at_its_limit_as_in_bullet() -> None:
+    def pressed(engine: str) -> float:
+        with closing(RobotEnv(task="press", engine=engine)) as env:
+            env.reset(seed=0)
+            for step in range(50):
+                above = np.array([0.1, 0.0, 0.075]) - env.world.state.ee_position[0]
+                env.step(np.clip(above / 0.1, -1.0, 1.0) if step < 30 else np.array([0.0, 0.0, -0.4]))
+            return float(env.world.state.part_position[0, 0])
+
+    assert pressed(BULLET) == pytest.approx(0.016, abs=0.0015)
+    assert pressed(MUJOCO) == pytest.approx(0.016, abs=0.0015)
 
 
 def test_damping_slows_a_fall_and_weight_does_not() -> None:
