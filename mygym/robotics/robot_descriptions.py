@@ -24,9 +24,9 @@ import numpy as np
 
 from mygym.errors import AssetError, RegistryError, bad_value, error_text
 from mygym.registry import RobotFileName, resolve
-from mygym.robotics.estimated_inertia import complete_inertials, remove_unusable_inertials
 from mygym.robotics.files import Stamp, cached_by_file, stamp, temporary_folder
 from mygym.robotics.inference.findings import Certainty, Finding
+from mygym.robotics.links import complete_inertials, remove_unusable_inertials
 from mygym.robotics.mesh_files import MAX_TRIANGLES, MESH_PATH, PACKAGE_PATHS, find_mesh, package_folder, readable_mesh
 from mygym.robotics.transforms import pose_matrix, rotation_of_z_to
 from mygym.robotics.urdf import (
