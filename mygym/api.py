@@ -30,7 +30,8 @@ from mygym.registry import RobotFileName, implemented_combos, is_file_name, regi
 from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs as results
 from mygym.strategies.fine_tuning import FineTuning
-from mygym.strategies.mixture.run_search import network_of, search
+from mygym.strategies.mixture.mixture import network_of
+from mygym.strategies.mixture.path_search import search
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
