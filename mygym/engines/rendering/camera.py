@@ -97,10 +97,6 @@ class Camera:
         focal = 0.5 * height / math.tan(0.5 * math.radians(self._world.cameras[camera].fov))
         return Frame(np.ascontiguousarray(image), depth, index[segments], labels, pose.astype(np.float64), focal)
 
-    def robot_share(self, width: int, height: int, camera: str = "main") -> float:
-        """Return the share of an image that shows the robot, in [0, 1]."""
-        return float(self.robot_mask(width, height, camera).mean())
-
     def robot_mask(self, width: int, height: int, camera: str = "main") -> NDArray[np.bool_]:
         """Return `(height, width)`: whether each pixel shows the robot."""
         self._scene.mirror()
