@@ -164,15 +164,7 @@ def _free(world: BulletWorld, reset: int, state: int) -> None:
 
 
 class BulletInspection:
-    """Answers about the shapes in a client, see `Inspection`.
-
-    Args:
-        client: Bullet client.
-        robot: The robot.
-        fixtures: The fixtures.
-        objects: The objects.
-        state: The current state.
-    """
+    """Answers about the shapes in a client, see `Inspection`."""
 
     def __init__(
         self, client: int, robot: RobotBody, fixtures: FixtureBodies, objects: ObjectBodies, state: State

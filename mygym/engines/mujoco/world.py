@@ -166,9 +166,6 @@ _ROW = np.zeros(1, dtype=int)
 class MujocoWorld(World):
     """A MuJoCo world; episodes of other objects, or objects of other sizes, have models of their own.
 
-    Args:
-        spec: The description.
-
     Raises:
         ConfigError: See `World`.
         RegistryError: See `World`.

@@ -27,11 +27,7 @@ OPENGL_AXES = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
 class Camera:
-    """Software renderer of a world, with the cameras of its workspace and of its robot.
-
-    Args:
-        world: The world.
-    """
+    """Software renderer of a world, with the cameras of its workspace and of its robot."""
 
     def __init__(self, world: World) -> None:
         self._world, self._scene = world, Scene(world)
