@@ -5,7 +5,6 @@ A reset loads the robot again: a mesh costs milliseconds, a primitive microsecon
 
 from __future__ import annotations
 
-import copy
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from itertools import permutations
@@ -24,7 +23,15 @@ from mygym.robotics.mesh_files import read_triangles
 from mygym.robotics.robot import complete_robot, load_robot
 from mygym.robotics.robots import GripperSpec, RobotSpec, cached_by_model, robot_model
 from mygym.robotics.transforms import pose_matrix
-from mygym.robotics.urdf import light_urdf, merge_fixed_joints, origin_of, remove_joint_dynamics, set_origin, text_of
+from mygym.robotics.urdf import (
+    copy_shapes,
+    light_urdf,
+    merge_fixed_joints,
+    origin_of,
+    remove_joint_dynamics,
+    set_origin,
+    text_of,
+)
 from mygym.types import Array, FloatArray
 
 
@@ -138,10 +145,7 @@ def replace_meshes(root: ET.Element) -> None:
     """
     if root.find("link/collision") is None:
         for link in root.findall("link"):
-            for visual in link.findall("visual"):
-                collision = copy.deepcopy(visual)
-                collision.tag = "collision"
-                link.append(collision)
+            copy_shapes(link, "visual", "collision")
     for collision in root.iterfind("link/collision"):
         geometry = collision.find("geometry")
         mesh = None if geometry is None else geometry.find("mesh")
