@@ -27,8 +27,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None, gui
     from mygym.training.learners import other_learners
     from mygym.training.model_factory import build_model
     from mygym.training.pretrained import load_pretrained
-    from mygym.training.session import Session
-    from mygym.training.starting import open_result, start_run
+    from mygym.training.session import Session, open_result, start_run
 
     with ExitStack() as stack:
         # Config: schema < algorithm < task < file < flag. The plan adds the strategies and the task variants.

@@ -23,7 +23,7 @@ import psutil
 
 from mygym.checks.parity import compare_engines
 from mygym.engines.engine import BULLET, MUJOCO
-from mygym.engines.mujoco.batch import MujocoWorlds
+from mygym.engines.mujoco.world import MujocoWorlds
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.training.result import versions_in_words

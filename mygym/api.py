@@ -30,12 +30,13 @@ from mygym.registry import RobotFileName, implemented_combos, is_file_name, regi
 from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs as results
 from mygym.strategies.fine_tuning import FineTuning
-from mygym.strategies.mixture.run_search import network_of, search
+from mygym.strategies.mixture.mixture import network_of
+from mygym.strategies.mixture.path_search import search
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
 from mygym.training.result import Result
-from mygym.training.starting import open_result, start_run
+from mygym.training.session import Session, open_result, start_run
 from mygym.training.video import record_failure_videos, record_video
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def train(
 
     Args:
         config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:
-            values to change, with keys in `mygym.training.starting.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
+            values to change, with keys in `mygym.training.session.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
         callbacks: A callback of SB3, a function of `locals` and `globals`, or a list of both, as for `model.learn`;
             besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a callback that returns
             False ends the training.
@@ -100,7 +101,6 @@ def train(
     from mygym.strategies.requirements import prepare_run
     from mygym.training.learners import other_learners
     from mygym.training.pretrained import load_pretrained
-    from mygym.training.session import Session
 
     added = as_callbacks(callbacks)
     with contextlib.ExitStack() as stack:

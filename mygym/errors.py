@@ -70,15 +70,14 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
     return f"{text}; allowed: {', '.join(names) if names else 'nothing'}{did_you_mean(value, names)}"
 
 
-def error_text(error: BaseException, most: int = 300) -> str:
-    """Return type and message of an error in one line, e.g. `ValueError: no such name`.
+MOST_CHARACTERS = 300
+"""Maximum number of characters of an error of other code: libraries print whole tensors."""
 
-    Args:
-        error: The error.
-        most: Maximum number of characters of an error of other code: libraries print whole tensors.
-    """
+
+def error_text(error: BaseException) -> str:
+    """Return type and message of an error in one line, e.g. `ValueError: no such name`."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return text if isinstance(error, MygymError) or len(text) <= most else f"{text[: most - 2]} …"
+    return text if isinstance(error, MygymError) or len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 2]} …"
 
 
 def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:

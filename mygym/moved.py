@@ -31,6 +31,7 @@ MODULES: Mapping[str, str] = {
     "mygym.config.plain": "mygym.config.loading",
     "mygym.config.schedulable": "mygym.config.schedules",
     "mygym.config.schedule_shapes": "mygym.config.schedules",
+    "mygym.models.controllers.lookup": "mygym.robotics.controllers.controller",
     "mygym.models.robot_spec": "mygym.robotics.robots",
     "mygym.reporting.selection": "mygym.reporting.comparison",
     "mygym.runs.built_config": "mygym.training.model_factory",

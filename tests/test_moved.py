@@ -31,6 +31,7 @@ def test_former_names_of_modules_import_the_same_objects() -> None:
         ("mygym.runs.callbacks", "register_callback", "mygym.planning.callbacks"),
         ("mygym.runs.planning.resolve_config", "from_python", "mygym.planning.resolve"),
         ("mygym.models.controllers", "EndEffectorDelta", "mygym.robotics.controllers.end_effector"),
+        ("mygym.models.controllers.lookup", "find_controller", "mygym.robotics.controllers.controller"),
         ("mygym.models.robot_spec", "RobotSpec", "mygym.robotics.robots"),
         ("mygym.tasks.goal_terms", "GoalTerm", "mygym.tasks.predicates"),
         ("mygym.checks.teaching", "measure", "mygym.checks.stages"),

@@ -411,7 +411,7 @@ def _final_joint_state(world: World, actions: FloatArray) -> FloatArray:
 
 def _is_visible(name: str) -> str:
     with closing(world_of(name)) as world, closing(Camera(world)) as camera:
-        share = camera.robot_share(96, 72)
+        share = camera.robot_mask(96, 72).mean()
         demand(share >= MIN_PICTURE_SHARE, f"fills {share:.1%} of the picture")
         return f"{share:.0%} of the picture"
 

@@ -78,11 +78,6 @@ def flag_value(key: str, text: str) -> Any:
     return parse_value(text, key) if is_nested or key in NUMBER_FLAGS else text
 
 
-def parse_task(text: str) -> Any:
-    """Return a task: a list or mapping parsed as YAML; a name, letters or plain words unchanged."""
-    return flag_value("task", text)
-
-
 def parse_integer(
     text: str, flag: str, allowed: str = "a whole number", low: int | None = None, high: int | None = None
 ) -> int:

@@ -81,9 +81,9 @@ def demos(options: argparse.Namespace) -> None:
     from mygym.api import demonstrate
     from mygym.demonstrations.teleoperation import INSTRUCTIONS, KEYBOARD
     from mygym.planning.resolve import resolve_config
-    from mygym.training.loading import is_run
+    from mygym.training.loading import is_saved_policy
 
-    of_run = is_run(options.policy)
+    of_run = is_saved_policy(options.policy)
     unused = set(flags) - {"seed", "imports"}
     if of_run and (file or unused):
         wrong = next(iter(sorted(unused)), "config")

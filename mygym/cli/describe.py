@@ -10,7 +10,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.cli.command import JSON, argument, command, parse_task, registry_kind
+from mygym.cli.command import JSON, argument, command, flag_value, registry_kind
 from mygym.cli.output import print_json, print_table
 from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
@@ -142,7 +142,7 @@ def describe_task(name: str) -> dict[str, Any]:
     from mygym.tasks.goals import goal_space
     from mygym.tasks.lookup import find_task
 
-    task = find_task(parse_task(name))
+    task = find_task(flag_value("task", name))
     workspace = read_mapping(Path(registry("workspace").get(task.workspace).load()))
     areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
     areas_of = {robot: (pose or {}).get("areas", {}) for robot, pose in (workspace.get("robots") or {}).items()}
@@ -165,7 +165,7 @@ def describe_task(name: str) -> dict[str, Any]:
         "needs a gripper": task.needs_gripper,
         "goals from": goals,
         "goal vector": list(goal_space(task).names),
-        "a run takes": _taken({"task": parse_task(name)}),
+        "a run takes": _taken({"task": flag_value("task", name)}),
     }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mygym.cli.command import FORCE, SET, TRUST, argument, check_output, command, parse_integer, parse_task
+from mygym.cli.command import FORCE, SET, TRUST, argument, check_output, command, flag_value, parse_integer
 from mygym.config import Layer, RunConfig, parse_overrides, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
@@ -56,7 +56,7 @@ def task_picture(
     from mygym.envs.randomizers import ranges
     from mygym.envs.robot_env import RobotEnv
 
-    layer = Layer("flag", {"task": parse_task(task), **scene, **parse_overrides(overrides)})
+    layer = Layer("flag", {"task": flag_value("task", task), **scene, **parse_overrides(overrides)})
     config = resolve([layer]).config
     randomize: dict[str, Any] = dict(config.randomize)
     if randomized and not ranges(randomize):
@@ -94,7 +94,7 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
     from mygym.envs.robot_env import RobotEnv
     from mygym.planning.derived import env_spec
 
-    task = {"task": parse_task(scene["task"])} if "task" in scene else {}
+    task = {"task": flag_value("task", scene["task"])} if "task" in scene else {}
     layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
     config = resolve([layer]).config
     with contextlib.closing(RobotEnv.of(env_spec(config))) as env:

@@ -21,7 +21,7 @@ from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
 if TYPE_CHECKING:
-    from mygym.vision.encoder import EncoderErrors
+    from mygym.vision.training import EncoderErrors
 
 DATASETS = ("vision",)
 """Values of KIND."""

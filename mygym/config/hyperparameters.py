@@ -154,14 +154,6 @@ class Schema:
 
     # Checks -------------------------------------------------------------------------------------------------------
 
-    def check(self, values: Mapping[str, Any]) -> None:
-        """Refuse values that the class does not accept.
-
-        Raises:
-            ConfigError: An unknown hyperparameter, a wrong type, or a number out of its known range.
-        """
-        self._check(values, ())
-
     def check_registration(self) -> None:
         """Refuse a class without the parameters of a run or without types, and a registration that it does not accept.
 
@@ -204,7 +196,12 @@ class Schema:
                     f"{parameter.type_in_words}; set it with --set {key}=…"
                 )
 
-    def _check(self, values: Mapping[str, Any], path: tuple[str, ...]) -> None:
+    def check(self, values: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
+        """Refuse values at a path that the class there does not accept.
+
+        Raises:
+            ConfigError: An unknown hyperparameter, a wrong type, or a number out of its known range.
+        """
         known = self.inside(path)
         if known is None:
             return
@@ -224,7 +221,7 @@ class Schema:
                 self._named(full_path, value)
                 self._check_observations(full_path, value)
             elif name in INNER and isinstance(value, Mapping):
-                self._check(value, full_path)
+                self.check(value, full_path)
             else:
                 check_value(key_of(full_path), value, known[name], self._allowed(full_path, value, known[name]))
                 if full_path == ("policy_kwargs", "net_arch") and isinstance(value, Mapping) and is_known(known[name]):
@@ -289,17 +286,28 @@ class Schema:
 
     # Defaults and constructor arguments -----------------------------------------------------------------------------
 
-    def defaults(self) -> dict[str, Any]:
-        """Return the defaults of the classes, in the form of configs."""
-        return self._defaults(())
+    def defaults(self, path: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Return the defaults of the class at a path and of those below, in the form of configs."""
+        defaults: dict[str, Any] = {}
+        for name, parameter in (self.inside(path) or {}).items():
+            if name in INNER and self.inside((*path, name)):
+                defaults[name] = self.defaults((*path, name))
+            elif not parameter.required and (is_name(parameter) or is_plain(parameter.default)):
+                defaults[name] = shown(parameter.default)
+        return defaults
 
     def registered(self) -> dict[str, Any]:
         """Return the values of the registration that the chosen classes accept, in the form of configs."""
         return self.accepted(shown(self.kwargs))
 
-    def accepted(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values, in the form of configs, that the chosen classes accept."""
-        return self._taken(values, ())
+    def accepted(self, values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Return the values at a path, in the form of configs, that the chosen classes accept."""
+        known = self.inside(path) if path else None
+        return {
+            name: self.accepted(value, (*path, name)) if name in INNER and isinstance(value, Mapping) else value
+            for name, value in values.items()
+            if known is None or name in known
+        }
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return policy and keyword arguments for the constructor, with names replaced by the objects they name.
@@ -312,23 +320,6 @@ class Schema:
         kwargs = self._arguments(values, ())
         policy = kwargs.pop("policy", self.policy)
         return policy, kwargs
-
-    def _defaults(self, path: tuple[str, ...]) -> dict[str, Any]:
-        defaults: dict[str, Any] = {}
-        for name, parameter in (self.inside(path) or {}).items():
-            if name in INNER and self.inside((*path, name)):
-                defaults[name] = self._defaults((*path, name))
-            elif not parameter.required and (is_name(parameter) or is_plain(parameter.default)):
-                defaults[name] = shown(parameter.default)
-        return defaults
-
-    def _taken(self, values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        known = self.inside(path) if path else None
-        return {
-            name: self._taken(value, (*path, name)) if name in INNER and isinstance(value, Mapping) else value
-            for name, value in values.items()
-            if known is None or name in known
-        }
 
     def _arguments(self, values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         known = self.inside(path) or {}

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from mygym.demonstrations.episodes import Demonstration
 from mygym.demonstrations.storage import Stores, new_folder, writing
-from mygym.envs.lerobot import ACTION, IMAGES, STATE, check_images, feature_of
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import resolve
 from mygym.training.files import is_file, write_json
 from mygym.training.video import run_ffmpeg
+from mygym.wrappers import ACTION, IMAGES, STATE, check_images, feature_of
 
 CHUNK = "chunk-000/file-000"
 """Path of the only file of each kind: readers find episodes by their rows in it, and by their times in a video."""

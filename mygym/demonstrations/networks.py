@@ -20,10 +20,11 @@ from mygym.errors import ConfigError, bad_value
 from mygym.training import files
 from mygym.training.stop_request import StopRequest
 from mygym.vision.detector import Detector, load_detector
-from mygym.vision.encoder import DIVISOR, NETWORKS, VAE, Encoder, EncoderErrors, EncoderNetwork, ObjectEncoder
+from mygym.vision.encoder import DIVISOR, NETWORKS, VAE, Encoder, EncoderNetwork, ObjectEncoder
 from mygym.vision.networks import UNET_DIVISOR
 from mygym.vision.training import (
-    Errors,
+    DetectorErrors,
+    EncoderErrors,
     Pixels,
     estimated_classes,
     measure,
@@ -194,7 +195,7 @@ def train_detector(
     steps: int = 1500,
     seed: int = 0,
     report: Callable[[str], None] = lambda line: None,
-) -> list[Errors]:
+) -> list[DetectorErrors]:
     """Train a detector on the split `train` of a data set, and return its errors on the split `test`.
 
     The network that has the least loss on the split `val` is kept. `image_params.detector` takes the file.
@@ -225,7 +226,7 @@ def train_detector(
     return measure(detector, test.images)
 
 
-def measure_detector(detector: str | Path, data: str | Path, *, split: str = "test") -> list[Errors]:
+def measure_detector(detector: str | Path, data: str | Path, *, split: str = "test") -> list[DetectorErrors]:
     """Return the errors of a detector on a split of a data set, for each camera and object.
 
     Args:

@@ -36,7 +36,7 @@ from mygym.training.evaluation import (
     episode_seeds,
     stack_observations,
 )
-from mygym.training.loading import find_plan, is_run, load
+from mygym.training.loading import find_plan, is_saved_policy, load
 from mygym.training.result import versions
 from mygym.training.stop_request import StopRequest
 from mygym.training.video import VideoRecorder, check_video
@@ -299,7 +299,7 @@ def demonstrate(
         raise ConfigError(bad_value("format", format, FORMATS))
     (storage.require_minari if format == MINARI else lerobot.require_pyarrow)()
     files.check_new(path, "out", "a folder")
-    from_run = is_run(policy)
+    from_run = is_saved_policy(policy)
     if from_run and config:
         raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))
     plan = find_plan(directory.find_policy(policy)[0] if from_run else (config or {}))

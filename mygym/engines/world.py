@@ -174,9 +174,6 @@ class World(ABC):
 
     A subclass implements `_build`, `_load`, `_advance` and `_read`, and, where it can, the methods that follow them.
 
-    Args:
-        spec: The description.
-
     Raises:
         RegistryError: Unknown controller.
         ConfigError: The tool cannot reach the workspace's `tool_home`, `home` is beyond the limits of the joints, or
@@ -519,9 +516,6 @@ def _scalar(value: Any) -> float:
 
 class SavedWorld:
     """State of a world, which can be restored until the next reset; as exact as the engine's own snapshots.
-
-    Args:
-        world: The world.
 
     Raises:
         RunError: The engine has no snapshots.

@@ -1,4 +1,4 @@
-"""Areas from which a task draws objects and goals: resolution, reachability and room."""
+"""Areas from which a task draws objects and goals: resolution, reachability, room, and points drawn from them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from mygym.engines.engine import inspection_of
 from mygym.engines.inspection import Inspection
 from mygym.engines.world import World
 from mygym.envs.compatibility import missing_in_workspace
-from mygym.envs.placement import object_area
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.robots import RobotSpec
 from mygym.robotics.workspace import Area, WorkspaceSpec
-from mygym.tasks.sampling import Area as Box
 from mygym.tasks.task import Task
 from mygym.types import FloatArray
 
@@ -27,6 +25,12 @@ ALLOWED_DEPTH = 0.005
 
 SUPPORT_SPACING = 0.02
 """Largest distance between the heights at which a support is searched, m: less than the thickness of supports."""
+
+SAMPLES = 200
+"""Points drawn before the farthest corner is taken."""
+
+Box = tuple[FloatArray, FloatArray]
+"""Lowest and highest corner `(3,)` of an area in the world frame, m."""
 
 
 def resolve_areas(
@@ -207,6 +211,40 @@ def _any(overlaps: Mapping[str, NDArray[np.bool_]], count: int) -> NDArray[np.bo
 
 def _box(low: Sequence[float], high: Sequence[float]) -> Box:
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+def sample_in(
+    rng: np.random.Generator, area: Box, away_from: FloatArray | None = None, distance: float = 0.0
+) -> FloatArray:
+    """Sample a point `(3,)` uniformly in `area`, at least `distance` metres from `away_from`.
+
+    If `SAMPLES` samples are too close, it is the corner that is farthest from `away_from`.
+
+    Raises:
+        ConfigError: The area has no such point.
+    """
+    low, high = area
+    for _ in range(SAMPLES):
+        point = low + rng.random(3) * (high - low)
+        if away_from is None or _is_away(point, away_from, distance):
+            return point
+    assert away_from is not None
+    corner = np.where(np.abs(low - away_from) > np.abs(high - away_from), low, high)
+    if _is_away(corner, away_from, distance):
+        return corner
+    corners = f"{low.round(3).tolist()} … {high.round(3).tolist()}"
+    why = f"has no point at least {distance:.2f} m from {away_from.round(3).tolist()}, to start unsolved"
+    raise ConfigError(bad_value("task_params.areas", corners, "a larger area, or a smaller tolerance", why))
+
+
+def _is_away(point: FloatArray, center: FloatArray, distance: float) -> bool:
+    difference = point - center
+    return bool(difference @ difference >= distance * distance)
+
+
+def object_area(areas: Mapping[str, Box], role: str) -> Box:
+    """Return the area from which an object's start is drawn: the area of its role if present, else `object`."""
+    return areas.get(f"{role}_start", areas["object"])
 
 
 def lattice(area: Area) -> FloatArray:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mygym.envs.supported import robots_for
+from mygym.envs.supported import lack, robots_for
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.fixtures import ArticulatedPart
@@ -32,11 +32,7 @@ def check_robot(task: Task, robot: RobotSpec, name: str) -> None:
     Raises:
         ConfigError: A gripper or an arm is missing.
     """
-    if task.needs_gripper and robot.gripper is None:
-        why = f"has no gripper, which {task.name} needs"
-        raise ConfigError(bad_value("robot", name, robots_for(task), why))
-    if task.arms > len(robot.arms):
-        why = f"has {len(robot.arms)} arm, and {task.name} needs {task.arms}"
+    if why := lack(robot, task):
         raise ConfigError(bad_value("robot", name, robots_for(task), why))
 
 

@@ -44,13 +44,7 @@ class ObservationSpec:
 
 
 def make_observation_spec(spec: EnvSpec, task: Task, world: World) -> ObservationSpec:
-    """Return the contents and layout of the observations of a task.
-
-    Args:
-        spec: The environment.
-        task: The task.
-        world: Its world.
-    """
+    """Return the contents and layout of the observations of a task."""
     images, critic = spec.image_params, tuple(spec.critic_observations or ())
     components = spec.observations or _default_components(task, world, spec.spaces == "shared", images)
     return ObservationSpec(tuple(components), spec.spaces, spec.goal_env, images, critic)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mygym.engines.world import MovingDistractor, World
+from mygym.envs.areas import Box, object_area, sample_in
 from mygym.envs.episode_seeds import named_stream
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.controllers.controller import YAW_RANGE
 from mygym.robotics.objects import ObjectSpec
-from mygym.tasks.sampling import Area, sample_in
 from mygym.tasks.stage import SubTask
 from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
@@ -40,11 +40,6 @@ PATH_SPACING = 0.02
 
 TRIES, TRIES_PER_OBJECT = 100, 20
 """Draws of all positions, and of each object within a draw, before an error reports that the room is too small."""
-
-
-def object_area(areas: Mapping[str, Area], role: str) -> Area:
-    """Return the area from which an object's start is drawn: the area of its role if present, else `object`."""
-    return areas.get(f"{role}_start", areas["object"])
 
 
 def draw_choice(
@@ -77,7 +72,7 @@ def draw_poses(
     rng: np.random.Generator,
     task: Task,
     objects: Sequence[ObjectSpec],
-    areas: Mapping[str, Area],
+    areas: Mapping[str, Box],
     present: Sequence[bool] | None = None,
 ) -> FloatArray:
     """Draw poses `(k, 7)` of the task's objects, then of distractors.
@@ -108,7 +103,7 @@ def _try_poses(
     rng: np.random.Generator,
     task: Task,
     objects: Sequence[ObjectSpec],
-    areas: Mapping[str, Area],
+    areas: Mapping[str, Box],
     present: Sequence[bool],
 ) -> FloatArray | None:
     """Draw once; return None if objects are too close to each other."""
@@ -164,7 +159,7 @@ def _radius(spec: ObjectSpec) -> float:
     return math.hypot(*spec.size[:2]) / 2
 
 
-def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mapping[str, Area]) -> FloatArray:
+def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mapping[str, Box]) -> FloatArray:
     """Draw goal points `(G, 3)` of all sub-tasks in the state after the reset.
 
     Raises:
@@ -229,7 +224,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
 
 def _goal_in(
     rng: np.random.Generator,
-    area: Area,
+    area: Box,
     start: FloatArray,
     distance: float,
     taken: Sequence[tuple[FloatArray, float]],

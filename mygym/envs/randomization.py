@@ -164,12 +164,7 @@ ROW = 0
 
 
 class BatchRandomization:
-    """The randomization of the episodes of a batch; `begin`, and `start` after the reset, must precede every other use.
-
-    Args:
-        table: The draws.
-        worlds: The worlds.
-    """
+    """Randomization of the episodes of a batch; `begin`, and `start` after the reset, must precede every other use."""
 
     def __init__(self, table: Table, worlds: BatchWorlds) -> None:
         arrays, self._worlds = worlds.arrays, worlds

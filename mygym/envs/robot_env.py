@@ -19,10 +19,9 @@ from mygym.envs.arguments import check_options, checked_command
 from mygym.envs.camera_views import CameraViews, EnvRenderer, EnvWindow
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.episode_observer import EpisodeObserver, Snapshot
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.episodes import Episodes
-from mygym.envs.observation_builder import Observation, ObservationBuilder
+from mygym.envs.observation_builder import EpisodeObserver, Observation, ObservationBuilder, Snapshot
 from mygym.envs.observation_spec import ObservationSpec, make_observation_spec
 from mygym.envs.randomization import DomainRandomizer
 from mygym.envs.starts import DrawnStarts

@@ -93,9 +93,8 @@ def support_warning(config: RunConfig) -> str:
     task, robot = find_task(config.task), find_robot(config.robot)
     entry = registry("workspace").get(config.workspace or task.workspace)
     workspace = load_workspace(entry.load())
-    cannot = [stage for stage in dict.fromkeys(task.stage_names) if stage in robot.cannot]
-    if cannot:
-        why = f"{robot.name} cannot {' or '.join(cannot)}"
+    if obstacle := _obstacle(robot, task):
+        why = f"{robot.name} {obstacle}"
     elif task.name in (workspace.robots.get(robot.name) or HomeSpec()).unsuited:
         why = f"{robot.name} does not do {task.name} well enough in workspace {workspace.name}"
     elif entry.name in workspace_names() and robot.name in robot_names() and robot.name not in workspace.robots:
@@ -127,6 +126,11 @@ def _obstacle(robot: RobotSpec, task: Task) -> str:
     """Return the reason why a robot cannot do a task; empty if it can."""
     if cannot := [stage for stage in dict.fromkeys(task.stage_names) if stage in robot.cannot]:
         return f"cannot {' or '.join(cannot)}"
+    return lack(robot, task)
+
+
+def lack(robot: RobotSpec, task: Task) -> str:
+    """Return the need of a task for arms and grippers that a robot does not meet; empty if it meets all."""
     if task.arms > len(robot.arms):
         return f"has {len(robot.arms)} arm, and {task.name} needs {task.arms}"
     if task.needs_gripper and any(arm.gripper is None for arm in robot.arms[: task.arms]):

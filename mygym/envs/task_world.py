@@ -13,23 +13,21 @@ from mygym.engines.engine import inspection_of, make_world
 from mygym.engines.inspection import Inspection
 from mygym.engines.robots import find_robot
 from mygym.engines.world import World, WorldSpec
-from mygym.envs.areas import check_areas, resolve_areas
+from mygym.envs.areas import Box, check_areas, resolve_areas
 from mygym.envs.compatibility import bind_to_workspace, check_objects, check_robot, load_objects
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.placement import moving_distractors
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.robots import with_closed_hand
-from mygym.robotics.workspace import Area as Box
-from mygym.robotics.workspace import load_workspace
-from mygym.tasks.sampling import Area
+from mygym.robotics.workspace import Area, load_workspace
 from mygym.tasks.state import CONTROL_HZ
 from mygym.tasks.task import Task, change_task
 
 KEY = "robot_params.home"
 
 
-def check_home(world: World, areas: Mapping[str, Area]) -> None:
+def check_home(world: World, areas: Mapping[str, Box]) -> None:
     """Check that the robot starts free, with the tool where controllers command it, and away from objects.
 
     Reset the world before its next step.
@@ -52,7 +50,7 @@ def check_home(world: World, areas: Mapping[str, Area]) -> None:
         _check_free(world, shapes, home, areas)
 
 
-def _check_free(world: World, shapes: Inspection, home: list[float], areas: Mapping[str, Area]) -> None:
+def _check_free(world: World, shapes: Inspection, home: list[float], areas: Mapping[str, Box]) -> None:
     """Check that the robot does not collide, and is away from where objects start.
 
     Raises:
@@ -66,7 +64,7 @@ def _check_free(world: World, shapes: Inspection, home: list[float], areas: Mapp
         margin = max(float(np.hypot(*spec.size[:2])) / 2 for spec in specs)
         height = max(spec.size[2] for spec in specs)
         (x, y, z), (far_x, far_y, far_z) = first.tolist(), last.tolist()
-        box = Box((x - margin, y - margin, z), (far_x + margin, far_y + margin, far_z + height))
+        box = Area((x - margin, y - margin, z), (far_x + margin, far_y + margin, far_z + height))
         if shapes.robot_overlaps(box):
             why = f"puts the arm where objects start, in the area {name}"
             raise ConfigError(bad_value(KEY, home, "a posture above or beside that area", why))
@@ -78,7 +76,7 @@ class TaskWorld:
 
     task: Task
     world: World
-    areas: Mapping[str, Area]
+    areas: Mapping[str, Box]
     """Name → lowest and highest corner, m."""
 
 

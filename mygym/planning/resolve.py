@@ -305,7 +305,7 @@ def resolve_with_strategies(
         if hidden is not None:
             with errors_name_file():
                 check_names(hidden)
-        check_callbacks(asked.callbacks)
+        check_names(asked)
         required = strategy_of_algorithm(asked)
         asked = beneath(asked, [required])
         strategy_class = strategy_defaults(asked, user)
@@ -381,13 +381,9 @@ def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
 
 
 def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
-    """Return the registered name of the workspace, and the algorithm; check every other name."""
+    """Return the registered name of the workspace, and the algorithm; check what depends on the task."""
     try:
         workspace = registry("workspace").get(asked.workspace or task.workspace, "workspace").name
-        find_controller(asked.control)
-        registry("robot").get(asked.robot)
-        find_reward(asked.reward)
-        registry("engine").get(asked.engine, "engine")
         for name in asked.observations or ():
             find_component(name)
         params = asked.task_params.model_dump(exclude_none=True, exclude={"areas"})

@@ -152,10 +152,6 @@ class Variant:
 def make_variants(config: RunConfig, strategies: Sequence[Any]) -> tuple[tuple[Variant, ...], tuple[Variant, ...]]:
     """Return the variants of training, and the variants of evaluations and videos.
 
-    Args:
-        config: The run's config.
-        strategies: The run's strategies.
-
     Raises:
         ConfigError: Two strategies choose variants, or a variant has a key or value that environments do not accept.
     """

@@ -1,20 +1,34 @@
-"""URDF links made of geoms: visuals, collisions and inertia."""
+"""URDF links: their visuals, collisions and inertia from geoms; masses and inertias that a file lacks, estimated."""
 
 from __future__ import annotations
 
+import copy
+import math
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mygym.errors import AssetError
 from mygym.robotics.assets import Color
 from mygym.robotics.files import temporary_file
-from mygym.robotics.inertia import Inertial
+from mygym.robotics.inertia import Inertial, mass_properties, volume
 from mygym.robotics.meshes import obj_text
+from mygym.robotics.objects import geom_of
 from mygym.robotics.shapes import DRAWN_CORNERS, GeomSpec, Piece, mesh_of, pieces, pose_of, transformed
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
-from mygym.robotics.urdf import INERTIA_ENTRIES, set_origin, text_of
+from mygym.robotics.urdf import (
+    INERTIA_ENTRIES,
+    MOVING_JOINT_TYPES,
+    inertial,
+    merge_fixed_joints,
+    read_joints,
+    set_inertial,
+    set_origin,
+    text_of,
+)
 from mygym.types import FloatArray, Vector
 
 
@@ -106,3 +120,119 @@ def _add_inertial(link: ET.Element, inertial: Inertial, frame: FloatArray) -> No
     set_origin(element, pose_matrix(frame[:3, :3] @ inertial.centre + frame[:3, 3], np.eye(3)))
     ET.SubElement(element, "mass", value=repr(inertial.mass))
     ET.SubElement(element, "inertia", {name: repr(float(rotated[at])) for name, at in INERTIA_ENTRIES.items()})
+
+
+DENSITY = 1000.0
+"""kg/m³ of the hull of a link's shapes: housings of aluminium with motors, and air."""
+
+LEAST_MASS, MOST_MASS = 0.02, 60.0
+"""kg."""
+
+WITHOUT_SHAPE = Inertial(0.1, np.zeros(3), np.eye(3) * 4e-5)
+"""Of a link without shapes: a ball of 3 cm radius."""
+
+LEAST_RADIUS = 0.01
+"""m: no estimated moment is below that of a ball of this radius."""
+
+VIOLATION = 0.01
+"""Excess of the largest moment over the sum of the other two, as a share of it, from which the repair is reported."""
+
+
+def complete_inertials(root: ET.Element) -> tuple[list[str], list[str]]:
+    """Give every moving link a possible mass and inertia, in place.
+
+    Links that fixed joints connect are one body. `remove_unusable_inertials` must have been called.
+
+    Returns:
+        The links whose values are estimated, and the links whose moments are replaced by the nearest possible moments.
+    """
+    adjusted = [link.get("name", "") for link in root.findall("link") if _make_possible(link)]
+    merged = copy.deepcopy(root)
+    placed = merge_fixed_joints(merged)
+    links = {link.get("name", ""): link for link in root.findall("link")}
+    moving = {joint.child for joint in read_joints(merged).values() if joint.kind in MOVING_JOINT_TYPES}
+    estimated = []
+    for body in merged.findall("link"):
+        name = body.get("name", "")
+        mass, centre, inertia = inertial(body)
+        if name not in moving or (mass > 0 and (np.linalg.eigvalsh(inertia) > 0).all()):
+            continue
+        estimate = _estimate(body, mass if mass > 0 else None)
+        for part, (holder, _) in placed.items():
+            element = links[part].find("inertial")
+            if holder == name and element is not None:
+                links[part].remove(element)
+        set_inertial(links[name], estimate.mass, centre if mass > 0 else estimate.centre, estimate.inertia)
+        estimated.append(name)
+    return estimated, adjusted
+
+
+def remove_unusable_inertials(root: ET.Element) -> None:
+    """Remove every `<inertial>` without a positive mass or a place, in the tree; a mass without moments gets zeros."""
+    for link in root.findall("link"):
+        for element in link.findall("inertial"):
+            mass, tensor = element.find("mass"), element.find("inertia")
+            value = _number("" if mass is None else mass.get("value", ""))
+            origin = element.find("origin")
+            place = [] if origin is None else " ".join(origin.attrib.values()).split()
+            moments = {} if tensor is None else tensor.attrib
+            is_complete = {"ixx", "iyy", "izz"} <= moments.keys()
+            if not 0 < value < math.inf or not all(math.isfinite(_number(word)) for word in place):
+                link.remove(element)
+            elif not is_complete or not all(math.isfinite(_number(text)) for text in moments.values()):
+                if tensor is not None:
+                    element.remove(tensor)
+                ET.SubElement(element, "inertia", dict.fromkeys(INERTIA_ENTRIES, "0"))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _make_possible(link: ET.Element) -> bool:
+    """Replace impossible principal moments by the nearest possible moments; return whether they were far off.
+
+    The largest moment must not exceed the sum of the other two. Some published URDFs have such moments; Bullet would
+    use zero for them.
+    """
+    mass, centre, inertia = inertial(link)
+    moments, axes = np.linalg.eigh(inertia)
+    if not (moments[0] > 0 and moments[2] > moments[0] + moments[1]):
+        return False
+    excess = moments[2] - moments[0] - moments[1]
+    largest = moments[2]
+    moments += excess * np.array([1.001, 1.001, -1.0]) / 3
+    set_inertial(link, mass, centre, axes @ np.diag(moments) @ axes.T)
+    return bool(excess > VIOLATION * largest)
+
+
+def _estimate(link: ET.Element, mass: float | None) -> Inertial:
+    """Return mass, centre and inertia of a link from its collision shapes, else from its visual shapes.
+
+    Args:
+        link: With all shapes of the body.
+        mass: kg; None to estimate it.
+    """
+    for kind in ("collision", "visual"):
+        solids = []
+        for element in link.findall(kind):
+            try:
+                geom = replace(geom_of(element), collides=True)
+                if volume([geom]) > 0:
+                    solids.append(geom)
+            except (AssetError, ValueError, KeyError):  # a flat mesh, a shape without a size
+                continue
+        if solids:
+            weight = mass or float(np.clip(DENSITY * volume(solids), LEAST_MASS, MOST_MASS))
+            estimate = mass_properties(solids, weight)
+            return replace(estimate, inertia=estimate.inertia + _of_ball(weight))
+    if mass is None:
+        return WITHOUT_SHAPE
+    return replace(WITHOUT_SHAPE, mass=mass, inertia=WITHOUT_SHAPE.inertia * mass / WITHOUT_SHAPE.mass)
+
+
+def _of_ball(mass: float) -> FloatArray:
+    return np.eye(3) * 0.4 * mass * LEAST_RADIUS**2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
@@ -59,7 +58,7 @@ def read_object_urdf(path: Path, with_inertial: bool = True) -> UrdfObject:
         AssetError: The file or a mesh is missing or invalid; a joint moves; a collision shape is missing; or the
             mass or a moment of inertia is not positive.
     """
-    root = copy.deepcopy(read_urdf(path))
+    root = read_urdf(path)
     try:
         return _read(root, with_inertial)
     except AssetError as error:
@@ -70,8 +69,6 @@ def read_object_urdf(path: Path, with_inertial: bool = True) -> UrdfObject:
 
 
 def _read(root: ET.Element, with_inertial: bool) -> UrdfObject:
-    if root.tag != "robot":
-        raise AssetError(bad_value("urdf", f"<{root.tag}>", "a file whose outermost element is <robot>"))
     for joint in root.findall("joint"):
         if joint.get("type") != "fixed":
             name, kind = joint.get("name", ""), joint.get("type")
@@ -327,7 +324,7 @@ def load_object(name: str | Path) -> ObjectSpec:
             is no rigid body with a mass.
     """
     if Path(name).suffix.lower() == ".urdf":
-        return _from_urdf(Path(name))
+        return _object(Path(name), ObjectFile(urdf=str(Path(name).absolute()), name=Path(name).stem))
     path = find_asset("objects", name)
     file = read_asset(ObjectFile, path)
     category = file.category or (path.parent.name if path.is_relative_to(ASSETS) else "")
@@ -337,10 +334,6 @@ def load_object(name: str | Path) -> ObjectSpec:
     except AssetError as error:
         text = str(error)
         raise AssetError(text if text.startswith(str(path)) else f"{path}: {text}") from error
-
-
-def _from_urdf(path: Path) -> ObjectSpec:
-    return _object(path, ObjectFile(urdf=str(path.absolute()), name=path.stem))
 
 
 def _object(path: Path, file: ObjectFile) -> ObjectSpec:

@@ -24,14 +24,14 @@ import numpy as np
 
 from mygym.errors import AssetError, RegistryError, bad_value, error_text
 from mygym.registry import RobotFileName, resolve
-from mygym.robotics.estimated_inertia import complete_inertials, remove_unusable_inertials
 from mygym.robotics.files import Stamp, cached_by_file, stamp, temporary_folder
 from mygym.robotics.inference.findings import Certainty, Finding
+from mygym.robotics.links import complete_inertials, remove_unusable_inertials
 from mygym.robotics.mesh_files import MAX_TRIANGLES, MESH_PATH, PACKAGE_PATHS, find_mesh, package_folder, readable_mesh
 from mygym.robotics.transforms import pose_matrix, rotation_of_z_to
 from mygym.robotics.urdf import (
     check_urdf,
-    draw_collisions,
+    copy_shapes,
     inertial,
     link_at,
     merge_fixed_joints,
@@ -456,7 +456,7 @@ def _undrawn(root: ET.Element) -> Iterator[Finding]:
     bare = [link for link in root.findall("link") if placed[link.get("name", "")][0] not in drawn]
     bare = [link for link in bare if link.find("collision") is not None]
     for link in bare:
-        draw_collisions(link)
+        copy_shapes(link, "collision", "visual")
     names = [link.get("name", "") for link in bare]
     yield from _finding("collision shapes are drawn, because the file has no visuals for", names, certainty="likely")
 
@@ -517,7 +517,7 @@ class _Meshes:
         undrawn = list(dict.fromkeys(lost["visual"]))
         for link in undrawn:
             if link.find("visual") is None:
-                draw_collisions(link)
+                copy_shapes(link, "collision", "visual")
         names = [name for link in undrawn if (name := link.get("name", "")) not in replaced]
         yield from _finding("collision shapes are drawn in place of visual meshes:", names, reason)
         text = f"meshes of more than {MAX_TRIANGLES:,} triangles are simplified:"
@@ -559,10 +559,7 @@ class _Meshes:
         for link in links:
             if link.find("collision") is not None:
                 continue
-            for visual in link.findall("visual"):
-                collision = copy.deepcopy(visual)
-                collision.tag = "collision"
-                link.append(collision)
+            copy_shapes(link, "visual", "collision")
             (rough if link.find("collision") is None else shown).append(link.get("name", ""))
             if link.find("collision") is None:
                 self._add_capsule(link)

@@ -276,15 +276,15 @@ def _drop_missing_visuals(urdf: Path, link: ET.Element) -> None:
                 link.remove(visual)
                 break
     if visuals and link.find("visual") is None:
-        draw_collisions(link)
+        copy_shapes(link, "collision", "visual")
 
 
-def draw_collisions(link: ET.Element) -> None:
-    """Add copies of a link's collisions as visuals, in place."""
-    for collision in link.findall("collision"):
-        drawn = copy.deepcopy(collision)
-        drawn.tag = "visual"
-        link.append(drawn)
+def copy_shapes(link: ET.Element, source: str, target: str) -> None:
+    """Add copies of a link's shapes, in place: of its `collision` as `visual`, or the other way round."""
+    for shape in link.findall(source):
+        copied = copy.deepcopy(shape)
+        copied.tag = target
+        link.append(copied)
 
 
 def _find_mesh(urdf: Path, name: str) -> Path:

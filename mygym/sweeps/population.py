@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mygym.config import Resolved
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
 from mygym.planning.resolve import resolve_config
@@ -83,9 +84,7 @@ class Population:
 
     def steps(self, generation: int) -> int:
         """Return the env steps of a run at the end of a generation."""
-        values = {each.path: each.corners[0] for each in self.sweep.parameters}
-        total = resolve_config(with_values(self.sweep.base, values)).config.steps
-        return total * (generation + 1) // self.settings.generations
+        return _first_config(self.sweep).config.steps * (generation + 1) // self.settings.generations
 
     def write(self) -> None:
         """Write the generations."""
@@ -100,14 +99,18 @@ def read(folder: Path, sweep: Sweep) -> Population:
     return Population(folder, sweep, [[Member(**member) for member in members] for members in content])
 
 
+def _first_config(sweep: Sweep) -> Resolved:
+    """Return the config with the first value of each parameter."""
+    return resolve_config(with_values(sweep.base, {each.path: each.corners[0] for each in sweep.parameters}))
+
+
 def check(sweep: Sweep) -> None:
     """Check that the parameters of a population may change during training.
 
     Raises:
         ConfigError: A parameter is fixed, or is a list with values that are not numbers.
     """
-    config = resolve_config(with_values(sweep.base, {each.path: each.corners[0] for each in sweep.parameters}))
-    allowed = [f"algo_params.{name}" for name in changeable(config.values())]
+    allowed = [f"algo_params.{name}" for name in changeable(_first_config(sweep).values())]
     for each in sweep.parameters:
         if each.key not in allowed:
             why = "is fixed during a training, so that a population cannot change it"

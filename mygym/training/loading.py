@@ -52,8 +52,8 @@ def find_plan(source: Config | str | Path) -> RunPlan:
     return plan_of_run(source) if isinstance(source, str | Path) else plan_from_python(source)
 
 
-def is_run(policy: str | Path) -> bool:
-    """Return whether `policy` is the path of a run, and not the name of a built-in policy."""
+def is_saved_policy(policy: str | Path) -> bool:
+    """Return whether `policy` is a path, of a run or its policy, and not the name of a built-in policy."""
     return str(policy) not in registry("policy").names() and Path(policy).exists()
 
 

@@ -237,25 +237,6 @@ class Encoder:
         return network_bytes(KIND, self.network, conditions)
 
 
-@dataclass(frozen=True)
-class EncoderErrors:
-    """Errors of an encoder for the images of a camera that show an object, or for all its images."""
-
-    camera: str
-    images: int
-    reconstruction: float | None = None
-    """Root mean square error of an autoencoder's pixels, from 0 to 255."""
-    name: str | None = None
-    """The object, or `goal`; None: the images show none."""
-    seen: float | None = None
-    """Share of these images in which an encoder of objects sees the object."""
-    mean: float | None = None
-    """m: mean error of the position. Autoencoder: of the object, as a linear function of the latents; encoder of
-    objects: of the middle of its visible surface, where the encoder sees it."""
-    worst: float | None = None
-    """m: 95th percentile of this error."""
-
-
 def pixels_of(view: CameraView, component: str) -> NDArray[Any]:
     """Return the image `(C, H, W)` uint8 of an observation component."""
     pixels: NDArray[Any] = find_component(component).function(view).transpose(2, 0, 1)

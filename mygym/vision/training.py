@@ -17,7 +17,7 @@ from torch.nn import functional
 from mygym.tasks.observations import CameraView, Frame
 from mygym.types import FloatArray
 from mygym.vision.detector import DECIMETRES, MIN_VISIBLE_PIXELS, Detector, DetectorNetwork, network_input
-from mygym.vision.encoder import COLORS, VAE, EncoderErrors, ObjectEncoder, pixels_of, scaled
+from mygym.vision.encoder import COLORS, VAE, ObjectEncoder, pixels_of, scaled
 
 BATCH = 16
 """Images in a minibatch."""
@@ -224,6 +224,25 @@ def train_vae(
     return vae
 
 
+@dataclass(frozen=True)
+class EncoderErrors:
+    """Errors of an encoder for the images of a camera that show an object, or for all its images."""
+
+    camera: str
+    images: int
+    reconstruction: float | None = None
+    """Root mean square error of an autoencoder's pixels, from 0 to 255."""
+    name: str | None = None
+    """The object, or `goal`; None: the images show none."""
+    seen: float | None = None
+    """Share of these images in which an encoder of objects sees the object."""
+    mean: float | None = None
+    """m: mean error of the position. Autoencoder: of the object, as a linear function of the latents; encoder of
+    objects: of the middle of its visible surface, where the encoder sees it."""
+    worst: float | None = None
+    """m: 95th percentile of this error."""
+
+
 def measure_vae(vae: VAE, train: Pictures, test: Pictures, objects: Mapping[str, int]) -> list[EncoderErrors]:
     """Return the errors of an autoencoder on the images of a test, for each camera and object.
 
@@ -381,7 +400,7 @@ OFFSET_WEIGHT = 2.0
 
 
 @dataclass(frozen=True)
-class Errors:
+class DetectorErrors:
     """Errors of a detector for the images of a camera that show an object."""
 
     camera: str
@@ -461,7 +480,7 @@ def _loss(
     return loss
 
 
-def measure(detector: Detector, images: Images) -> list[Errors]:
+def measure(detector: Detector, images: Images) -> list[DetectorErrors]:
     """Return the errors of a detector, for each camera and object.
 
     Args:
@@ -487,7 +506,7 @@ def measure(detector: Detector, images: Images) -> list[Errors]:
             if distances:
                 mean, worst = float(np.mean(distances)), float(np.percentile(distances, 95))
                 seen = len(distances) / shown
-                rows.append(Errors(camera, name, shown, seen, mean, worst, float(np.mean(overlaps))))
+                rows.append(DetectorErrors(camera, name, shown, seen, mean, worst, float(np.mean(overlaps))))
             elif shown:
-                rows.append(Errors(camera, name, shown, 0.0, None, None, None))
+                rows.append(DetectorErrors(camera, name, shown, 0.0, None, None, None))
     return rows

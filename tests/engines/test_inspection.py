@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym.engines import primitives
+from mygym.engines import robots
 from mygym.engines.engine import BULLET, MUJOCO, make_world
 from mygym.engines.inspection import Inspection
 from mygym.engines.robots import find_robot
@@ -133,14 +133,14 @@ def test_a_push_moves_a_part_in_one_step_alone(pair: Any) -> None:
 
 
 def test_a_mesh_is_read_without_bullet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(primitives, "HAS_BULLET", False)
+    monkeypatch.setattr(robots, "HAS_BULLET", False)
     path = tmp_path / "wedge.obj"
     corners = [(0, 0, 0), (2, 0, 0), (0, 3, 0), (0, 0, 4)]
     lines = [f"v {x} {y} {z}" for x, y, z in corners] + ["v 9 9 9"]  # a corner without a face
     path.write_text("\n".join([*lines, "f 1 3 2", "f 1 2 4", "f 1 4 3", "f 2 3 4", ""]))
-    points = primitives.mesh_points(str(path), "0.01 0.1 1")
+    points = robots.mesh_points(str(path), "0.01 0.1 1")
     assert sorted(map(tuple, points.tolist())) == [(0, 0, 0), (0, 0, 4), (0, pytest.approx(0.3), 0), (0.02, 0, 0)]
-    box = primitives.enclosing(points)
+    box = robots.enclosing(points)
     assert box.volume <= 0.02 * 0.3 * 4 + 1e-9
 
 
@@ -148,9 +148,9 @@ def test_meshes_are_the_same_with_and_without_bullet(monkeypatch: pytest.MonkeyP
     robot = find_robot("xarm6")
     files = sorted(Path(robot.urdf).parent.rglob("*vhacd.obj"))[:3]
     assert files
-    read = [primitives.mesh_points(str(file)) for file in files]
-    monkeypatch.setattr(primitives, "HAS_BULLET", False)
+    read = [robots.mesh_points(str(file)) for file in files]
+    monkeypatch.setattr(robots, "HAS_BULLET", False)
     for file, points in zip(files, read, strict=True):
-        without = primitives.enclosing(primitives.mesh_points(str(file)))
-        assert without.volume == pytest.approx(primitives.enclosing(points).volume, rel=1e-3)
-        assert without.tag == primitives.enclosing(points).tag
+        without = robots.enclosing(robots.mesh_points(str(file)))
+        assert without.volume == pytest.approx(robots.enclosing(points).volume, rel=1e-3)
+        assert without.tag == robots.enclosing(points).tag

@@ -11,9 +11,8 @@ import pytest
 from mygym.checks.parity import compare_engines
 from mygym.engines.arrays import Rows
 from mygym.engines.engine import BULLET, MUJOCO, make_world
-from mygym.engines.mujoco.batch import MujocoWorlds
 from mygym.engines.mujoco.bodies import FIELDS
-from mygym.engines.mujoco.world import MujocoWorld
+from mygym.engines.mujoco.world import MujocoWorld, MujocoWorlds
 from mygym.engines.robots import find_robot
 from mygym.engines.world import MovingDistractor, SavedWorld, WorldSpec
 from mygym.envs.batch_env import BatchEnv

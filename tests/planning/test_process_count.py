@@ -12,21 +12,21 @@ import mygym
 from mygym.config import load_file
 from mygym.errors import ConfigError, RunError
 from mygym.planning.plan import RunPlan, make_plan
-from mygym.training import starting
+from mygym.training import env_factory
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, **rates: float) -> tuple[Any, str]:
     """Return the choice for a large run, and the message, if processes and a single process have these rates."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr(starting, "process_vec_env", lambda makers, processes, patience: "processes")
-    monkeypatch.setattr(starting, "DummyVecEnv", lambda makers: "alone")
+    monkeypatch.setattr(env_factory, "process_vec_env", lambda makers, processes, patience: "processes")
+    monkeypatch.setattr("stable_baselines3.common.vec_env.DummyVecEnv", lambda makers: "alone")
 
     def rate(envs: str) -> float:
         if envs not in rates:
             raise RunError("the process died")
         return rates[envs]
 
-    monkeypatch.setattr(starting, "_steps_per_second", rate)
+    monkeypatch.setattr(env_factory, "_steps_per_second", rate)
     return chosen(large())
 
 
@@ -36,7 +36,7 @@ def large(**values: Any) -> RunPlan:
 
 def chosen(plan: RunPlan) -> tuple[Any, str]:
     notes: list[str] = []
-    plan = starting.with_process_count(plan, notes.append)
+    plan = env_factory.with_process_count(plan, notes.append)
     return plan.config.env_processes, *(notes or [""])
 
 
@@ -49,16 +49,16 @@ def test_processes_are_chosen_if_they_are_faster(monkeypatch: pytest.MonkeyPatch
 
 def test_small_runs_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr(starting, "_steps_per_second", pytest.fail)
+    monkeypatch.setattr(env_factory, "_steps_per_second", pytest.fail)
     assert chosen(large(steps=20_000)) == (0, "")
     assert chosen(large(n_envs=1)) == (0, "")
-    assert starting.with_process_count(large(env_processes=3), pytest.fail).config.env_processes == 3
+    assert env_factory.with_process_count(large(env_processes=3), pytest.fail).config.env_processes == 3
 
 
 def test_measurement_of_real_environments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr(starting, "PATIENCE", 60)
-    monkeypatch.setattr(starting, "SECONDS", 0.1)
+    monkeypatch.setattr(env_factory, "PATIENCE", 60)
+    monkeypatch.setattr(env_factory, "SECONDS", 0.1)
     count, note = chosen(large(n_envs=2))
     assert count in (0, 2)
     assert "env steps/s in 2 processes" in note

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym.engines.primitives import replace_meshes
-from mygym.engines.robots import find_robot, inferred_robot, mesh_points
+from mygym.engines.robots import find_robot, inferred_robot, mesh_points, replace_meshes
 from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.robotics.inference import robots

@@ -16,7 +16,7 @@ from benchmarks.kills import differences
 from mygym.errors import ConfigError
 from mygym.planning.plan import make_plan, plan_from_python
 from mygym.registry import algorithm
-from mygym.training import starting
+from mygym.training import env_factory
 from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import build_model
 from tests.components import COMBOS_OF_EACH_KIND, small
@@ -80,6 +80,6 @@ def test_the_learner_has_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, processes in ((1, 0), (2, 1), (8, 2)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         notes: list[str] = []
-        plan = starting.with_process_count(plan_from_python(settings()), notes.append)
+        plan = env_factory.with_process_count(plan_from_python(settings()), notes.append)
         assert plan.config.env_processes == processes
         assert notes[0].startswith(f"env_processes: {processes}: ")

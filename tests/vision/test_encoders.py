@@ -30,8 +30,8 @@ from mygym.planning.plan import plan_from_python
 from mygym.planning.resolve import resolve_config
 from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import build_model
-from mygym.vision.encoder import NETWORKS, VAE, Encoder, EncoderErrors, load_encoder, scaled
-from mygym.vision.training import _linear, class_weights, measure_vae, pictures
+from mygym.vision.encoder import NETWORKS, VAE, Encoder, load_encoder, scaled
+from mygym.vision.training import EncoderErrors, _linear, class_weights, measure_vae, pictures
 from tests.training.test_images import config
 from tests.training.test_resuming import stopped
 from tests.vision.conftest import Refuses

@@ -27,10 +27,6 @@ class ReplayCollection(DeviceSteps):
 
     Each environment explores for itself: with discrete actions, a random action of an environment is independent of the
     others, where SB3 draws random actions for all environments or for none.
-
-    Args:
-        model: The algorithm.
-        env: Its environments.
     """
 
     def __init__(self, model: Any, env: VecEnv) -> None:

@@ -100,10 +100,6 @@ class RolloutCollection(DeviceSteps):
 
     The callbacks are called after the rollout, once for each of its steps, with the infos, rewards and ends of that
     step: the policy is the same for the whole rollout. The environments are then at the end of the rollout.
-
-    Args:
-        model: The algorithm.
-        env: Its environments.
     """
 
     def __init__(self, model: Any, env: VecEnv) -> None:
@@ -219,9 +215,6 @@ class PPOUpdate:
     """Updates the policy of an SB3 `PPO` from its rollout, as `PPO.train` does; the logs are the same.
 
     SB3 reads six figures of each minibatch, for each of which it waits for the GPU; this reads them at the end.
-
-    Args:
-        model: The algorithm.
     """
 
     def __init__(self, model: Any) -> None:

@@ -19,11 +19,7 @@ from mygym.training.device_replay import Samples
 
 
 class ReplayUpdate(ABC):
-    """Makes the gradient steps of an algorithm whose buffer is in tensors, as its `train` does.
-
-    Args:
-        model: The algorithm.
-    """
+    """Makes the gradient steps of an algorithm whose buffer is in tensors, as its `train` does."""
 
     scheduled: tuple[str, ...]
     """Attributes of the algorithm whose values are `coefficients`."""

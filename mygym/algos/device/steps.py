@@ -110,12 +110,7 @@ FIGURES = tuple(field.name for field in fields(BatchStep) if field.name not in (
 
 
 class DeviceSteps(ABC):
-    """Steps of policy, environments and normalisation in tensors; on a GPU, each is a CUDA graph.
-
-    Args:
-        model: The algorithm.
-        env: Its environments.
-    """
+    """Steps of policy, environments and normalisation in tensors; on a GPU, each is a CUDA graph."""
 
     def __init__(self, model: Any, env: VecEnv) -> None:
         self.model = model

@@ -27,11 +27,7 @@ OPENGL_AXES = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
 class Camera:
-    """Software renderer of a world, with the cameras of its workspace and of its robot.
-
-    Args:
-        world: The world.
-    """
+    """Software renderer of a world, with the cameras of its workspace and of its robot."""
 
     def __init__(self, world: World) -> None:
         self._world, self._scene = world, Scene(world)
@@ -96,10 +92,6 @@ class Camera:
         pose = np.linalg.inv(np.asarray(view, dtype=np.float64).reshape(4, 4).T) @ OPENGL_AXES
         focal = 0.5 * height / math.tan(0.5 * math.radians(self._world.cameras[camera].fov))
         return Frame(np.ascontiguousarray(image), depth, index[segments], labels, pose.astype(np.float64), focal)
-
-    def robot_share(self, width: int, height: int, camera: str = "main") -> float:
-        """Return the share of an image that shows the robot, in [0, 1]."""
-        return float(self.robot_mask(width, height, camera).mean())
 
     def robot_mask(self, width: int, height: int, camera: str = "main") -> NDArray[np.bool_]:
         """Return `(height, width)`: whether each pixel shows the robot."""

@@ -144,14 +144,7 @@ class Scene:
     def link_pose(self, link: str) -> FloatArray:
         """Return the pose `(4, 4)` of a link of the robot's URDF in the world frame, after `mirror`."""
         holder, local = self._merged[link]
-        client = self.client
-        if holder in self._links:
-            state = bullet.getLinkState(self.robot, self._links[holder], False, True, physicsClientId=client)
-            position, orientation = state[4], state[5]
-        else:  # the base, of which Bullet returns the pose of the centre of mass
-            centre, rotation = bullet.getBasePositionAndOrientation(self.robot, physicsClientId=client)
-            offset = bullet.getDynamicsInfo(self.robot, -1, physicsClientId=client)[3:5]
-            position, orientation = bullet.multiplyTransforms(centre, rotation, *bullet.invertTransform(*offset))
+        position, orientation = _pose(self, self.robot, self._links.get(holder, -1))
         return pose_matrix(position, quaternion_to_matrix(orientation)) @ local
 
     def bodies(self) -> list[tuple[str, int]]:
@@ -227,9 +220,11 @@ def link_poses(scene: Scene) -> dict[str, list[float]]:
 
 
 def _pose(scene: Scene, body: int, link: int) -> tuple[Sequence[float], Sequence[float]]:
+    """Return position and quaternion of a link's frame in the world; of the base for link -1."""
     if link >= 0:
         state = bullet.getLinkState(body, link, False, True, physicsClientId=scene.client)
         return state[4], state[5]
+    # Bullet returns the pose of the base's centre of mass.
     centre, rotation = bullet.getBasePositionAndOrientation(body, physicsClientId=scene.client)
     offset = bullet.getDynamicsInfo(body, -1, physicsClientId=scene.client)[3:5]
     position, orientation = bullet.multiplyTransforms(centre, rotation, *bullet.invertTransform(*offset))

@@ -2,11 +2,13 @@
 
 from mygym.robotics.controllers.controller import (
     ArmLimits,
+    ChosenController,
     ComponentRange,
     Controller,
     InverseDynamics,
     Mode,
     component_ranges,
+    find_controller,
     register_controller,
     scale_to_unit,
 )
@@ -18,7 +20,6 @@ from mygym.robotics.controllers.end_effector import (
     EndEffectorDelta,
 )
 from mygym.robotics.controllers.joint import JointController, JointDelta, JointPosition, JointTorque, JointVelocity
-from mygym.robotics.controllers.lookup import ChosenController, find_controller
 
 __all__ = [
     "EE_LAG",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import check_parameters
+from mygym.config.schema import PretrainedParams
 from mygym.errors import ConfigError, bad_value
+from mygym.planning.strategies import JOIN, join_params, sections
 from mygym.registry import algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.strategies.mixture.routing import (
+    PROTOCOLS,
     ByObservation,
     Layout,
     Protocol,
@@ -28,6 +32,8 @@ from mygym.strategies.mixture.routing import (
 )
 from mygym.strategies.mixture.samplers import Sampler
 from mygym.strategies.strategy import Strategy
+from mygym.training.directory import POLICY, find_policy
+from mygym.training.result import Result
 
 if TYPE_CHECKING:
     from stable_baselines3.common.policies import BasePolicy
@@ -354,3 +360,58 @@ def _balance_loss(networks: Sequence[Any], coefficient: float) -> Any:
     """Return the weighted sum of the networks' importance losses; None if no network has a loss."""
     losses = [loss for network in networks if (loss := network.balance_loss()) is not None]
     return coefficient * sum(losses) if losses else None
+
+
+def network_of(run: str | Path) -> dict[str, Any]:
+    """Return the config of a run with the network that its search has selected, in place of the super-network.
+
+    Training this config trains the network alone, from random weights: `mygym.train(mygym.network_of(run))`. The
+    config does not refer to the run. With `units: blocks`, or a number of candidates, all paths have the same network.
+
+    Args:
+        run: Path of a run that was trained with strategy `mixture` and a sampler; or of a file in a `mixture` run that
+            `search` has written.
+
+    Raises:
+        ConfigError: The run has no path, or its observations select the networks.
+        RunError: The file cannot be read.
+    """
+    from mygym.training.loading import plan_of_run, read_config
+
+    folder, file = find_policy(run, "network_of")
+    plan = plan_of_run(folder)
+    mixture = next((strategy for strategy in plan.strategies if isinstance(strategy, Mixture)), None)
+    why, allowed, path = "has no super-networks", "a finished run with strategy mixture and a sampler", []
+    if mixture is not None and mixture.protocol == "single" and mixture.sampler is None:
+        why = "needs all its networks, because observations select them"
+    elif mixture is not None:
+        why, path = "has no selected path", _selected_path(folder, file)
+        allowed += f"; or the file of: mygym search {folder} --out {folder}/NAME.safetensors"
+    if mixture is None or not path:
+        raise ConfigError(bad_value("network_of", str(run), allowed, why))
+    values = read_config(folder)
+    kept = sections(plan.config.strategy, plan.config.strategy_params)
+    remaining = {name: params for name, (_, params) in kept.items() if name != mixture.name}
+    values |= {"strategy": JOIN.join(remaining) or "standard", "strategy_params": join_params(remaining)}
+    values["pretrained"] = PretrainedParams().model_dump(mode="json")  # from random weights
+    if isinstance(mixture.candidates, list):
+        arch, kwargs = mixture.candidates[path[0]], dict(values["algo_params"].get("policy_kwargs", {}))
+        if isinstance(arch, Mapping) and isinstance(known := kwargs.get("net_arch"), Mapping):
+            # a network that the candidate does not name has no hidden layers
+            arch = {**{name: [] for name in known}, **arch}
+        values["algo_params"] = {**values["algo_params"], "policy_kwargs": {**kwargs, "net_arch": arch}}
+    return values
+
+
+def _selected_path(folder: Path, file: Path) -> list[int]:
+    """Return the path that the search has selected: at the end of a run, or in a file; empty without a search."""
+    from mygym.training.policy import read_policy
+
+    if file == folder / POLICY:
+        result = Result.read(folder)
+        return list(result.strategy.get("mixture", {}).get("path", ())) if result else []
+    if file.suffix != ".safetensors":
+        return []
+    tensors, _ = read_policy(file)
+    is_single = PROTOCOLS[int(tensors["forward_state.number"])] == "single"
+    return [int(candidate) for candidate in tensors["forward_state.path"].tolist()] if is_single else []

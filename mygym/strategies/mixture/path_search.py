@@ -1,23 +1,32 @@
-"""Search for the best path of a trained super-network, within a budget of inference time."""
+"""`search`: find the best path of a trained super-network, within a budget of inference time."""
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from mygym.envs.arguments import checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import map_arrays
-from mygym.training.evaluation import Evaluation
+from mygym.training.directory import find_policy
+from mygym.training.env_factory import make_eval_envs
+from mygym.training.evaluation import EVALUATION, Evaluation, episode_seeds, evaluate_policy
+from mygym.training.files import check_new
+from mygym.training.loading import load, plan_of_run
+from mygym.training.policy import save_policy
 from mygym.training.vec_wrappers import without_route
 
 Method = Literal["random", "evolutionary"]
-Path = tuple[int, ...]
+Candidates = tuple[int, ...]
+"""A path: the candidate of each layer."""
 
 PASSES = 51
 """Number of forward passes over which the median time is taken."""
@@ -30,11 +39,70 @@ ATTEMPTS = 50
 class Tried:
     """Path that was evaluated."""
 
-    path: Path
+    path: Candidates
     microseconds: float
     """Median time of a forward pass with one observation."""
     success_rate: float
     mean_return: float
+
+
+def search(
+    run: str | Path,
+    *,
+    method: Method = "evolutionary",
+    tries: int = 20,
+    budget_us: float | None = None,
+    episodes: int = 20,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> list[Tried]:
+    """Evaluate paths of a run that was trained with strategy `mixture`; the run itself is not changed.
+
+    Args:
+        run: Path of a run, or of a policy file in it.
+        method: `random` or `evolutionary`; at most `tries` paths are all evaluated.
+        tries: Number of paths to evaluate.
+        budget_us: Upper limit for a forward pass with one observation on this machine, in microseconds.
+        episodes: Episodes for each path, the same for all; no final evaluation uses them.
+        seed: Seed of the paths and the episodes.
+        out: A new file, `….safetensors`, in the run's folder, for the policy with the best path: `mygym.load` and
+            `mygym.evaluate` accept it.
+
+    Returns:
+        The evaluated paths, the best first.
+
+    Raises:
+        ConfigError: The run has a single path, no path is within the budget, or `out` is not a new file.
+        RunError: The policy cannot be loaded, or writing failed.
+    """
+    episodes, seed = checked_count(episodes, "episodes"), checked_seed(seed)
+    folder, _ = find_policy(run)
+    plan = plan_of_run(folder)
+    if out is not None:
+        out = Path(out).expanduser()
+        if out.suffix != ".safetensors" or out.absolute().parent != folder.absolute():
+            why = "is not a path from which a policy can be loaded"
+            raise ConfigError(bad_value("out", str(out), f"a new file {folder / 'NAME.safetensors'}", why))
+        check_new(out, "out", "a file")
+    policy: Any = load(run)
+    network = policy.model.policy
+    layout = getattr(network, "layout", None)
+    if layout is None or layout.by is not None:
+        why = "needs all its candidates, because observations select them" if layout else "has no super-networks"
+        allowed = "a run with strategy mixture, and by: sampler or a protocol other than single"
+        raise ConfigError(bad_value("run", str(run), allowed, why))
+    if budget_us is not None:
+        check_budget(network, budget_us, "budget_us")
+    with contextlib.ExitStack() as stack:
+        envs = make_eval_envs(plan, stack, episodes)
+        seeds = episode_seeds(seed, EVALUATION, episodes, env=envs[0])
+        paths = search_paths(network, lambda: evaluate_policy(policy, envs, seeds), method, tries, budget_us, seed)
+    if not paths:
+        why = f"is less than the time of each of {tries} paths"
+        raise ConfigError(bad_value("budget_us", budget_us, "a larger budget", why))
+    if out is not None:
+        save_policy(out, policy.model, policy.normalizer)
+    return paths
 
 
 def search_paths(
@@ -64,11 +132,11 @@ def search_paths(
     """
     state = policy.forward_state
     rng = np.random.default_rng(seed)
-    evaluated: dict[Path, Tried] = {}
-    known: set[Path] = set()
+    evaluated: dict[Candidates, Tried] = {}
+    known: set[Candidates] = set()
     old_path, old_protocol = state.path.tolist(), state.protocol
 
-    def try_path(path: Path) -> None:
+    def try_path(path: Candidates) -> None:
         known.add(path)
         state.set_forward_state("single", path=path)
         microseconds = forward_microseconds(policy)
@@ -128,15 +196,15 @@ def forward_microseconds(policy: Any) -> float:
     return 1e6 * statistics.median(times)
 
 
-def _ranked(evaluated: dict[Path, Tried]) -> list[Tried]:
+def _ranked(evaluated: dict[Candidates, Tried]) -> list[Tried]:
     return sorted(evaluated.values(), key=lambda tried: (-tried.success_rate, -tried.mean_return, tried.path))
 
 
-def _random_path(state: Any, rng: np.random.Generator) -> Path:
+def _random_path(state: Any, rng: np.random.Generator) -> Candidates:
     return tuple(rng.integers(state.candidates, size=state.layers).tolist())
 
 
-def _child(ranked: list[Tried], candidates: int, rng: np.random.Generator) -> Path:
+def _child(ranked: list[Tried], candidates: int, rng: np.random.Generator) -> Candidates:
     """Return a child of two paths of the better half, with a single layer drawn again."""
     parents = ranked[: max(len(ranked) // 2, 2)]
     first, second = (parents[int(rng.integers(len(parents)))].path for _ in range(2))

@@ -92,7 +92,6 @@ class Checkpoints:
                 self.folder.mkdir(exist_ok=True)
                 temporary.mkdir()
                 replay = None if buffer is None else self.replay.save(buffer, steps)
-                files = serialization.to_files({"run": state, "replay": replay})
                 manifest = {
                     "schema": SCHEMA,
                     "steps": steps,
@@ -100,11 +99,8 @@ class Checkpoints:
                     "logs": dict(logs),
                     "versions": dict(versions()),
                     "chunks": self.replay.chunks,
-                    "files": {name: checksum(content) for name, content in files.items()},
                 }
-                files[MANIFEST] = _manifest_file(manifest)
-                for name, content in files.items():
-                    write_bytes(temporary / name, content)
+                _write_files(temporary, manifest, {"run": state, "replay": replay})
                 temporary.rename(path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -117,12 +113,7 @@ class Checkpoints:
         Raises:
             RunError: The checkpoint cannot be written.
         """
-        manifest = _manifest(checkpoint.path)
-        files = serialization.to_files({"run": state, "replay": checkpoint.replay})
-        manifest["files"] = {name: checksum(content) for name, content in files.items()}
-        files[MANIFEST] = _manifest_file(manifest)
-        for name, content in files.items():
-            write_bytes(checkpoint.path / name, content)
+        _write_files(checkpoint.path, _manifest(checkpoint.path), {"run": state, "replay": checkpoint.replay})
 
     def newest(self, notify: Callable[[str], None]) -> Checkpoint | None:
         """Return the newest undamaged checkpoint; None if no checkpoint is undamaged.
@@ -213,8 +204,13 @@ def _manifest(path: Path) -> Any:
     return manifest
 
 
-def _manifest_file(manifest: Mapping[str, Any]) -> bytes:
-    return json.dumps({**manifest, "sha256": manifest_checksum(manifest)}, indent=2).encode()
+def _write_files(folder: Path, manifest: Mapping[str, Any], tree: Any) -> None:
+    """Write the files of a tree, and the manifest with their checksums."""
+    files = serialization.to_files(tree)
+    manifest = {**manifest, "files": {name: checksum(content) for name, content in files.items()}}
+    files[MANIFEST] = json.dumps({**manifest, "sha256": manifest_checksum(manifest)}, indent=2).encode()
+    for name, content in files.items():
+        write_bytes(folder / name, content)
 
 
 def manifest_checksum(manifest: Mapping[str, Any]) -> str:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 import mygym
 from mygym.checks.robots import follow_sine
-from mygym.engines.primitives import enclosing, replace_meshes
-from mygym.engines.robots import find_robot, inferred_robot, mesh_points
+from mygym.engines.robots import enclosing, find_robot, inferred_robot, mesh_points, replace_meshes
 from mygym.engines.world import World
 from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.registry import ASSETS, registry

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mygym.envs.areas import sample_in
 from mygym.errors import ConfigError
-from mygym.tasks.sampling import sample_in
 
 COORDINATES = st.tuples(*[st.floats(-0.5, 0.5)] * 3)
 
