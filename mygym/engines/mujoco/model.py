@@ -49,8 +49,9 @@ IMPEDANCE = (0.97, 0.99, 0.001, 0.5, 2.0)
 """Hardness of contacts and of the robot's limits, MuJoCo's `solimp`: fingers lose objects at (0.95, 0.99)."""
 
 PART_LIMIT, PART_IMPEDANCE = (0.015, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
-"""The same of the limits of parts. The pressed button gives by 4 mm, as in Bullet; with the robot's values it pushes the
-hand back, and policies that hold it in MuJoCo do not in Bullet. At rest the switch sinks by less than `episodes.MOVED`."""
+"""The same of the limits of parts. The pressed button gives by 4 mm, as in Bullet; with the robot's values it pushes
+the hand back, and policies that hold it in MuJoCo do not in Bullet. The switch at rest sinks by less than the change
+that counts as a touch, `mygym.envs.episodes.MOVED`."""
 
 FRICTION_HARDNESS = 10.0
 """Hardness of friction as a multiple of the normal direction's, MuJoCo's `impratio`."""
