@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 import strategies  # type: ignore[import-not-found]  # beside this program
 
 GROUPS = {
-    "touching": ("Touched and pushed", ("reach", "push", "poke", "nudge", "slide")),
+    "touching": ("Touched and pushed", ("reach", "push", "poke", "slide", "score_goal")),
     "parts": ("Articulated parts", ("press", "switch", "turn", "open_door", "open_drawer")),
     "carrying": (
         "Carried and thrown",
-        ("pick_and_place", "lift", "stack", "place_on_step", "insert", "throw", "hit_board"),
+        ("pick_and_place", "stack", "place_on_step", "insert", "throw", "hit_board"),
     ),
 }
 
