@@ -31,7 +31,7 @@ format: .venv/installed-dev
 
 # The pip of Python 3.11 needs twice as long as a recent one to decide what to install.
 .venv/bin/pip:
-	@$(PYTHON) $(CHECK) || { echo "install Python 3.11 to 3.14, or name it: make PYTHON=PATH" >&2; exit 2; }
+	@$(PYTHON) $(CHECK) || { echo "install Python 3.11, 3.12, 3.13 or 3.14, or name it: make PYTHON=PATH" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
 
