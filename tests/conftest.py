@@ -161,7 +161,7 @@ def reused_clients() -> Iterator[None]:
     """Use closed physics clients again, empty: to open one takes as long as to build an environment in it."""
     opened, free = bullet.connect, list[int]()
 
-    def connect(method: int, **options: Any) -> int:
+    def connect(method: int = bullet.DIRECT, **options: Any) -> int:
         return free.pop() if free and method == bullet.DIRECT else int(opened(method, **options))
 
     def disconnect(physicsClientId: int) -> None:  # noqa: N803  (Bullet's)
