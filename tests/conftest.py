@@ -159,9 +159,12 @@ def unsynced() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def reused_clients() -> Iterator[None]:
     """Use closed physics clients again, empty: to open one takes as long as to build an environment in it."""
+    if not HAS_BULLET:
+        yield
+        return
     opened, free = bullet.connect, list[int]()
 
-    def connect(method: int = bullet.DIRECT, **options: Any) -> int:
+    def connect(method: int, **options: Any) -> int:
         return free.pop() if free and method == bullet.DIRECT else int(opened(method, **options))
 
     def disconnect(physicsClientId: int) -> None:  # noqa: N803  (Bullet's)
