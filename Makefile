@@ -1,6 +1,6 @@
 # `make train` and `make test` each work alone, on a machine that has only make and a Python that mygym supports.
 CHECK := -I mygym/python_version.py
-PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13; do \
+PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$name $(CHECK) 2>/dev/null && echo $$name && exit; done; echo python3)
 BIN := .venv/bin
 # Python compiles the modules that it imports; pip would compile all, which takes as long as to install them.
@@ -31,7 +31,7 @@ format: .venv/installed-dev
 
 # The pip of Python 3.11 needs twice as long as a recent one to decide what to install.
 .venv/bin/pip:
-	@$(PYTHON) $(CHECK) || { echo "install Python 3.11, 3.12 or 3.13, or name it: make PYTHON=PATH" >&2; exit 2; }
+	@$(PYTHON) $(CHECK) || { echo "install Python 3.11, 3.12, 3.13 or 3.14, or name it: make PYTHON=PATH" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
 

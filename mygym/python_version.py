@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-SUPPORTED = ("3.11", "3.12", "3.13")
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 
 PROGRAMS = frozenset({"mygym", "train", "evaluate", "-m", "python_version"})
 """Names of the programs, without suffix; `-m` while `python -m mygym` imports the package."""

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ import pytest
 
 from mygym.engines.bullet.client import bullet
 from mygym.envs import batches, randomization, starts
+from mygym.errors import MygymError
 from mygym.registry import REGISTRIES, isolated
+from mygym.registry.entries import HAS_BULLET
 from mygym.robotics import robot
 from mygym.robotics.inference import robots
 from mygym.robotics.inference.base_placement import place_base, shape_of
@@ -75,6 +77,40 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not re.search(r"export|test_weights|jax", item.nodeid))
 
 
+def needs_bullet(error: BaseException | None) -> bool:
+    """Return whether an error, or what caused it, is that PyBullet is not installed, as on Python 3.14."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name in ("pybullet", "pybullet_data"):
+            return True
+        if isinstance(error, MygymError) and re.search("PyBullet|package pybullet", str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+if not HAS_BULLET:  # what needs it is skipped; the rest runs in MuJoCo
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.failed and call.excinfo is not None and needs_bullet(call.excinfo.value):
+            report.outcome = "skipped"
+            report.longrepr = str(item.path), item.location[1] or 0, "Skipped: needs PyBullet"
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        collector: pytest.Collector,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        report = yield
+        if report.failed and "No module named 'pybullet" in str(report.longrepr):
+            report.outcome = "skipped"
+            report.longrepr = str(collector.path), 0, "Skipped: needs PyBullet"
+        return report
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
 
@@ -123,6 +159,9 @@ def unsynced() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def reused_clients() -> Iterator[None]:
     """Use closed physics clients again, empty: to open one takes as long as to build an environment in it."""
+    if not HAS_BULLET:
+        yield
+        return
     opened, free = bullet.connect, list[int]()
 
     def connect(method: int, **options: Any) -> int:

@@ -39,7 +39,7 @@ ENVIRONMENTS = [
         "sys_platform": system,
         "platform_machine": machine,
     }
-    for version, (system, machine) in itertools.product(("3.11", "3.12", "3.13"), MACHINES)
+    for version, (system, machine) in itertools.product(("3.11", "3.12", "3.13", "3.14"), MACHINES)
 ]
 
 
@@ -63,10 +63,10 @@ def test_all_files_name_the_same_versions() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert sorted(set(re.findall(r"python(3\.\d+)", makefile))) == versions
     for document in ("README.md", "docs/install.md"):
-        assert "3.11, 3.12 or 3.13" in (ROOT / document).read_text(encoding="utf-8"), document
+        assert "3.11, 3.12, 3.13 or 3.14" in (ROOT / document).read_text(encoding="utf-8"), document
 
 
-@pytest.mark.parametrize("version", [(3, 7), (3, 10), (3, 14)])
+@pytest.mark.parametrize("version", [(3, 7), (3, 10), (3, 15)])
 def test_another_version_ends_a_program_with_a_message(
     version: tuple[int, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,14 +76,14 @@ def test_another_version_ends_a_program_with_a_message(
         python_version.check_python()
     assert end.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    for text in ("Python", f"'{version[0]}.{version[1]}'", "3.11, 3.12, 3.13"):
+    for text in ("Python", f"'{version[0]}.{version[1]}'", "3.11, 3.12, 3.13, 3.14"):
         assert text in line
     monkeypatch.setattr(sys, "argv", ["somebody.py"])  # imports mygym
-    with pytest.raises(ImportError, match=r"3\.11, 3\.12, 3\.13"):
+    with pytest.raises(ImportError, match=r"3\.11, 3\.12, 3\.13, 3\.14"):
         python_version.check_python()
 
 
-@pytest.mark.parametrize("minor", [11, 12, 13])
+@pytest.mark.parametrize("minor", [11, 12, 13, 14])
 def test_supported_versions_pass(minor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, minor, 0, "final", 0))
     python_version.check_python()
@@ -127,7 +127,7 @@ def add_python(folder: Path, name: str, supported: bool) -> None:
     if supported:
         (folder / "bin" / name).symlink_to(sys.executable)
     else:
-        (folder / "bin" / name).write_text("#!/bin/sh\necho \"error: Python: '3.14' is not supported\" >&2\nexit 2\n")
+        (folder / "bin" / name).write_text("#!/bin/sh\necho \"error: Python: '3.15' is not supported\" >&2\nexit 2\n")
         (folder / "bin" / name).chmod(0o755)
 
 
@@ -144,6 +144,7 @@ def run_make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         ({"python3": False, "python3.12": True}, "python3.12"),
         ({"python3.13": True}, "python3.13"),
         ({"python3": False, "python3.11": False, "python3.13": True}, "python3.13"),
+        ({"python3.14": True}, "python3.14"),
     ],
 )
 def test_make_takes_a_python_that_is_supported(make: Path, pythons: Mapping[str, bool], chosen: str) -> None:
@@ -159,20 +160,22 @@ def test_make_without_a_supported_python_names_those_it_needs(make: Path, python
         add_python(make, "python3", python)
     done = run_make(make, "train")
     assert done.returncode == 2
-    assert "3.11, 3.12 or 3.13" in done.stderr
+    assert "3.11, 3.12, 3.13 or 3.14" in done.stderr
     assert not (make / ".venv").exists()
 
 
 # Packages -------------------------------------------------------------------------------------------------------------
 
 
-def test_an_environment_has_one_pybullet() -> None:
+def test_an_environment_has_one_pybullet_or_mujoco() -> None:
     """Both packages contain the module `pybullet`; panda-gym needs the package `pybullet` by name."""
     for environment in ENVIRONMENTS:
-        names = [each.name for each in installed(DEPENDENCIES, environment) if each.name.startswith("pybullet")]
+        engines = ("pybullet", "pybullet-arm64", "mujoco-core")
+        names = [each.name for each in installed(DEPENDENCIES, environment) if each.name in engines]
         first = (environment["python_version"], environment["sys_platform"], environment["platform_machine"])
         with_wheel = first == ("3.11", "linux", "x86_64")
-        assert names == ["pybullet" if with_wheel else "pybullet-arm64"]
+        others = "mujoco-core" if environment["python_version"] == "3.14" else "pybullet-arm64"
+        assert names == ["pybullet" if with_wheel else others]
         extras = {each.name for each in installed(EXTRAS, environment)}
         assert ("panda-gym" in extras) == with_wheel
 

@@ -5,26 +5,30 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import yaml
 
-from mygym.engines.bullet.world import SOLVER, BulletWorld
 from mygym.engines.world import WorldSpec
 from mygym.registry import ASSETS
 from mygym.robotics.objects import load_object
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import load_workspace
 
-MakeWorld = Callable[..., BulletWorld]
-WorldIn = Callable[..., BulletWorld]
+if TYPE_CHECKING:
+    from mygym.engines.bullet.world import BulletWorld
+
+MakeWorld = Callable[..., "BulletWorld"]
+WorldIn = Callable[..., "BulletWorld"]
 
 
-def bullet_world(*args: Any, solver: Any = SOLVER, **kwargs: Any) -> BulletWorld:
+def bullet_world(*args: Any, **kwargs: Any) -> BulletWorld:
     """Return a Bullet world of a `WorldSpec` with these arguments; the caller closes it."""
-    return BulletWorld(WorldSpec(*args, **kwargs), solver)
+    from mygym.engines.bullet.world import BulletWorld  # here: the tests of other engines run without PyBullet
+
+    return BulletWorld(WorldSpec(*args, **kwargs))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from mygym.config.schema import RunConfig
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
+from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters, signature
 
 
 @dataclass(frozen=True)
@@ -407,11 +407,11 @@ def is_runner(cls: Any) -> bool:
 
 def training_parameters(runner: Any) -> dict[str, Parameter]:
     """Return the training parameters of a `Runner`: the keyword-only parameters of its `training`."""
-    signature = inspect.signature(runner.training).parameters
+    taken = signature(runner.training).parameters
     return {
         name: parameter
         for name, parameter in parameters(runner.training).items()
-        if signature[name].kind is inspect.Parameter.KEYWORD_ONLY
+        if taken[name].kind is inspect.Parameter.KEYWORD_ONLY
     }
 
 

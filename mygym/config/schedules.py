@@ -21,7 +21,7 @@ from mygym.config.parameter_checks import MAX_FLOAT32, RUN_PARAMETERS, Range, ra
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import is_schedule
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import Parameter, fits, parameters
+from mygym.registry.signatures import Parameter, fits, parameters, signature
 
 KEY = "schedule"
 """The key that makes a mapping a schedule; its value is the name of a shape."""
@@ -144,8 +144,8 @@ def parse(key: str, data: Mapping[str, Any], limits: Range | None = None, total_
 
 def keys_of(shape: Callable[..., float]) -> dict[str, inspect.Parameter]:
     """Return the keys of a schedule with this shape, besides `schedule`."""
-    signature = inspect.signature(shape).parameters
-    keys = {name.removesuffix("_"): parameter for name, parameter in signature.items() if name not in _ARGUMENTS}
+    taken = signature(shape).parameters
+    keys = {name.removesuffix("_"): parameter for name, parameter in taken.items() if name not in _ARGUMENTS}
     return keys | _INTERVAL if _first_parameter(shape) == "progress" else keys
 
 
@@ -171,7 +171,7 @@ _DEFAULTS = {"start": "0", "until": "the steps of the run"}
 def _first_parameter(shape: Callable[..., float]) -> str:
     """Return the name of the shape's first parameter."""
     code = getattr(shape, "__code__", None)  # inspect.signature takes 20 µs, and this runs in every step
-    names: Sequence[str] = code.co_varnames if code is not None else tuple(inspect.signature(shape).parameters)
+    names: Sequence[str] = code.co_varnames if code is not None else tuple(signature(shape).parameters)
     return names[0] if names else ""
 
 
@@ -459,4 +459,4 @@ def _key(cls: type) -> str:
 def _init_parameters(cls: type) -> Mapping[str, object]:
     """Return the parameters of a constructor that the class itself defines."""
     init = cls.__dict__.get("__init__")
-    return {} if init is None else inspect.signature(init).parameters
+    return {} if init is None else signature(init).parameters

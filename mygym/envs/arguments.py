@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping
@@ -14,6 +13,7 @@ import numpy as np
 
 from mygym.config import RunConfig
 from mygym.errors import ConfigError, DivergedError, bad_value
+from mygym.registry.signatures import signature
 from mygym.types import FloatArray
 
 MAX_EPISODES = 100_000
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator: an unknown keyword argument of a function of the Python API is a ConfigError with the nearest name."""
-    known = inspect.signature(function).parameters
+    known = signature(function).parameters
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -30,7 +30,7 @@ from mygym.registry.entries import (
     requirements,
     with_extras,
 )
-from mygym.registry.signatures import first_line, source_location
+from mygym.registry.signatures import first_line, signature, source_location
 from mygym.registry.user_files import (
     PACKAGE,
     execute,
@@ -570,7 +570,7 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
 
 def _check_signature(kind: str, base: type, cls: type, method: Callable[..., Any], hook: Callable[..., Any]) -> None:
     """Check that a method accepts the parameters with which mygym calls the method `hook` of the base class."""
-    passed, taken = inspect.signature(hook).parameters, inspect.signature(method)
+    passed, taken = signature(hook).parameters, signature(method)
     try:
         taken.bind(*(p for p in passed.values() if p.default is p.empty))
     except TypeError:
@@ -582,4 +582,4 @@ def _check_signature(kind: str, base: type, cls: type, method: Callable[..., Any
 
 def _call(function: Callable[..., Any]) -> str:
     """Return the name of a function with the names of its parameters, e.g. `prepare_model(self)`."""
-    return f"{function.__name__}({', '.join(inspect.signature(function).parameters)})"
+    return f"{function.__name__}({', '.join(signature(function).parameters)})"

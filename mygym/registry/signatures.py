@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,6 +69,15 @@ def _parameters(owner: Callable[..., Any]) -> Mapping[str, Parameter]:
     return dict(sorted(result.items(), key=lambda item: item[1].keyword_only))
 
 
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature; annotations that only type checkers can resolve are allowed, as in Python 3.14."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
 def constructors(owner: type) -> list[type]:
     """Return the classes whose constructors get the arguments of `owner`: up to the first without `**kwargs`."""
     classes = []
@@ -76,7 +86,7 @@ def constructors(owner: type) -> list[type]:
         if init is None or base is object:
             continue
         classes.append(base)
-        if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values()):
+        if not any(p.kind is p.VAR_KEYWORD for p in signature(init).parameters.values()):
             break
     return classes
 
@@ -159,7 +169,7 @@ def in_words(hint: Any) -> str:
 
 def _declared(owner: Callable[..., Any], function: Callable[..., Any]) -> Iterator[Parameter]:
     hints = _hints(function)
-    for p in inspect.signature(function).parameters.values():
+    for p in signature(function).parameters.values():
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
             fallback = Any if p.default is p.empty or p.default is None else type(p.default)
             hint = hints.get(p.name, fallback)
@@ -174,7 +184,9 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except Exception:  # noqa: BLE001  (an annotation can raise anything)
         hints: dict[str, Any] = {}
-        for name, annotation in getattr(function, "__annotations__", {}).items():
+        for name, annotation in ((p.name, p.annotation) for p in signature(function).parameters.values()):
+            if annotation is inspect.Parameter.empty:
+                continue
             annotated = types.SimpleNamespace(__annotations__={name: annotation})
             try:
                 hints |= typing.get_type_hints(annotated, getattr(function, "__globals__", {}), include_extras=True)

@@ -9,7 +9,6 @@ parameter of its name has its value after the step, `previous_NAME` its value be
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import Any
 
 from mygym.errors import RegistryError, bad_value, did_you_mean
 from mygym.registry import decorator, registry
+from mygym.registry.signatures import signature
 from mygym.tasks import episode
 from mygym.tasks.episode import EpisodeContext, weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
@@ -178,7 +178,7 @@ _GOAL_CHOICE = "(achieved_goal, desired_goal[, space]) or "
 
 
 def _parameters(function: Function) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
+    return tuple(signature(function).parameters)
 
 
 def _taken(

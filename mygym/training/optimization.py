@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from mygym.errors import ConfigError, bad_value
+from mygym.registry.signatures import signature
 from mygym.training.checkpoints.states import load_random_state, random_state
 
 GROUPS = ("encoder", "actor", "critic", "log_std")
@@ -133,7 +133,7 @@ def _check(key: str, values: Mapping[str, Any], optimizer: type) -> None:
     """Refuse settings that torch would silently ignore, and values that torch does not check for single groups."""
     if not isinstance(values, Mapping):
         raise ConfigError(bad_value(key, values, "settings by name, e.g. {lr: 1e-3}", "is not a mapping"))
-    known = [name for name in inspect.signature(optimizer).parameters if name != "params"]
+    known = [name for name in signature(optimizer).parameters if name != "params"]
     for name, value in values.items():
         if name not in known:
             raise ConfigError(bad_value(f"{key}.{name}", name, known, f"is not a parameter of {optimizer.__name__}"))

@@ -141,6 +141,14 @@ def test_algorithm_and_task_of_files_train_and_load(folder: Path) -> None:
     assert mygym.load(result.path).model.__module__ == "mygym_user.algos.plugged_in"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="before, Python evaluates annotations at once")
+def test_annotations_may_name_what_only_type_checkers_import(folder: Path) -> None:
+    head = "from typing import TYPE_CHECKING\nfrom mygym.tasks.rewards import register_reward\n"
+    reward = '@register_reward("lazy")\ndef lazy(context: Array, gamma: float = 1.0): ...\n'
+    write(folder / "envs" / "lazy.py", f"{head}if TYPE_CHECKING:\n    from somewhere import Array\n\n\n{reward}")
+    assert "gamma" in registry("reward").get("lazy", "reward").load().takes
+
+
 def test_files_beside_the_script_are_scanned_from_any_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folder / "project" / "algos" / "plugged_in.py", ALGORITHM)
     monkeypatch.setattr(sys, "argv", [str(folder / "project" / "train.py")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import inspect
 import keyword
 import os
 import re
@@ -19,6 +18,7 @@ from mygym.config.hyperparameters import Schema
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import ASSETS, Algorithm, algorithm, registry
+from mygym.registry.signatures import signature
 from mygym.registry.user_files import FOLDERS, user_folders
 from mygym.tasks.grammar import letters
 
@@ -368,7 +368,7 @@ def policy_files(request: Request) -> dict[str, str]:
         raise ConfigError(bad_value("--framework", request.framework, ["pytorch"], why))
     schema = Schema(entry, {})
     parent = schema.component(("policy",)) if schema.policy is not None else None
-    if parent is None or "activation_fn" not in inspect.signature(parent).parameters:
+    if parent is None or "activation_fn" not in signature(parent).parameters:
         why = "has no networks with an activation function, which the template sets"
         raise ConfigError(bad_value("--base", base, "an algorithm with networks, such as ppo or sac", why))
     values = {"base": base, "module": parent.__module__, "parent": parent.__name__}
