@@ -257,7 +257,7 @@ POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
 
 @command(
     "train.py",
-    "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
+    "Train a robot arm; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
     argument("--network-of", metavar="RUN", help="train the network that a mixture run has selected, from scratch"),

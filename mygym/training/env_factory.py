@@ -26,6 +26,7 @@ from mygym.planning.derived import env_spec, training_spec
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.strategies import Variant
 from mygym.registry import user_files
+from mygym.registry.entries import HAS_BULLET
 from mygym.training.env_processes import process_vec_env
 from mygym.training.evaluation import BATCH
 
@@ -237,7 +238,7 @@ def _make_batch(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
 
     if gui:
         why = f"is not available with engine {plan.config.engine}, whose batches have no window"
-        raise ConfigError(bad_value("gui", True, "engine: pybullet", why))
+        raise ConfigError(bad_value("gui", True, "engine: pybullet" if HAS_BULLET else "no window", why))
     device = "cpu" if only_spaces else engine_device(plan.config)
     env = BatchVecEnv(training_spec(plan.config), 1 if only_spaces else count, device)
     env.num_envs = count
