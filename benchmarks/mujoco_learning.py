@@ -4,7 +4,8 @@
 
 Each task is named alone: algorithm, reward and starts are its defaults. The columns are those of
 `benchmarks/strategies.py`; success is judged in PyBullet, the success of as many fresh episodes in MuJoCo stands beside
-it. Finished runs are stored in a JSON file and not repeated; `--fresh` repeats them.
+it. The last group is trained in other engines, and judged in MuJoCo as it is. Finished runs are stored in a JSON file
+and not repeated; `--fresh` repeats them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,19 @@ GROUPS = {
 }
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
-    key: (question, [f"--engine mujoco --task {task}" for task in tasks]) for key, (question, tasks) in GROUPS.items()
+    **{
+        key: (question, [f"--engine mujoco --task {task}" for task in tasks])
+        for key, (question, tasks) in GROUPS.items()
+    },
+    "elsewhere": (
+        "Learned in other engines",
+        [
+            *(f"--engine fused --task {task}" for task in ("reach", "push", "pick_and_place")),
+            "--algo dagger --task stack",
+        ],
+    ),
 }
 """Group of tasks → question, and the commands that answer it, without `python train.py`."""
 
 if __name__ == "__main__":
-    strategies.main("mujoco_learning", "Learning in MuJoCo", QUESTIONS, __doc__ or "")
+    strategies.main("mujoco_learning", "Learning in MuJoCo", QUESTIONS, __doc__ or "", verdict=True)

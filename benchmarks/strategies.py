@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.api import evaluate
-from mygym.engines.engine import BULLET, FUSED
+from mygym.engines.engine import BULLET, FUSED, MUJOCO
 from mygym.reporting.statistics import success_interval
 from mygym.training.result import versions_in_words
 
@@ -92,8 +92,13 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
 Row = dict[str, Any]
 
 
-def run(command: str, seed: int) -> Row:
+def run(command: str, seed: int, verdict: bool = False) -> Row:
     """Run a command and return its row.
+
+    Args:
+        command: Without `python train.py`.
+        seed: Its seed.
+        verdict: Whether to add the success of as many episodes in MuJoCo.
 
     Raises:
         RuntimeError: The command failed.
@@ -107,8 +112,8 @@ def run(command: str, seed: int) -> Row:
             raise RuntimeError(f"{command}, seed {seed}: {done.stderr.strip()[-500:]}")
         path = done.stdout.rstrip().rpartition("\n")[2].removeprefix("run: ")
         result = json.loads((Path(path) / "result.json").read_text(encoding="utf-8"))
-        engine = result["engine"]
-        in_engine = None if engine in (BULLET, FUSED) else evaluate(path, episodes=EPISODES, engine=engine).success_rate
+        engine = MUJOCO if result["engine"] in (BULLET, FUSED) else result["engine"]
+        second = evaluate(path, episodes=EPISODES, engine=engine).success_rate if verdict else None
         logged = (Path(path) / "progress.jsonl").read_text(encoding="utf-8").splitlines()
     entropies = [record[ENTROPY] for record in map(json.loads, logged) if ENTROPY in record]
     return {
@@ -117,7 +122,7 @@ def run(command: str, seed: int) -> Row:
         "seconds": round(seconds, 1),
         "steps": result["steps"],
         "success": result["success_rate"],
-        "in_engine": in_engine,
+        "in_mujoco": second,
         "by_task": result["success_by_task"],
         "usage_entropy": entropies[-1] if entropies else None,
         "curve": [[record["steps"], record["success_rate"]] for record in result["evaluations"]],
@@ -148,13 +153,13 @@ def cells(command: str, rows: Sequence[Row]) -> dict[str, str]:
     by_task = ", ".join(f"{task} {100 * min(row['by_task'][task] for row in rows):.0f}" for task in tasks)
     steps, seconds = ([row[key] for row in rows] for key in ("steps", "seconds"))
     entropies = [row["usage_entropy"] for row in rows if row.get("usage_entropy") is not None]
-    in_engine = [row["in_engine"] for row in rows if row.get("in_engine") is not None]
+    second = [row["in_mujoco"] for row in rows if row.get("in_mujoco") is not None]
     return {
         "command": f"`python train.py {command} --seed S`",
         "seeds": str(len(rows)),
         "success, % (95 % interval)": f"**{100 * successes / episodes:.1f}** ({100 * low:.1f}–{100 * high:.1f})",
         "each": ", ".join(f"{100 * row['success']:.0f}" for row in rows),
-        "each, in the engine of the training": ", ".join(f"{100 * rate:.0f}" for rate in in_engine),
+        "each, in MuJoCo": ", ".join(f"{100 * rate:.0f}" for rate in second),
         "lowest of a seed, by task": by_task,
         "env steps (range)": f"{statistics.median(steps):,.0f} ({min(steps):,}–{max(steps):,})",
         "steps to 90 %": middle_of([steps_to_good(row) for row in rows], max(steps)),
@@ -206,7 +211,9 @@ def store(path: Path, rows: Sequence[Row]) -> None:
     path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]]], description: str) -> None:
+def main(
+    name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]]], description: str, verdict: bool = False
+) -> None:
     """Run missing commands and print the tables.
 
     Args:
@@ -214,6 +221,7 @@ def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]
         title: Title of the results.
         questions: Name → question, and the commands that answer it, without `python train.py`.
         description: Help of the program.
+        verdict: See `run`.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -230,7 +238,7 @@ def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]
     for command, seed in wanted:
         if any((row["command"], row["seed"]) == (command, seed) for row in stored(path)):
             continue
-        row = run(command, seed)
+        row = run(command, seed, verdict)
         print(json.dumps(row), file=sys.stderr, flush=True)
         store(path, [*stored(path), row])  # another process may have stored rows in the meantime
     rows = stored(path)
