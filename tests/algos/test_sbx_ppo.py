@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from mygym.training.env_factory import make_vec_env
 from mygym.training.learners import Rollout
 from mygym.training.model_factory import build_model
 
-pytest.importorskip("sbx")
-
+pytestmark = pytest.mark.skipif(find_spec("sbx") is None, reason="needs SBX (the extra `jax`)")
+"""Not `importorskip`: each process that collects the tests would import JAX, which takes two seconds."""
 
 CONFIG: dict[str, Any] = {
     "algo": "ppo",
