@@ -34,7 +34,7 @@ from mygym.training.result import Result
 from tests.components import small
 from tests.conftest import ROOT
 
-STEPS = 180
+STEPS = 240
 
 VARYING = {
     "task": "push the cube",
@@ -56,7 +56,7 @@ def config(algo: str, logdir: Path, framework: str = "pytorch", **more: Any) -> 
         "steps": STEPS,
         "n_envs": 2,
         "stop_at_success": None,
-        "eval": {"every": 80, "episodes": 1, "final_episodes": 1},
+        "eval": {"every": 100, "episodes": 1, "final_episodes": 1},
         "checkpoint": {"every": 70, "keep": 2},
         "video": {"episodes": 0},
         "logdir": str(logdir),
@@ -375,6 +375,6 @@ def test_the_command_line_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[
     done = capsys.readouterr()
     assert not ended.value.code, done.err
     assert done.out.splitlines()[-1] == f"run: {short.path}"
-    assert f"learning continues from 120 to {STEPS} steps" in done.err
+    assert "learning continues from 120 to 240 steps" in done.err
     assert Result.read(short.path).steps == STEPS
     assert yaml.safe_load((short.path / "config.yaml").read_text())["steps"] == STEPS
