@@ -79,8 +79,7 @@ OFF_POLICY = [
 TASK = {"horizon": 12, "tolerance": 0.2}
 """Of the episodes of random actions, some succeed, and the others end at the time limit."""
 
-SMALL: dict[str, Any] = {"learning_starts": 312, "batch_size": 32, "gradient_steps": 2, "train_freq": 1}
-SMALL |= {"buffer_size": 2400, "policy_kwargs": {"net_arch": [16]}}
+SMALL = {"learning_starts": 312, "batch_size": 32, "gradient_steps": 2, "train_freq": 1, "buffer_size": 2400}
 STEPS = 720
 
 
@@ -261,8 +260,8 @@ def test_gradient_steps_are_those_of_sb3(name: str, device: str, monkeypatch: py
     )
     with ExitStack() as stack:
         tested, of_sb3 = (build(config, stack, monkeypatch, device) for _ in range(2))
-        tested.learn(384)
-        of_sb3.learn(336)  # it has all parts then, and gets the state of the other
+        tested.learn(480)
+        of_sb3.learn(480)
         of_sb3.set_parameters(copy.deepcopy(tested.get_parameters()))
         of_sb3._n_updates = tested._n_updates
         batches = fixed_batches(tested, 6)

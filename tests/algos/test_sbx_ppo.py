@@ -31,12 +31,12 @@ CONFIG: dict[str, Any] = {
 
 def trained(config: dict[str, Any], plain: bool) -> Any:
     """Return a model after two rollouts, trained by SBX itself if `plain`."""
-    import sbx
-
     with ExitStack() as stack:
         plan = make_plan(config)
         model = build_model(plan, make_vec_env(plan, stack))
         if plain:
+            import sbx  # imported by the model; here, its deprecations would be errors
+
             model.train = sbx.PPO.train.__get__(model)
             model.collect_rollouts = sbx.PPO.collect_rollouts.__get__(model)
         return model.learn(config["steps"])
