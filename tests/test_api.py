@@ -28,12 +28,13 @@ from tests.components import COVERING, HOSTED, slow_except, small
 from tests.conftest import ROOT
 
 SHORT: dict[str, Any] = {
-    "steps": 150,
+    "steps": 90,
     "n_envs": 1,
-    "eval": {"every": 75, "episodes": 1, "final_episodes": 1},
+    "task_params": {"horizon": 20},
+    "eval": {"every": 45, "episodes": 1, "final_episodes": 1},
     "video": {"episodes": 0},
     "tensorboard": False,
-    "algo_params": {**small("sac"), "learning_starts": 60},
+    "algo_params": {**small("sac"), "learning_starts": 40},
 }
 
 
@@ -128,7 +129,7 @@ WORKSPACES_QUICKLY = list({find_task(task).workspace: (task, robot) for task, ro
 
 @pytest.mark.parametrize(("task", "robot"), slow_except(HOSTED, WORKSPACES_QUICKLY.__contains__))
 def test_every_task_trains_with_every_robot_that_can_do_it(task: str, robot: str, tmp_path: Path) -> None:
-    config = {**SHORT, "task": task, "robot": robot, "task_params": {"horizon": 30}, "steps": 80}
+    config = {**SHORT, "task": task, "robot": robot, "task_params": {"horizon": 30}, "steps": 60}
     result = mygym.train({**config, "logdir": str(tmp_path)})
     assert result.status == "done"
     assert result.path.parts[-5:-2] == (task, robot, "sac")
@@ -145,7 +146,7 @@ def test_every_task_trains_with_every_robot_that_can_do_it(task: str, robot: str
     ids=str,
 )
 def test_other_settings_train_and_load(config: dict[str, Any], tmp_path: Path) -> None:
-    result = mygym.train({**SHORT, **config, "task_params": {"horizon": 20}, "steps": 80, "logdir": str(tmp_path)})
+    result = mygym.train({**SHORT, **config, "steps": 60, "logdir": str(tmp_path)})
     assert result.status == "done"
     with mygym.make_env(result.path) as env:
         action, _ = mygym.load(result.path).predict(env.reset(seed=0)[0], deterministic=True)
@@ -248,7 +249,7 @@ def spoiled(name: str, spoil: Any, base: type = SAC, framework: str = "pytorch")
             if type(self).updates >= (2 if base is PPO else 20):
                 spoil(self)
 
-    defaults = small("ppo") if base is PPO else small("sac", framework)
+    defaults = small("ppo") if base is PPO else {**small("sac", framework), "learning_starts": 30}
     register_algorithm(name, framework, policy="MultiInputPolicy", defaults=defaults)(Spoiled)
     return name
 

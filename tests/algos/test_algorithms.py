@@ -36,6 +36,7 @@ SHORT: dict[str, Any] = {
     "video": {"episodes": 1, "width": 32, "height": 32},
 }
 BRIEF: dict[str, Any] = {
+    "steps": 110,  # some updates after `learning_starts`
     "eval": {"every": 150, "episodes": 2, "final_episodes": 3},
     "checkpoint": {"every": 10_000},
     "video": {"episodes": 0},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from mygym.training.env_factory import make_vec_env
 from mygym.training.learners import Rollout
 from mygym.training.model_factory import build_model
 
-pytest.importorskip("sbx")
-
+pytestmark = pytest.mark.skipif(find_spec("sbx") is None, reason="needs SBX (the extra `jax`)")
+"""Not `importorskip`: each process that collects the tests would import JAX, which takes two seconds."""
 
 CONFIG: dict[str, Any] = {
     "algo": "ppo",
@@ -30,12 +31,12 @@ CONFIG: dict[str, Any] = {
 
 def trained(config: dict[str, Any], plain: bool) -> Any:
     """Return a model after two rollouts, trained by SBX itself if `plain`."""
-    import sbx
-
     with ExitStack() as stack:
         plan = make_plan(config)
         model = build_model(plan, make_vec_env(plan, stack))
         if plain:
+            import sbx  # imported by the model; here, its deprecations would be errors
+
             model.train = sbx.PPO.train.__get__(model)
             model.collect_rollouts = sbx.PPO.collect_rollouts.__get__(model)
         return model.learn(config["steps"])

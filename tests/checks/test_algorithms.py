@@ -21,6 +21,7 @@ from tests.components import COMBOS, slow_except, small
 
 QUICK: dict[str, Any] = {"n_envs": 2, "task_params": {"horizon": 10}, "normalize": False}
 STEPS = 120
+"""SAC begins to learn after 100, and a state that is lost at a resume takes as many to show."""
 
 
 def config(algo: str, framework: str) -> dict[str, Any]:
@@ -206,7 +207,8 @@ def test_a_mistake_fails_only_its_check(mistake: str, skipped: tuple[str, ...]) 
     params = {"buffer_size": 500} if issubclass(cls, SAC) else {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
     config = {**QUICK, "n_envs": 1, "algo_params": {**params, "policy_kwargs": {"net_arch": [8]}}}
     skip = {LEARNS, *skipped} - {name, *(["deterministic"] if name == "resumes" else [])}
-    done = list(check("algorithm", "mistaken", steps=STEPS, config=config, skip=skip))
+    steps = STEPS if issubclass(cls, SAC) or name == "resumes" else 64
+    done = list(check("algorithm", "mistaken", steps=steps, config=config, skip=skip))
     assert [(outcome.check, text in outcome.why) for outcome in done if outcome.failed] == [(name, True)], done
 
 

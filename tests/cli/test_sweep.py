@@ -28,6 +28,7 @@ FILE = """
 algo: ppo
 steps: {steps}
 n_envs: 2
+task_params: {{horizon: 10}}
 eval: {{every: {every}, episodes: 2, final_episodes: 5}}
 checkpoint: {{every: {every}}}
 algo_params:

@@ -53,12 +53,12 @@ FAILING = {
     ),
     "reward": (
         "calls = []\n@register_reward('mine')\ndef mine(achieved_goal, desired_goal):\n    calls.append(1)\n"
-        "    if len(calls) > 200:\n        1 / 0\n    return -np.ones(achieved_goal.shape[:-1])\n",
+        "    if len(calls) > 40:\n        1 / 0\n    return -np.ones(achieved_goal.shape[:-1])\n",
         ["--reward", "mine"],
     ),
     "reward in the fused engine": (
         "calls = []\n@register_reward('mine')\ndef mine(achieved_goal, desired_goal):\n    calls.append(1)\n"
-        "    if len(calls) > 200:\n        1 / 0\n    return -((achieved_goal - desired_goal) ** 2).sum(-1)\n",
+        "    if len(calls) > 40:\n        1 / 0\n    return -((achieved_goal - desired_goal) ** 2).sum(-1)\n",
         ["--reward", "mine", "--engine", "fused"],
     ),
     "callback": (

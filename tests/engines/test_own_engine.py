@@ -62,14 +62,14 @@ def test_a_policy_learns_and_continues_in_bullet(tmp_path: Path) -> None:
     for engine in ("ideal", "pybullet"):
         with closing(RobotEnv(engine=engine)) as env:
             policy, solved = mygym.load(result.path), 0
-            for seed in range(20):
+            for seed in range(10):
                 observation, _ = env.reset(seed=seed)
                 ended = False
                 while not ended:
                     observation, _, terminated, truncated, info = env.step(policy.predict(observation)[0])
                     ended = terminated or truncated
                 solved += info["is_success"]
-        assert solved >= 12, engine
+        assert solved >= 6, engine
 
 
 def test_episodes_are_those_of_their_seeds() -> None:

@@ -87,6 +87,7 @@ def test_a_subclass_of_the_librarys_class_trains(algo: str, framework: str, tmp_
             "framework": framework,
             "steps": 64,
             "n_envs": 2,
+            "task_params": {"horizon": 10},
             "eval": {"episodes": 1, "final_episodes": 1},
             "video": {"episodes": 0},
             "algo_params": small(algo, framework),

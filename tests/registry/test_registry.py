@@ -60,6 +60,7 @@ SHORT = {
     "video": {"episodes": 0},
     "tensorboard": False,
     "n_envs": 1,
+    "task_params": {"horizon": 10},
     "reward": "dense",
 }
 

@@ -605,7 +605,14 @@ def test_a_users_class_is_unpickled_in_another_process(folder: Path, python) -> 
 
 SHORT = [
     word
-    for setting in ("steps=32", "n_envs=1", "eval={episodes: 1, final_episodes: 1}", "video.episodes=0", "reward=dense")
+    for setting in (
+        "steps=32",
+        "n_envs=1",
+        "task_params.horizon=10",
+        "eval={episodes: 1, final_episodes: 1}",
+        "video.episodes=0",
+        "reward=dense",
+    )
     for word in ("--set", setting)
 ]
 
@@ -657,7 +664,8 @@ def test_an_imported_module_trains_in_processes_and_is_named_in_the_config(
     assert config["imports"] == [module]
     assert json.loads((run / "result.json").read_text())["config_hash"] == run.parent.name
     assert command("evaluate", str(run), "--episodes", "1", "--import", module) == 0
-    assert command("train", "--resume", str(run), "--steps", "64", "--import", module) == 0
+    here = ("--set", "env_processes=false")  # another process would take two seconds
+    assert command("train", "--resume", str(run), "--steps", "64", "--import", module, *here) == 0
 
 
 def test_a_config_imports_nothing_without_the_flag(

@@ -28,7 +28,7 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
         "steps": STEPS,
         "n_envs": 2,
         "stop_at_success": None,
-        "eval": {"every": 100, "episodes": 1, "final_episodes": 1, "test_episodes": 1},
+        "eval": {"every": 100, "episodes": 1, "final_episodes": 1},
         "checkpoint": {"every": 70, "keep": 2},
         "video": {"episodes": 0},
         "tensorboard": False,

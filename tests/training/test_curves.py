@@ -29,7 +29,7 @@ def test_curves_have_training_validation_and_test_figures(tmp_path: Path) -> Non
             kept.append((self, super().training(loop)))
             return kept[-1][1]
 
-    result = train(Keeping, tmp_path)
+    result = train(Keeping, tmp_path, eval={"test_episodes": 1})
     runner, curves = kept[0]
     assert curves == runner.curves == Curves.of(result.evaluations)
     assert len(curves.marks) == 3

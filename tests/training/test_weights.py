@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,12 @@ def actions(model: Any) -> Any:
     return model.predict(observations, deterministic=True)[0]
 
 
+@pytest.fixture(scope="module")
+def built() -> Callable[[str], Any]:
+    """Return a function that builds SAC in a framework once, for tests that leave it as it is."""
+    return cache(lambda framework: build("sac", framework))
+
+
 JAX = [combo for combo in COMBOS if combo[1] == "jax"]
 
 
@@ -75,8 +82,8 @@ WRONG: dict[str, Callable[[dict[str, torch.Tensor], str], object]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_weights_of_other_networks_are_refused(wrong: str) -> None:
-    model = build("sac", "jax")
+def test_weights_of_other_networks_are_refused(wrong: str, built: Callable[[str], Any]) -> None:
+    model = built("jax")
     tensors, before = weights(model), weights(model)
     WRONG[wrong](tensors, "actor_state.params.params.Dense_0.kernel")
     with pytest.raises(ValueError, match=r"extra|actor_state\.params\.params\.Dense_0\.kernel|float64"):
@@ -84,11 +91,11 @@ def test_weights_of_other_networks_are_refused(wrong: str) -> None:
     assert all(torch.equal(value, before[key]) for key, value in weights(model).items())
 
 
-def test_policy_of_the_other_framework_is_refused(tmp_path: Path) -> None:
+def test_policy_of_the_other_framework_is_refused(built: Callable[[str], Any], tmp_path: Path) -> None:
     for saved, loaded in (("pytorch", "jax"), ("jax", "pytorch")):
-        save_policy(tmp_path / "policy.safetensors", build("sac", saved), None)
+        save_policy(tmp_path / "policy.safetensors", built(saved), None)
         with pytest.raises(RunError, match=r"policy\.safetensors: cannot be loaded") as error:
-            load_policy(tmp_path / "policy.safetensors", build("sac", loaded))
+            load_policy(tmp_path / "policy.safetensors", built(loaded))
         assert len(str(error.value).splitlines()) == 1
 
 
@@ -219,10 +226,10 @@ def test_random_keys_and_counters_of_jax_are_restored() -> None:
     assert other.reset_idx == 3
 
 
-def test_state_of_other_networks_is_refused() -> None:
+def test_state_of_other_networks_is_refused(built: Callable[[str], Any]) -> None:
     import jax.numpy as jnp
 
-    model, saved = build("sac", "jax"), build("sac", "jax").state_dict()
+    model, saved = build("sac", "jax"), built("jax").state_dict()
     for content, words in (
         (merged(saved, {"policy": {"actor_state": {"step": jnp.zeros(2)}}}), r"actor_state of .*step is float32\[2\]"),
         (merged(saved, {"policy": {"squash_output": {"": jnp.zeros(2)}}}), "squash_output of .* holds no JAX arrays"),
