@@ -19,8 +19,8 @@ from mygym import api
 from mygym.engines.arrays import Rows
 from mygym.engines.engine import BULLET, FUSED
 from mygym.envs.batch_env import BatchEnv
-from mygym.envs.multi_task_batch import MultiTaskBatch, make_batch
 from mygym.envs.episodes import BatchEpisodes
+from mygym.envs.multi_task_batch import MultiTaskBatch, make_batch
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.checks import check_engine
 from mygym.planning.derived import env_spec

@@ -81,9 +81,6 @@ def check_supported(spec: EnvSpec) -> None:
     if further := solid - FIXTURES:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"
         raise _refusal("workspace", workspace.name, ["table"], why)
-    if spec.spaces != "own":
-        why = "has actions that turn the tool, which engine fused cannot"
-        raise _refusal("spaces", spec.spaces, "own", why)
     joints = len(fitted_accelerations()[robot.name])
     table = draw_table(spec.randomize, len(task.roles), joints, BatchWorld.randomized_fields, FUSED)
     if task.needs_gripper and (lowest := table.get("object_friction", np.ones(1)).min()) < SLIPPERY:
@@ -179,15 +176,16 @@ def world_model(env: RobotEnv, acceleration: FloatArray, robot: str) -> WorldMod
         robot: Registered name of the robot.
     """
     arm, world = arm_model(env, acceleration), env.world
-    if not env.task.roles:
+    fingers = world.robot.gripper
+    if fingers is None or not (env.task.roles or world.has_gripper):
         return WorldModel(arm)
-    spec, fingers = world.objects[0], world.robot.gripper
-    assert fingers is not None
     # All fingers move together: the width changes by the sum of their speeds.
     speed = fingers.width * fingers.velocity / abs(fingers.open[0] - fingers.closed[0])
     shape = finger_shapes()[robot]
     gripper = GripperModel(shape, world.has_gripper, fingers.width, speed, world.robot.motor.position_gain)
-    table = env.workspace.fixtures["table"].friction
+    if not env.task.roles:
+        return WorldModel(arm, gripper)
+    spec, table = world.objects[0], env.workspace.fixtures["table"].friction
     friction = spec.friction * (shape.friction if world.has_gripper else WELDED_FRICTION)
     return WorldModel(arm, gripper, BoxModel(spec.size, spec.friction * table, friction))
 
