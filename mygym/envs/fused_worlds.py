@@ -37,7 +37,7 @@ SLIPPERY = 0.5
 """Smallest factor of an object's friction at which fingers hold it in Bullet as in the engine."""
 
 WHY = "cannot be represented by engine fused"
-STAGES = ("approach", "grasp", "move", "push", "drop", "withdraw")
+STAGES = ("approach", "grasp", "move", "rotate", "transform", "follow", "push", "drop", "withdraw")
 """Stages that the engine represents, with one box or, for `approach`, a point."""
 
 TALLEST = 1.5
@@ -102,8 +102,6 @@ def _check_task(task: Task, robot: str) -> None:
         raise _refusal("task", task.name, allowed, f"acts on a part or needs two arms, {why}")
     if any(subtask.path or subtask.onto or subtask.via for subtask in task.subtasks):
         raise _refusal("task", task.name, allowed, f"has a path, or another object below its goal, {why}")
-    if task.needs_tool_yaw:
-        raise _refusal("task", task.name, "a task in which objects start with a yaw of 0", f"turns the tool, {why}")
     if any(any(subtask.grip) for subtask in task.subtasks):
         raise _refusal(
             "task", task.name, "a task whose objects are gripped at their centre", f"has a grip point, {why}"
