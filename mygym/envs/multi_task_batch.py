@@ -119,7 +119,7 @@ class MultiTaskBatch:
             step = batch.play(of_rows)
             for name in names:
                 values[name] = _placed(values.get(name), getattr(step, name), rows, slots, self.count)
-        values["last"] = observations = self._coded(values["observations"])
+        values["last"] = values["observations"] = observations = self._coded(values["observations"])
         ended = values["terminated"] | values["truncated"]
         if ended.any():
             self._numbers = self._numbers + ended

@@ -17,6 +17,9 @@ from mygym.types import Array
 PRESS = 2e-4
 """m by which a finger overlaps a box that it squeezes."""
 
+CLOSING = 0.003
+"""m by which fingers around a box may be narrower than it before a step, as the tool turns in it."""
+
 
 @dataclass(frozen=True)
 class GraspLimits:
@@ -65,8 +68,14 @@ class BatchGrasp:
         self._box.velocity = xp.where(opens, ee_velocity, self._box.velocity)
         self.held = self.held & ~opens
 
-    def limit_width(self, position: Array, rotation: Array) -> None:
-        """Stop the fingers at boxes between them, for tools at `(3, N)` m with axes `(3, 3, N)`."""
+    def limit_width(self, position: Array, rotation: Array, before: Array) -> None:
+        """Stop the fingers at boxes between them; fingers that are closed already push a box, and stay closed.
+
+        Args:
+            position: `(3, N)` m: the tools.
+            rotation: `(3, 3, N)`: their axes.
+            before: `(N,)` m: widths before the step.
+        """
         xp, gripper = self._arrays.xp, self._gripper
         offset, angle, thickness = self._relative(position, rotation)
         shape = gripper.model.shape
@@ -75,6 +84,7 @@ class BatchGrasp:
         between = (
             between & (xp.abs(offset[2]) < self._box.rest_height + shape.tip - GRAZE) & (xp.abs(angle) < math.pi / 6)
         )
+        between = between & (before > thickness - CLOSING)
         least = xp.where(self.held, self.thickness, xp.where(between, thickness, 0.0))
         gripper.width = xp.maximum(gripper.width, xp.clip(least - 2 * PRESS, 0.0, None))
 

@@ -125,7 +125,7 @@ class BatchWorld:
         arm.step(of_arm, floor)
         if gripper.model.moves:
             grasp.release(arm.ee_velocity)
-            grasp.limit_width(arm.ee_position, arm.rotation)
+            grasp.limit_width(arm.ee_position, arm.rotation, width_before)
         bottom = arm.ee_position[2] - shape.tip
         ends = self._tips(arm.ee_position, gripper.width)
         box.advance(~grasp.held, ends, before, self.arrays.xp.stack([bottom_before, bottom]), shape)

@@ -140,8 +140,13 @@ PUSHES = [{"stages": ["approach", "push", "withdraw"]}, {"stages": ["approach", 
         {"task": "pick_and_place", "task_params": {"stages_done": 1.5}},
         {"task": "pick_and_place", "task_params": {"stages_done": 1.0, "starts": {"in_hand": 0.5}}},
         {"task": "push", "critic_observations": ["ee_velocity"], "goal_env": False},
+        {"task": "push", "spaces": "shared"},
+        {"task": "pick_and_place", "task_params": {"rotation": [-1.2, 1.2]}},
+        {"task": "AGMR"},
+        {"task": "AGF"},
+        {"task": "AGT"},
     ],
-    ids=["sub-tasks", "pushes", "stages done", "later starts", "critic"],
+    ids=["sub-tasks", "pushes", "stages done", "later starts", "critic", "shared", "yaw", "turn", "follow", "arc"],
 )
 def test_what_the_environment_over_many_worlds_gives(arguments: dict[str, Any]) -> None:
     envs = BatchEnv(arguments, 32)
