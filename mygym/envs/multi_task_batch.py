@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.engines.arrays import Arrays, Rows, uniform
+from mygym.engines.engine import FUSED
 from mygym.envs.batch_env import BatchEnv, BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
+from mygym.envs.fused_worlds import check_memory
 from mygym.envs.multi_task_env import check_equal_spaces, checked_weights, goal_rewards, with_codes
 from mygym.types import Array
 
@@ -20,6 +22,9 @@ Indices = NDArray[np.int64]
 
 CHOICE = -1
 """Stream of the random number that selects the task of an episode; `mygym.envs.randomization` has the others."""
+
+SELECTION = ("variants", "rows", "seeds", "numbers")
+"""Attributes `(N,)` of a `MultiTaskBatch` that say what each environment plays."""
 
 CODE = "variant"
 """Key of the codes in observations; `arranged` appends them."""
@@ -43,7 +48,7 @@ class MultiTaskBatch:
     `set_weights`. They also select the episode, which is the one that a `BatchEnv` of the task has for them.
 
     Each task has a `BatchEnv`, which is built when the task is first played. An environment takes a row of it for the
-    time of an episode. The other rows play on by themselves; their number follows the need.
+    time of an episode. The other rows play on by themselves; their number follows the need. `reset` comes first.
 
     Args:
         specs: The environments, or arguments of `RobotEnv` for each; all in the same engine.
@@ -66,14 +71,16 @@ class MultiTaskBatch:
         self._weights: NDArray[np.float64] | None = None
         self.variants: Indices = np.zeros(count, dtype=np.int64)
         """`(N,)`: the task that each environment plays."""
-        self._rows: Indices = np.arange(count)
+        self.rows: Indices = np.arange(count)
         """`(N,)`: its row in the batch of the task."""
-        self._seeds, self._numbers = np.arange(count), np.zeros(count, dtype=np.int64)
+        self.seeds, self.numbers = np.arange(count), np.zeros(count, dtype=np.int64)
+        """`(N,)`: seeds of the environments; numbers of their episodes since the seeds were set."""
         self._first = BatchEnv(self._specs[0], 1)
+        if self._first.engine == FUSED:
+            check_memory(count, self._first.arrays)
         self.observation_space: gymnasium.Space[Any] = with_codes(self._first.observation_space, codes)
         self.action_space, self.goal_env = self._first.action_space, self._first.goal_env
         self.arrays: Arrays = self._first.arrays
-        self.reset(range(count))
 
     @property
     def components(self) -> dict[str, slice]:
@@ -97,9 +104,9 @@ class MultiTaskBatch:
             seeds: Seed of each environment, whose first episode starts; None: the next episode of each starts.
         """
         if seeds is None:
-            self._numbers = self._numbers + 1
+            self.numbers = self.numbers + 1
         else:
-            self._seeds, self._numbers = np.array(seeds, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
+            self.seeds, self.numbers = np.array(seeds, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
         everyone = np.arange(self.count)
         self.variants = np.full(self.count, -1)
         return self._begin(everyone, {})
@@ -113,7 +120,7 @@ class MultiTaskBatch:
         commands, names = self._first.checked(actions), [field.name for field in fields(BatchStep)]
         played, values = self.variants, dict[str, Any]()
         for task, slots in self._playing():
-            batch, rows = self._batches[task], self._rows[slots]
+            batch, rows = self._batches[task], self.rows[slots]
             of_rows = np.zeros((batch.count, commands.shape[1]), dtype=np.float32)
             of_rows[rows] = commands[slots]
             step = batch.play(of_rows)
@@ -122,7 +129,7 @@ class MultiTaskBatch:
         values["last"] = values["observations"] = observations = self._coded(values["observations"])
         ended = values["terminated"] | values["truncated"]
         if ended.any():
-            self._numbers = self._numbers + ended
+            self.numbers = self.numbers + ended
             values["observations"] = self._begin(np.flatnonzero(ended), observations)
         return MultiTaskStep(**values, variant=played)
 
@@ -138,7 +145,7 @@ class MultiTaskBatch:
         """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
         actions: Any = None
         for task, slots in self._playing():
-            actions = _placed(actions, self._batches[task].expert_action(), self._rows[slots], slots, self.count)
+            actions = _placed(actions, self._batches[task].expert_action(), self.rows[slots], slots, self.count)
         return actions
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
@@ -152,12 +159,11 @@ class MultiTaskBatch:
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays, and the observations."""
         batches = {str(task): batch.state_dict() for task, batch in self._batches.items()}
-        names = ("variants", "_rows", "_seeds", "_numbers")
-        selection = {name: getattr(self, name).copy() for name in names}
+        selection = {name: getattr(self, name).copy() for name in SELECTION}
         observations: Observations = {}
         for task, slots in self._playing():
             found = batches[str(task)]["observations"]
-            observations = _placed(observations, found, self._rows[slots], slots, self.count)
+            observations = _placed(observations, found, self.rows[slots], slots, self.count)
         return {
             "batches": {task: {**state, "count": self._batches[int(task)].count} for task, state in batches.items()},
             "selection": {**selection, "weights": self._weights},
@@ -175,7 +181,7 @@ class MultiTaskBatch:
             self._batches[int(name)] = batch = self._batch(int(name)).resized(np.zeros(0), of_batch["count"])
             found[int(name)] = batch.load_state_dict(of_batch)
         for task, slots in self._playing():
-            observations = _placed(observations, found[task], self._rows[slots], slots, self.count)
+            observations = _placed(observations, found[task], self.rows[slots], slots, self.count)
         return self._coded(observations)
 
     # ---------------------------------------------------------------------------------------------------------------
@@ -200,22 +206,23 @@ class MultiTaskBatch:
         for task in np.unique(selected).tolist():
             begun = slots[selected == task]
             self._take_rows(task, moving[self.variants[moving] == task])
-            batch, rows = self._batches[task], self._rows[begun]
+            batch, rows = self._batches[task], self.rows[begun]
             episodes, is_idle = batch.episodes, np.ones(batch.count, dtype=bool)
-            is_idle[self._rows[self.variants == task]] = False
+            is_idle[self.rows[self.variants == task]] = False
             taken = Rows.of_mask(np.isin(np.arange(batch.count), rows))
             order = np.argsort(rows)  # of the rows of `taken`
-            episodes.seeds = taken.replaced(episodes.seeds, self._seeds[begun][order])
-            episodes.numbers = taken.replaced(episodes.numbers, self._numbers[begun][order] - 1)
+            episodes.seeds = taken.replaced(episodes.seeds, self.seeds[begun][order])
+            episodes.numbers = taken.replaced(episodes.numbers, self.numbers[begun][order] - 1)
             found = batch.begin(Rows.of_mask(taken.mask | (is_idle & (episodes.elapsed >= batch.task.horizon))))
             observations |= _placed(observations, found, rows, begun, self.count)
         return self._coded(observations)
 
     def _selected(self, slots: Indices) -> Indices:
         """Return the tasks `(n,)` of the episodes of environments."""
-        seeds, numbers = self._seeds[slots], self._numbers[slots]
+        seeds, numbers = self.seeds[slots], self.numbers[slots]
         if self._weights is None:
-            return (seeds + numbers) % len(self._specs)
+            turn: Indices = (seeds + numbers) % len(self._specs)
+            return turn
         ends = np.cumsum(self._weights)
         return np.searchsorted(ends / ends[-1], uniform(seeds, numbers, 1, CHOICE)[0], side="right")
 
@@ -225,10 +232,10 @@ class MultiTaskBatch:
         others, needed = np.setdiff1d(playing, slots), len(playing)
         batch = self._batch(task)
         if not needed <= batch.count <= 2 * needed + SPARE:
-            batch = self._batches[task] = batch.resized(self._rows[others], min(needed + needed // SPARE, self.count))
-            self._rows[others] = np.arange(len(others))
-        free = np.setdiff1d(np.arange(batch.count), self._rows[others])
-        self._rows[slots] = free[: len(slots)]
+            batch = self._batches[task] = batch.resized(self.rows[others], min(needed + needed // SPARE, self.count))
+            self.rows[others] = np.arange(len(others))
+        free = np.setdiff1d(np.arange(batch.count), self.rows[others])
+        self.rows[slots] = free[: len(slots)]
 
     def _batch(self, task: int) -> BatchEnv:
         """Return the batch of a task."""

@@ -180,7 +180,7 @@ def test_rewards_of_goals_are_those_of_the_task_that_the_info_names() -> None:
 
 def test_tasks_with_other_spaces_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"push.*spaces: shared"):
-        BatchVecEnv([{"task": "reach"}, {"task": "push"}], 2)
+        BatchVecEnv([{"task": "reach"}, {"task": "push"}], 2).reset()
 
 
 def test_what_an_engine_cannot_represent_is_refused_by_name() -> None:
