@@ -26,7 +26,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.task_world import apply_task_params
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.robotics.controllers import EndEffectorDelta, find_controller
+from mygym.robotics.controllers import EndEffectorController, find_controller
 from mygym.robotics.objects import GRIPPER_WIDTH, ObjectSpec, load_object
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.lookup import find_task
@@ -154,12 +154,12 @@ def arm_model(env: RobotEnv, acceleration: FloatArray) -> ArmModel:
     """Return the model of an environment's arm for the engine.
 
     Args:
-        env: An environment of a robot with one arm, with the controller `ee_delta`.
+        env: An environment of a robot with one arm, with one of `CONTROLLERS`.
         acceleration: `(J,)` or `(J, N)` rad/s²: largest accelerations of the joints.
     """
     world = env.world
     controller = world.controller
-    assert isinstance(controller, EndEffectorDelta)
+    assert isinstance(controller, EndEffectorController)
     deceleration = world.robot.motor.acceleration
     motors = MotorModel(controller.limits.velocity, acceleration, deceleration, SUBSTEPS)
     return ArmModel(controller, motors, world.home)

@@ -6,22 +6,23 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from mygym.engines.arrays import Arrays, Rows, to_numpy
-from mygym.engines.controllers import BatchEndEffectorDelta
+from mygym.engines.controllers import FORMS
 from mygym.engines.kinematics import Frames, quaternions, total
 from mygym.engines.robots import motor_rate
-from mygym.robotics.controllers import EndEffectorDelta
+from mygym.robotics.controllers import EndEffectorController
 from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
 
 SUBSTEPS = 8
 """Physics steps in a control step, as in Bullet, to which the motors are fitted."""
 
-CONTROLLERS = ("ee_delta",)
-"""Controllers that the engine has."""
+CONTROLLERS = ("ee_delta", "ee_absolute")
+"""Controllers that the engine has: those that keep the tool within bounds, and so the arm off the table."""
 
 FILE = Path(__file__).with_name("motors.yaml")
 
@@ -90,7 +91,7 @@ class BatchMotors:
 class ArmModel:
     """An arm with its controller and motors."""
 
-    controller: EndEffectorDelta
+    controller: EndEffectorController
     motors: MotorModel
     home: FloatArray
     """`(J,)` rad: joint positions at the start of an episode."""
@@ -110,7 +111,8 @@ class BatchArm:
 
     def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
         self.count, self._arrays, self.dt = count, arrays, model.controller.dt
-        self.controller = BatchEndEffectorDelta(model.controller, count, arrays)
+        self.controller: Any = FORMS[type(model.controller)](model.controller, count, arrays)
+        """The `BatchEndEffector`."""
         self._kinematics = self.controller.kinematics
         self._motors = BatchMotors(model.motors, self.dt, arrays)
         self._held = model.controller.chain.rotation
