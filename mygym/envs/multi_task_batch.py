@@ -220,11 +220,11 @@ class MultiTaskBatch:
     def _selected(self, slots: Indices) -> Indices:
         """Return the tasks `(n,)` of the episodes of environments."""
         seeds, numbers = self.seeds[slots], self.numbers[slots]
-        if self._weights is None:
-            turn: Indices = (seeds + numbers) % len(self._specs)
-            return turn
-        ends = np.cumsum(self._weights)
-        return np.searchsorted(ends / ends[-1], uniform(seeds, numbers, 1, CHOICE)[0], side="right")
+        selected: Indices = (seeds + numbers) % len(self._specs)
+        if self._weights is not None:
+            ends = np.cumsum(self._weights)
+            selected = np.searchsorted(ends / ends[-1], uniform(seeds, numbers, 1, CHOICE)[0], side="right")
+        return selected
 
     def _take_rows(self, task: int, slots: Indices) -> None:
         """Give environments, which are of a task from now on, rows of its batch that are free, or that are new."""
