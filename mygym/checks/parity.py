@@ -20,6 +20,7 @@ from mygym.engines.arrays import Rows
 from mygym.engines.engine import BULLET, FUSED
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.episodes import BatchEpisodes
+from mygym.envs.multi_task_batch import MultiTaskBatch, make_batch
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.checks import check_engine
 from mygym.planning.derived import env_spec
@@ -244,7 +245,7 @@ def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recordin
     }
 
 
-def success_rate(batch: BatchEnv, act: Callable[[Any], Array], seeds: range) -> float:
+def success_rate(batch: BatchEnv | MultiTaskBatch, act: Callable[[Any], Array], seeds: range) -> float:
     """Return the share of the first episodes of all environments that a policy solves in the engine.
 
     Args:
@@ -289,10 +290,11 @@ def measure_transfer(run: str | Path, episodes: int, seed: int, engine: str = FU
     plan = find_plan(directory.find_policy(run)[0])
     config = plan.config.model_copy(update={"engine": engine, "n_envs": 1})
     check_engine(config, plan.evaluated_variants)
-    spec = env_spec(config)
-    spec = spec.model_copy(
-        update={"engine": engine, "task_params": spec.task_params.model_copy(update={"starts": None})}
-    )
-    batch, policy = BatchEnv(spec, episodes), load(run)
+    specs = [
+        spec.model_copy(update={"engine": engine, "task_params": spec.task_params.model_copy(update={"starts": None})})
+        for spec in (env_spec(variant.config, plan.algorithm.dict_observations) for variant in plan.evaluated_variants)
+    ]
+    batch = make_batch(specs, episodes, codes=plan.evaluation_codes)
+    policy = load(run)
     solved = success_rate(batch, lambda observations: policy.predict(observations)[0], range(seed, seed + episodes))
     return Transfer(episodes, solved, api.evaluate(run, episodes=episodes, seed=seed).success_rate)

@@ -89,7 +89,11 @@ class BatchController(ABC, Generic[C]):
 
     def measured_tool_yaw(self, q: Array) -> Array:
         """Return the tool yaws `(N,)` rad at joint positions `(J, N)` rad."""
-        x, y, (tool_x, tool_y, _) = self._x, self._y, self.kinematics.forward(q).rotation
+        return self.yaw_of(self.kinematics.forward(q).rotation)
+
+    def yaw_of(self, rotation: Array) -> Array:
+        """Return the yaws `(N,)` rad of tools with axes `(3, 3, N)`, see `Frames.rotation`."""
+        x, y, (tool_x, tool_y, _) = self._x, self._y, rotation
         return self._xp.atan2(total(x * tool_y - y * tool_x, 0), total(x * tool_x + y * tool_y, 0))
 
     def variables(self) -> list[Array]:
@@ -142,6 +146,8 @@ class BatchEndEffector(BatchController[E]):
     """Commands of the end-effector position and, with `tool_yaw`, of the tool's yaw, see `EndEffectorController`."""
 
     STATE = ("joint_command", "ee_command", "yaw_command")
+    floor: Array | None = None
+    """`(N,)` m: heights below which the tools do not follow their commands, as something is in their way."""
 
     def __init__(self, single: E, count: int, arrays: Arrays) -> None:
         super().__init__(single, count, arrays)
@@ -186,8 +192,10 @@ class BatchEndEffector(BatchController[E]):
 
     def move(self, displacement: Array, ee_position: Array) -> Array:
         """Return joint targets `(J, N)` rad for displacements `(3, N)` m of the last commanded positions."""
-        self.ee_command = self.moved(self.ee_command, displacement, ee_position)
-        self.joint_command = self.joints(self.joint_command, self.ee_command)
+        self.ee_command = target = self.moved(self.ee_command, displacement, ee_position)
+        if self.floor is not None:
+            target = self._xp.stack([target[0], target[1], self._xp.maximum(target[2], self.floor)])
+        self.joint_command = self.joints(self.joint_command, target)
         return self.joint_command
 
     def _turn_towards(self, yaw: Array, measured: Array) -> None:
@@ -209,15 +217,11 @@ class BatchEndEffectorDelta(BatchEndEffector[EndEffectorDelta]):
             self._turn_towards(self.yaw_command + YAW_STEP * action[3], tool_yaw)
         return self.move(self.single.step * action[:3], ee_position)
 
-    def straight(self, target: Array, ee_command: Array) -> Array:
-        """Return the actions `(3, N)` from the commanded positions straight to targets, both `(3, N)` m."""
-        return self._scaled_to_unit((target - ee_command) / (self.single.step * self.single.action_repeat))
-
     def action_towards(
         self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
     ) -> Array:
         """Return the actions from the last commanded positions straight to the targets, scaled down to one step."""
-        action = self.straight(target, self.ee_command)
+        action = self._scaled_to_unit((target - self.ee_command) / (self.single.step * self.single.action_repeat))
         if not self.single.tool_yaw:
             return action
         turn = self._wanted_yaw(tool_yaw, yaw_change) - self.yaw_command

@@ -65,6 +65,22 @@ class MovingDistractor:
         offset = self.range * (phase - 1.0 if phase < 2.0 else 3.0 - phase)
         return [coordinate + offset * along for coordinate, along in zip(middle, self.axis, strict=True)]
 
+    def velocity(self, middle: Sequence[float], position: Sequence[float], time: float, dt: float) -> list[float]:
+        """Return the velocity `(3,)` m/s with which it is where it should be after the control step that begins now.
+
+        It stops where it is blocked, and catches up afterwards.
+
+        Args:
+            middle: `(3,)` m: middle of its motion.
+            position: `(3,)` m: where it is.
+            time: s since the reset.
+            dt: s, duration of the control step.
+        """
+        target = self.position(middle, time + dt)
+        velocity = [(goal - coordinate) / dt for goal, coordinate in zip(target, position, strict=True)]
+        scale = min(1.0, CATCH_UP_FACTOR * self.speed / max(math.hypot(*velocity), 1e-9))
+        return [scale * component for component in velocity]
+
 
 @dataclass(frozen=True)
 class WorldSpec:

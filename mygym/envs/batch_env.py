@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -13,9 +14,9 @@ import numpy as np
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.arrays import Rows, find_arrays, to_numpy
 from mygym.engines.engine import FUSED
-from mygym.envs.batches import check_batch, engine_of, make_episodes
+from mygym.envs.batches import check_batch, engine_of, episode_maker
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.episodes import BatchEpisodes
+from mygym.envs.fused_worlds import check_memory
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
@@ -87,10 +88,13 @@ class BatchEnv:
         arrays = find_arrays(output, device)
         if self.engine != FUSED and output != "numpy":
             raise ConfigError(bad_value("output", output, ["numpy"], f"is not available with engine {self.engine}"))
+        if self.engine == FUSED:
+            check_memory(count, arrays)
         # A single world decides spaces, areas, home and controller, and checks them; it has the nominal parameters.
         single = {"engine": DEFAULT_ENGINE if self.engine == FUSED else self.engine, "randomize": {}}
         with closing(RobotEnv.of(spec.model_copy(update=single))) as env:
-            self.episodes: BatchEpisodes = make_episodes(env, self.engine, count, arrays, spec.randomize)
+            self._make = episode_maker(env, self.engine, arrays, spec.randomize)
+            self.episodes = self._make(count)
             self.arrays = self.episodes.worlds.arrays
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space
@@ -106,6 +110,21 @@ class BatchEnv:
     def worlds(self) -> Any:
         """The engine's worlds."""
         return self.episodes.worlds
+
+    def resized(self, source: Array, count: int) -> BatchEnv:
+        """Return another batch of the same environment, whose first episodes continue episodes of this one as they are.
+
+        Args:
+            source: Whole numbers `(n,)`: the episodes.
+            count: Its `N`, at least `n`.
+        """
+        other = copy.copy(self)
+        other.count, other.episodes, other._step = count, self._make(count), None
+        other.reset(range(count))
+        if len(source):
+            first = self.arrays.integers(range(count)) < len(source)
+            other.episodes.move_from(self.episodes, source, Rows.of_mask(first))
+        return other
 
     def reset(self, seeds: Sequence[int] | None = None) -> Observations:
         """Start an episode in every environment; return the observations.
@@ -129,15 +148,24 @@ class BatchEnv:
         Raises:
             DivergedError: An action is not finite.
         """
+        commands = self.checked(actions)
+        if self._step is None:
+            self._step = self._captured_step(commands)
+        return self._step(commands)
+
+    def checked(self, actions: Array) -> Array:
+        """Return the commands `(N, A)` float32 of actions.
+
+        Raises:
+            DivergedError: An action is not finite.
+        """
         arrays, xp = self.arrays, self.arrays.xp
         if self._discrete is not None:
             actions = self._discrete.commands(to_numpy(actions))
         commands = xp.astype(xp.asarray(actions, device=arrays.device), xp.float32)
         if not bool(xp.isfinite(xp.sum(commands))):
             raise DivergedError("an action is not finite")
-        if self._step is None:
-            self._step = self._captured_step(commands)
-        return self._step(commands)
+        return commands
 
     def _captured_step(self, commands: Array) -> Callable[[Array], BatchStep]:
         """Return `advance`; on a GPU as a CUDA graph, if it can be captured."""
@@ -155,28 +183,40 @@ class BatchEnv:
         Args:
             commands: `(N, A)` float32 in [-1, 1].
         """
+        step = self.play(commands)
+        ended = step.terminated | step.truncated
+        if on_host(ended) and not bool(ended.any()):
+            return step
+        return replace(step, observations=self.begin(Rows.of_mask(ended)))
+
+    def play(self, commands: Array) -> BatchStep:
+        """Advance all environments by a control step, without the beginnings of the next episodes.
+
+        Args:
+            commands: See `advance`.
+        """
         episodes, xp = self.episodes, self.arrays.xp
         episodes.advance(commands)
         observations = self._observe()
         failed, success, touched = episodes.failed, episodes.succeeded(), episodes.touched
-        reward = self._step_reward(observations, failed)
+        reward = xp.astype(self._step_reward(observations, failed), xp.float32)
         terminated = success | failed if self._reward.includes_failure else success
         truncated = ((episodes.elapsed >= self.task.horizon) | failed) & ~terminated
-        stage, stages_done, elapsed = episodes.progress.stage, episodes.stages_done, episodes.elapsed
-        saturation = episodes.saturated / elapsed
-        last, ended = observations, terminated | truncated
-        if not on_host(ended) or bool(ended.any()):
-            episodes.begin(Rows.of_mask(ended))
-            if episodes.memory:
-                rows, begun = Rows(ended, None), self._reward.begin(episodes.context)
-                episodes.memory = {
-                    name: rows.replaced(episodes.memory[name], value, axis=0) for name, value in begun.items()
-                }
-            observations = self._observe()
         outcome = terminated, truncated, success, failed, touched
-        return BatchStep(
-            observations, last, xp.astype(reward, xp.float32), *outcome, stage, stages_done, elapsed, saturation
-        )
+        stages = episodes.progress.stage, episodes.stages_done
+        saturation = episodes.saturated / episodes.elapsed
+        return BatchStep(observations, observations, reward, *outcome, *stages, episodes.elapsed, saturation)
+
+    def begin(self, rows: Rows) -> Observations:
+        """Begin the next episodes of some environments; return the observations of all."""
+        episodes = self.episodes
+        episodes.begin(rows)
+        if episodes.memory:
+            begun, rows = self._reward.begin(episodes.context), Rows(rows.mask, None)
+            episodes.memory = {
+                name: rows.replaced(episodes.memory[name], value, axis=0) for name, value in begun.items()
+            }
+        return self._observe()
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""

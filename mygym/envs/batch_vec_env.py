@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,11 +12,15 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from mygym.engines.arrays import to_numpy
-from mygym.envs.batch_env import BatchEnv, BatchStep, Observations
+from mygym.envs.batch_env import BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
+from mygym.envs.multi_task_batch import MultiTaskBatch, MultiTaskStep, make_batch
 
 METHODS = ("compute_reward", "compute_terminated")
 """Methods of `RobotEnv` that algorithms call with goal vectors."""
+
+SHOWN = ("stage", "stages_done", "variant")
+"""Numbers in every info: the active stage, and the most stages done; the index of the task, if there are several."""
 
 _MISSING = object()
 
@@ -25,25 +29,38 @@ class BatchVecEnv(VecEnv):
     """`N` environments of an engine with batches; all values are numpy arrays, also those of environments on a GPU.
 
     The `info` of each environment has `is_success`, `stage` and `stages_done`; at the end of an episode also the other
-    entries of `RobotEnv`'s `info`, `terminal_observation` and `TimeLimit.truncated`.
+    entries of `RobotEnv`'s `info`, `terminal_observation` and `TimeLimit.truncated`. Environments of several tasks also
+    have `variant`, and `set_weights`, see `MultiTaskBatch`.
 
     Args:
-        spec: An environment, or arguments of `RobotEnv`; where they name no engine, it is `fused`.
+        spec: An environment, or arguments of `RobotEnv`; where they name no engine, it is `fused`. Several of them are
+            several tasks.
         count: `N`.
-        device: `cpu`, where the engine is numpy, or, for the engine `fused`, a device of torch, such as `cuda`.
+        device: `cpu`, where the engine is numpy, or, for the engine `fused` and one task, a device of torch, such as
+            `cuda`.
+        codes: Of several tasks, see `MultiTaskBatch`.
 
     Raises:
         ConfigError: A value is invalid, the engine cannot represent it, or has no batches.
         RegistryError: Unknown name.
     """
 
-    def __init__(self, spec: EnvSpec | Mapping[str, Any], count: int, device: str = "cpu") -> None:
-        self.batch = BatchEnv(spec, count, "numpy" if device == "cpu" else "torch", device)
+    batch: Any
+    """The `BatchEnv`, or `MultiTaskBatch`."""
+
+    def __init__(
+        self,
+        spec: EnvSpec | Mapping[str, Any] | Sequence[EnvSpec | Mapping[str, Any]],
+        count: int,
+        device: str = "cpu",
+        codes: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.batch = make_batch([spec] if isinstance(spec, EnvSpec | Mapping) else spec, count, device, codes)
         self._commands: NDArray[Any] = np.zeros(0)
         super().__init__(count, self.batch.observation_space, self.batch.action_space)
         self._seeded = False
         self._infos: list[dict[str, Any]] = [{}] * count
-        self._stages = np.full((2, count), -1)
+        self._shown = np.full((1, count), -1)
 
     def reset(self) -> Any:
         """Begin the first episodes of the seeds that `seed` has set, or else the next episodes."""
@@ -54,7 +71,8 @@ class BatchVecEnv(VecEnv):
             seeds = np.random.SeedSequence().generate_state(self.num_envs).tolist()
         self._seeded = True
         observations = self.batch.reset(seeds)
-        self.reset_infos = [{"is_success": False, "stage": 0, "stages_done": 0} for _ in range(self.num_envs)]
+        stages = np.zeros((2, self.num_envs), dtype=np.int64)
+        self.reset_infos = self._running_infos(np.stack([*stages, *self._variants()]))
         self._reset_seeds()
         self._reset_options()
         return self._arranged(observations)
@@ -76,7 +94,8 @@ class BatchVecEnv(VecEnv):
 
     def infos(self, step: BatchStep) -> list[dict[str, Any]]:
         """Return the infos of a step in numpy, without `terminal_observation`."""
-        infos = self._running_infos(np.stack([step.stage, step.stages_done]))
+        variant = [step.variant] if isinstance(step, MultiTaskStep) else []
+        infos = self._running_infos(np.stack([step.stage, step.stages_done, *variant]))
         indices = np.flatnonzero(step.terminated | step.truncated)
         figures = (step.success, step.failed, step.touched, step.saturation, step.elapsed, step.truncated)
         rows = (figure[indices].tolist() for figure in figures)
@@ -93,16 +112,20 @@ class BatchVecEnv(VecEnv):
             }
         return infos
 
-    def _running_infos(self, stages: NDArray[Any]) -> list[dict[str, Any]]:
+    def _variants(self) -> list[NDArray[Any]]:
+        """Return `[(N,)]`: the task that each environment plays; `[]` if there is one."""
+        return [self.batch.variants] if isinstance(self.batch, MultiTaskBatch) else []
+
+    def _running_infos(self, shown: NDArray[Any]) -> list[dict[str, Any]]:
         """Return the infos of episodes that go on; each is the object of the last step if nothing has changed.
 
         Args:
-            stages: `(2, N)`: the active stage, and the most stages done.
+            shown: `(2, N)`, or `(3, N)` for several tasks: values of `SHOWN`.
         """
-        changed = np.flatnonzero((stages != self._stages).any(0))
-        self._stages = stages
-        for index, (stage, stages_done) in zip(changed.tolist(), stages[:, changed].T.tolist(), strict=True):
-            self._infos[index] = {"is_success": False, "stage": stage, "stages_done": stages_done}
+        changed = np.flatnonzero((shown != self._shown).any(0))
+        self._shown = shown
+        for index, values in zip(changed.tolist(), shown[:, changed].T.tolist(), strict=True):
+            self._infos[index] = {"is_success": False, **dict(zip(SHOWN, values, strict=False))}
         return self._infos.copy()
 
     def close(self) -> None:
@@ -118,11 +141,13 @@ class BatchVecEnv(VecEnv):
         return {key: to_numpy(value) for key, value in self.batch.load_state_dict(state).items()}
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute, which is the same for all environments, once for each of `indices`.
+        """Return an attribute once for each of `indices`; only `variant` differs between environments.
 
         Raises:
             AttributeError: Environments of this engine do not have it.
         """
+        if attr_name == "variant" and (variants := self._variants()):
+            return [int(variants[0][index]) for index in self._get_indices(indices)]
         value = None if attr_name == "render_mode" else getattr(self.batch, attr_name, _MISSING)
         if value is _MISSING:
             raise AttributeError(f"environments of a batch have no {attr_name!r}; allowed: engine pybullet")
@@ -135,7 +160,7 @@ class BatchVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method for each of `indices`: one of `METHODS`, or `expert_action`.
+        """Call a method for each of `indices`: one of `METHODS`, or `expert_action`; `set_weights` is for all.
 
         Raises:
             AttributeError: Another method.
@@ -143,6 +168,9 @@ class BatchVecEnv(VecEnv):
         if method_name == "expert_action":
             actions = to_numpy(self.batch.expert_action())
             return [actions[index] for index in self._get_indices(indices)]
+        if method_name == "set_weights" and isinstance(self.batch, MultiTaskBatch):
+            self.batch.set_weights(*method_args, **method_kwargs)
+            return [None for _ in self._get_indices(indices)]
         if method_name not in METHODS:
             methods = ", ".join((*METHODS, "expert_action"))
             raise AttributeError(f"{method_name}: environments of a batch have {methods}")
@@ -162,7 +190,7 @@ class BatchVecEnv(VecEnv):
 def in_numpy(step: BatchStep) -> BatchStep:
     """Return the outcome of a step in numpy, except the observations."""
     values = {field.name: getattr(step, field.name) for field in fields(step)}
-    return BatchStep(**{name: value if isinstance(value, dict) else to_numpy(value) for name, value in values.items()})
+    return type(step)(**{name: value if isinstance(value, dict) else to_numpy(value) for name, value in values.items()})
 
 
 def _row(observations: Any, index: int) -> Any:

@@ -10,7 +10,7 @@ from mygym.engines.engine import FUSED, engines_with_batches, has_batches
 from mygym.engines.world import BatchWorlds
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episodes import BatchEpisodes
-from mygym.envs.fused_worlds import check_memory, check_supported, fused_worlds
+from mygym.envs.fused_worlds import check_supported, fused_worlds
 from mygym.envs.randomization import BatchRandomization, draw_table
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.starts import POOL, StartTable, TableStarts, make_pools
@@ -68,38 +68,37 @@ def _refusal(key: str, value: Any, allowed: str, engine: str, why: str) -> Confi
     return ConfigError(bad_value(key, value, allowed, f"{why}, which batches of engine {engine} cannot represent"))
 
 
-def make_episodes(
-    env: RobotEnv, engine: str, count: int, arrays: Arrays, randomize: Mapping[str, Any]
-) -> BatchEpisodes:
-    """Return a batch of the episodes of an environment.
+def episode_maker(
+    env: RobotEnv, engine: str, arrays: Arrays, randomize: Mapping[str, Any]
+) -> Callable[[int], BatchEpisodes]:
+    """Return a function of `N` that returns a batch of the episodes of an environment.
 
     Args:
         env: The environment without randomization, in the engine, or in Bullet for `fused`; its world needs a reset
             afterwards.
         engine: Name of the engine.
-        count: `N`.
         arrays: Array library of the engine `fused`; the others have their own.
         randomize: The config's `randomize`.
 
     Raises:
-        ConfigError: The batch does not fit into memory, or the engine cannot represent a value.
+        ConfigError: The engine cannot represent a value.
     """
     task, bounds = env.task, env.workspace.bounds
-    make: Callable[[int], BatchWorlds]
-    if engine == FUSED:
-        check_memory(count, arrays)
-        make, pool = fused_worlds(env, arrays), POOL
-    else:
-        make, pool = env.world.batch, POOL_OF_CONTACTS
-    worlds = make(count)
-    arrays = worlds.arrays
+    worlds_of: Callable[[int], BatchWorlds]
+    worlds_of, pool = (fused_worlds(env, arrays), POOL) if engine == FUSED else (env.world.batch, POOL_OF_CONTACTS)
     table = StartTable.draw(TaskWorld(task, env.world, env.areas))
+    one = worlds_of(1)
     joints = sum(len(arm.joints) for arm in env.robot.arms)
-    randomized = draw_table(randomize, len(env.world.objects), joints, worlds.randomized_fields, engine)
+    randomized = draw_table(randomize, len(env.world.objects), joints, one.randomized_fields, engine)
 
     def batch(changed: Task, number: int) -> BatchEpisodes:
-        return BatchEpisodes(changed, make(number), TableStarts(table, arrays), bounds)
+        return BatchEpisodes(changed, worlds_of(number), TableStarts(table, one.arrays), bounds)
 
     pools = make_pools(batch, task, find_task(env.env_spec.task).horizon, pool)
-    disturbances = BatchRandomization(randomized, worlds) if randomized else None
-    return BatchEpisodes(task, worlds, TableStarts(table, arrays, disturbances, pools), bounds, disturbances)
+
+    def make(count: int) -> BatchEpisodes:
+        worlds = worlds_of(count)
+        disturbances = BatchRandomization(randomized, worlds) if randomized else None
+        return BatchEpisodes(task, worlds, TableStarts(table, one.arrays, disturbances, pools), bounds, disturbances)
+
+    return make

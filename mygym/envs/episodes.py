@@ -59,6 +59,9 @@ class BatchDisturbances(Disturbances, Protocol):
     def set_variables(self, arrays: Iterator[Array]) -> None:
         """Replace the arrays of `variables` by the next of `arrays`."""
 
+    def move_from(self, other: Any, source: Array, rows: Rows) -> None:
+        """Continue those of the episodes `source` `(n,)` of another batch; `load_state_dict` follows."""
+
     def state_dict(self) -> dict[str, Array]:
         """Return all that does not follow from seeds, numbers and steps, as numpy arrays."""
 
@@ -253,6 +256,18 @@ class BatchEpisodes(Episodes):
                 for name in Progress.__slots__
             )
         )
+
+    def move_from(self, other: BatchEpisodes, source: Array, rows: Rows) -> None:
+        """Continue episodes of another batch as they are, see `copy_from`."""
+        self.copy_from(other, source, rows)
+        for name in (*COUNTERS, *FLAGS, *NUMBERS):
+            setattr(self, name, rows.replaced(getattr(self, name), getattr(other, name)[source], axis=0))
+        self.memory = {
+            name: rows.replaced(values, other.memory[name][source], axis=0) for name, values in self.memory.items()
+        }
+        if self.disturbances is not None and other.disturbances is not None:
+            self.disturbances.move_from(other.disturbances, source, rows)
+            self.load_state_dict(self.state_dict())  # the worlds take their parameters
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""

@@ -26,7 +26,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.task_world import apply_task_params
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.robotics.controllers import EndEffectorDelta, find_controller
+from mygym.robotics.controllers import EndEffectorController, find_controller
 from mygym.robotics.objects import GRIPPER_WIDTH, ObjectSpec, load_object
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.lookup import find_task
@@ -37,7 +37,7 @@ SLIPPERY = 0.5
 """Smallest factor of an object's friction at which fingers hold it in Bullet as in the engine."""
 
 WHY = "cannot be represented by engine fused"
-STAGES = ("approach", "grasp", "move", "push", "drop", "withdraw")
+STAGES = ("approach", "grasp", "move", "rotate", "transform", "follow", "push", "drop", "withdraw")
 """Stages that the engine represents, with one box or, for `approach`, a point."""
 
 TALLEST = 1.5
@@ -81,9 +81,6 @@ def check_supported(spec: EnvSpec) -> None:
     if further := solid - FIXTURES:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"
         raise _refusal("workspace", workspace.name, ["table"], why)
-    if spec.spaces != "own":
-        why = "has actions that turn the tool, which engine fused cannot"
-        raise _refusal("spaces", spec.spaces, "own", why)
     joints = len(fitted_accelerations()[robot.name])
     table = draw_table(spec.randomize, len(task.roles), joints, BatchWorld.randomized_fields, FUSED)
     if task.needs_gripper and (lowest := table.get("object_friction", np.ones(1)).min()) < SLIPPERY:
@@ -105,8 +102,6 @@ def _check_task(task: Task, robot: str) -> None:
         raise _refusal("task", task.name, allowed, f"acts on a part or needs two arms, {why}")
     if any(subtask.path or subtask.onto or subtask.via for subtask in task.subtasks):
         raise _refusal("task", task.name, allowed, f"has a path, or another object below its goal, {why}")
-    if task.needs_tool_yaw:
-        raise _refusal("task", task.name, "a task in which objects start with a yaw of 0", f"turns the tool, {why}")
     if any(any(subtask.grip) for subtask in task.subtasks):
         raise _refusal(
             "task", task.name, "a task whose objects are gripped at their centre", f"has a grip point, {why}"
@@ -159,12 +154,12 @@ def arm_model(env: RobotEnv, acceleration: FloatArray) -> ArmModel:
     """Return the model of an environment's arm for the engine.
 
     Args:
-        env: An environment of a robot with one arm, with the controller `ee_delta`.
+        env: An environment of a robot with one arm, with one of `CONTROLLERS`.
         acceleration: `(J,)` or `(J, N)` rad/s²: largest accelerations of the joints.
     """
     world = env.world
     controller = world.controller
-    assert isinstance(controller, EndEffectorDelta)
+    assert isinstance(controller, EndEffectorController)
     deceleration = world.robot.motor.acceleration
     motors = MotorModel(controller.limits.velocity, acceleration, deceleration, SUBSTEPS)
     return ArmModel(controller, motors, world.home)
@@ -179,15 +174,16 @@ def world_model(env: RobotEnv, acceleration: FloatArray, robot: str) -> WorldMod
         robot: Registered name of the robot.
     """
     arm, world = arm_model(env, acceleration), env.world
-    if not env.task.roles:
+    fingers = world.robot.gripper
+    if fingers is None or not (env.task.roles or world.has_gripper):
         return WorldModel(arm)
-    spec, fingers = world.objects[0], world.robot.gripper
-    assert fingers is not None
     # All fingers move together: the width changes by the sum of their speeds.
     speed = fingers.width * fingers.velocity / abs(fingers.open[0] - fingers.closed[0])
     shape = finger_shapes()[robot]
     gripper = GripperModel(shape, world.has_gripper, fingers.width, speed, world.robot.motor.position_gain)
-    table = env.workspace.fixtures["table"].friction
+    if not env.task.roles:
+        return WorldModel(arm, gripper)
+    spec, table = world.objects[0], env.workspace.fixtures["table"].friction
     friction = spec.friction * (shape.friction if world.has_gripper else WELDED_FRICTION)
     return WorldModel(arm, gripper, BoxModel(spec.size, spec.friction * table, friction))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -15,6 +15,7 @@ from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation
 from mygym.envs.robot_env import WORLD_INDEPENDENT_PARAMS, RobotEnv
 from mygym.errors import ConfigError, RunError
+from mygym.tasks.task import Task
 from mygym.types import FloatArray
 
 
@@ -53,7 +54,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
         first = self.playing
         self.render_mode, self.metadata = first.render_mode, first.metadata
         self.action_space = first.action_space
-        self.observation_space = self._add_code_space(first.observation_space)
+        self.observation_space = with_codes(first.observation_space, codes)
 
     @property
     def playing(self) -> RobotEnv:
@@ -95,13 +96,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
         Raises:
             RunError: Invalid weights.
         """
-        if weights is None:
-            self._weights = None
-            return
-        values = np.asarray(weights, dtype=np.float64)
-        if values.shape != (len(self.labels),) or not np.isfinite(values).all() or values.min() < 0 or not values.any():
-            raise RunError(f"set_weights: {weights!r:.200} are not {len(self.labels)} weights, not negative, not all 0")
-        self._weights = values / values.sum()
+        self._weights = checked_weights(weights, len(self.labels))
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
 
@@ -149,14 +144,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
         Raises:
             RunError: An info names no environment.
         """
-        if isinstance(info, Mapping):
-            return self._env(_variant(info)).compute_reward(achieved_goal, desired_goal, info)
-        variants = np.array([_variant(step_info) for step_info in info])
-        rewards = np.zeros(len(variants))
-        for variant in np.unique(variants):
-            rows = variants == variant
-            rewards[rows] = self._env(int(variant)).compute_reward(achieved_goal[rows], desired_goal[rows], None)
-        return rewards
+        return goal_rewards(self._env, achieved_goal, desired_goal, info)
 
     # Recordings -----------------------------------------------------------------------------------------------------
 
@@ -225,22 +213,20 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
             return {**observation, "observation": np.concatenate([*numbers, code])}
         return np.concatenate([observation, code])
 
-    def _add_code_space(self, space: Any) -> Any:
-        if self._codes is None:
-            return space
-        if isinstance(space, gymnasium.spaces.Dict):
-            numbers = space.spaces.get("observation", gymnasium.spaces.Box(0, 1, (0,), np.float32))
-            return gymnasium.spaces.Dict({**space.spaces, "observation": self._add_code_space(numbers)})
-        lower, upper = (np.full(self._codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
-        low, high = np.concatenate([space.low, lower]), np.concatenate([space.high, upper])
-        return gymnasium.spaces.Box(low, high, dtype=np.float32)
-
 
 AnyEnv = RobotEnv | MultiTaskEnv
 """Any environment of mygym; a `MultiTaskEnv` has the attributes of its active environment."""
 
 
-def check_equal_spaces(env: RobotEnv, other: RobotEnv, label: str) -> None:
+class HasSpaces(Protocol):
+    """What `check_equal_spaces` compares."""
+
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    task: Task
+
+
+def check_equal_spaces(env: HasSpaces, other: HasSpaces, label: str) -> None:
     """Check that two environments have equal spaces, as a network that plays both requires.
 
     Args:
@@ -257,6 +243,55 @@ def check_equal_spaces(env: RobotEnv, other: RobotEnv, label: str) -> None:
                 f"strategy: {label} has another {kind.replace('_', ' ')} than {other.task.name}, so one network cannot "
                 f"play both; allowed: tasks with equal spaces, e.g. tasks of the same robot with spaces: shared"
             )
+
+
+def checked_weights(weights: Sequence[float] | None, count: int) -> FloatArray | None:
+    """Return the shares `(count,)` of environments for relative weights; None: round robin.
+
+    Raises:
+        RunError: The weights are not `count` numbers, not negative, not all 0.
+    """
+    if weights is None:
+        return None
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (count,) or not np.isfinite(values).all() or values.min() < 0 or not values.any():
+        raise RunError(f"set_weights: {weights!r:.200} are not {count} weights, not negative, not all 0")
+    shares: FloatArray = values / values.sum()
+    return shares
+
+
+def with_codes(space: Any, codes: NDArray[np.float32] | None) -> Any:
+    """Return an observation space with room for codes `(environments, d)` after its numbers; None: there are none."""
+    if codes is None:
+        return space
+    if isinstance(space, gymnasium.spaces.Dict):
+        numbers = space.spaces.get("observation", gymnasium.spaces.Box(0, 1, (0,), np.float32))
+        return gymnasium.spaces.Dict({**space.spaces, "observation": with_codes(numbers, codes)})
+    lower, upper = (np.full(codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
+    low, high = np.concatenate([space.low, lower]), np.concatenate([space.high, upper])
+    return gymnasium.spaces.Box(low, high, dtype=np.float32)
+
+
+def goal_rewards(env_of: Callable[[int], Any], achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+    """Return rewards of the environments that the infos name.
+
+    Args:
+        env_of: Function of an index that returns the environment.
+        achieved_goal: `(size,)`, or `(n, size)`.
+        desired_goal: The same.
+        info: An info, or `n` infos.
+
+    Raises:
+        RunError: An info names no environment.
+    """
+    if isinstance(info, Mapping):
+        return env_of(_variant(info)).compute_reward(achieved_goal, desired_goal, info)
+    variants = np.array([_variant(step_info) for step_info in info])
+    rewards = np.zeros(len(variants))
+    for variant in np.unique(variants):
+        rows = variants == variant
+        rewards[rows] = env_of(int(variant)).compute_reward(achieved_goal[rows], desired_goal[rows], None)
+    return rewards
 
 
 def _of_world(spec: EnvSpec) -> EnvSpec:

@@ -241,6 +241,13 @@ class BatchRandomization:
         self.delayed = next(arrays)
         self._worlds.randomize(self.values)
 
+    def move_from(self, other: BatchRandomization, source: Array, rows: Rows) -> None:
+        """Continue the delays of the episodes `source` `(n,)` of another batch; all else follows from the episodes."""
+        delayed = [
+            rows.replaced(mine, theirs[source], 0) for mine, theirs in zip(self.delayed, other.delayed, strict=True)
+        ]
+        self.delayed = self._arrays.xp.stack(delayed) if delayed else self.delayed
+
     def state_dict(self) -> dict[str, Array]:
         """Return all that does not follow from seeds, numbers and steps."""
         return {"delayed": to_numpy(self.delayed).copy()}

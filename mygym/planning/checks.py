@@ -19,7 +19,7 @@ from mygym.config.parameter_checks import (
     training_defaults,
 )
 from mygym.config.schedules import schedules
-from mygym.engines.engine import BULLET, FUSED, has_batches
+from mygym.engines.engine import FUSED, has_batches
 from mygym.envs.batches import check_batch
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at
@@ -306,13 +306,11 @@ def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
         raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
     if not has_batches(config.engine):
         return
-    if len(variants) > 1:
-        why = f"cannot train {len(variants)} variants, which strategy {config.strategy} asks for"
-        raise ConfigError(bad_value("engine", config.engine, [BULLET], why))
     if config.env_processes not in (False, "auto"):
         why = f"is not available with engine {config.engine}, which is one process"
         raise ConfigError(bad_value("env_processes", config.env_processes, ["false"], why))
-    check_batch(training_spec(config), config.engine)
+    for played in [config] if len(variants) == 1 else [variant.config for variant in variants]:
+        check_batch(training_spec(played), config.engine)
 
 
 REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool]] = {

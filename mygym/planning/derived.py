@@ -192,9 +192,9 @@ def env_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
     return EnvSpec.of_config(config, judge_of(config.engine), goal_env, discount)
 
 
-def training_spec(config: RunConfig) -> EnvSpec:
-    """Return the description of the environments of training of a config with a single variant."""
-    return env_spec(config).model_copy(update={"engine": config.engine})
+def training_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
+    """Return the description of the environments of training of a config with a single variant, see `env_spec`."""
+    return env_spec(config, goal_env).model_copy(update={"engine": config.engine})
 
 
 def short_env_arguments(config: RunConfig) -> dict[str, Any]:

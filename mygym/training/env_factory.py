@@ -173,12 +173,12 @@ def make_vec_env(
     plan = plan_of(run)
     config = plan.config
     count = config.n_envs // config.learners
-    if has_batches(config.engine):
-        return _wrapped(_make_batch(plan, count, gui, only_spaces), plan, stack)
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
+    if has_batches(config.engine):
+        return _wrapped(_make_batch(plan, count, gui, only_spaces), plan, stack)
     if not only_spaces:
         find_engine(config.engine)  # its package may be missing here, where another engine judges
     makers = env_makers(plan, count)
@@ -240,7 +240,8 @@ def _make_batch(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
         why = f"is not available with engine {plan.config.engine}, whose batches have no window"
         raise ConfigError(bad_value("gui", True, "engine: pybullet" if HAS_BULLET else "no window", why))
     device = "cpu" if only_spaces else engine_device(plan.config)
-    env = BatchVecEnv(training_spec(plan.config), 1 if only_spaces else count, device)
+    specs = [training_spec(variant.config, plan.algorithm.dict_observations) for variant in plan.variants]
+    env = BatchVecEnv(specs, 1 if only_spaces else count, device, plan.codes)
     env.num_envs = count
     return env
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
 from mygym.engines.bullet.robot_body import RobotBody
-from mygym.engines.world import CATCH_UP_FACTOR, HIT, PRESSED, MovingDistractor
+from mygym.engines.world import HIT, PRESSED, MovingDistractor
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.inertia import RigidBody
 from mygym.robotics.links import add_collisions, hull_file
@@ -91,21 +91,6 @@ def _dimensions(piece: Piece) -> dict[str, Any]:
     return {"radius": piece.size[0], "height": piece.size[1]}
 
 
-def drive(
-    client: int, body: int, distractor: MovingDistractor, middle: Sequence[float], time: float, dt: float
-) -> None:
-    """Set the velocity with which a body reaches its nominal position after the control step that begins at `time`.
-
-    The body pushes with its own mass, stops where it is blocked, and catches up afterwards; it does not rotate.
-    """
-    position, _ = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
-    target = distractor.position(middle, time + dt)
-    velocity = [(goal - coordinate) / dt for goal, coordinate in zip(target, position, strict=True)]
-    scale = min(1.0, CATCH_UP_FACTOR * distractor.speed / max(math.hypot(*velocity), 1e-9))
-    velocity = [scale * component for component in velocity]
-    bullet.resetBaseVelocity(body, velocity, (0.0, 0.0, 0.0), physicsClientId=client)
-
-
 ABSENT = -1
 """Bullet id of an object that is not in this episode."""
 
@@ -164,7 +149,9 @@ class ObjectBodies:
             bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
         for k, distractor in self._moving.items():
             if self.ids[k] != ABSENT:
-                drive(self._client, self.ids[k], distractor, self._start[k], time, dt)
+                position, _ = bullet.getBasePositionAndOrientation(self.ids[k], physicsClientId=self._client)
+                velocity = distractor.velocity(self._start[k], position, time, dt)
+                bullet.resetBaseVelocity(self.ids[k], velocity, (0.0, 0.0, 0.0), physicsClientId=self._client)
 
     def read(self, state: State) -> None:
         """Fill the object arrays of a state, except contacts; absent objects have zeros."""

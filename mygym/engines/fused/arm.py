@@ -6,22 +6,23 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from mygym.engines.arrays import Arrays, to_numpy
-from mygym.engines.controllers import BatchEndEffectorDelta
+from mygym.engines.arrays import Arrays, Rows, to_numpy
+from mygym.engines.controllers import FORMS
 from mygym.engines.kinematics import Frames, quaternions, total
 from mygym.engines.robots import motor_rate
-from mygym.robotics.controllers import EndEffectorDelta
+from mygym.robotics.controllers import EndEffectorController
 from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
 
 SUBSTEPS = 8
 """Physics steps in a control step, as in Bullet, to which the motors are fitted."""
 
-CONTROLLERS = ("ee_delta",)
-"""Controllers that the engine has."""
+CONTROLLERS = ("ee_delta", "ee_absolute")
+"""Controllers that the engine has: those that keep the tool within bounds, and so the arm off the table."""
 
 FILE = Path(__file__).with_name("motors.yaml")
 
@@ -90,7 +91,7 @@ class BatchMotors:
 class ArmModel:
     """An arm with its controller and motors."""
 
-    controller: EndEffectorDelta
+    controller: EndEffectorController
     motors: MotorModel
     home: FloatArray
     """`(J,)` rad: joint positions at the start of an episode."""
@@ -105,13 +106,13 @@ class BatchArm:
         arrays: Array library.
     """
 
-    STATE = ("q", "velocity", "joint_command", "ee_command", "time", "ee_position", "ee_velocity", "rotation")
+    STATE = ("q", "velocity", "time", "ee_position", "ee_velocity", "rotation")
     """Attributes on which the next steps depend; the last axis is `N`."""
 
     def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
         self.count, self._arrays, self.dt = count, arrays, model.controller.dt
-        # Its formulas alone: a floor may hold the tool back between the commanded position and the joints.
-        self.controller = BatchEndEffectorDelta(model.controller, 0, arrays)
+        self.controller: Any = FORMS[type(model.controller)](model.controller, count, arrays)
+        """The `BatchEndEffector`."""
         self._kinematics = self.controller.kinematics
         self._motors = BatchMotors(model.motors, self.dt, arrays)
         self._held = model.controller.chain.rotation
@@ -124,10 +125,6 @@ class BatchArm:
         """`(J, N)` rad: joint positions."""
         self.velocity = arrays.zeros(len(model.home), count)
         """`(J, N)` rad/s: joint velocities."""
-        self.joint_command = self.q
-        """`(J, N)` rad: joint targets."""
-        self.ee_command = home.position + spread
-        """`(3, N)` m: commanded positions."""
         self.time = spread[0]
         """`(N,)` s since the reset."""
         self.gain: Array | None = None
@@ -139,34 +136,34 @@ class BatchArm:
         """`(3, N)` m/s."""
         self.rotation: Array = home.rotation + spread
         """`(3, 3, N)`: axes of the tools, see `Frames.rotation`."""
+        self.reset(Rows.all(count, arrays))
 
-    def reset(self, mask: Array) -> None:
-        """Put the arms of `mask` `(N,)` bool home, at rest."""
-        xp, home = self._arrays.xp, self._home_tool
+    @property
+    def tool_yaw(self) -> Array:
+        """`(N,)` rad; 0 if the tools cannot turn."""
+        return self.controller.yaw_of(self.rotation) if self.controller.single.tool_yaw else 0.0 * self.time
+
+    def reset(self, rows: Rows) -> None:
+        """Put arms home, at rest."""
+        xp, home, mask = self._arrays.xp, self._home_tool, rows.mask
         self.q = xp.where(mask, self._home, self.q)
         self.velocity = self.velocity * ~mask
-        self.joint_command = xp.where(mask, self._home, self.joint_command)
-        self.ee_command = xp.where(mask, home.position, self.ee_command)
         self.time = self.time * ~mask
         self.ee_position = xp.where(mask, home.position, self.ee_position)
         self.ee_velocity = self.ee_velocity * ~mask
         self.rotation = xp.where(mask, home.rotation, self.rotation)
+        self.controller.reset(rows, self.q, self.ee_position, self.tool_yaw)
 
     def step(self, action: Array, floor: Array | None = None) -> None:
         """Advance all arms by a control step.
 
         Args:
-            action: `(3, N)`, clipped to [-1, 1].
-            floor: `(N,)` m: height below which the tool point does not follow its command, as something is in its way.
+            action: `(A, N)` in [-1, 1].
+            floor: `(N,)` m, see `BatchEndEffector.floor`.
         """
-        action = self._arrays.xp.clip(action, -1.0, 1.0)
-        step = self.controller.single.step
-        self.ee_command = self.controller.moved(self.ee_command, step * action, self.ee_position)
-        target = self.ee_command
-        if floor is not None:
-            target = self._arrays.xp.stack([target[0], target[1], self._arrays.xp.maximum(target[2], floor)])
-        self.joint_command = self.controller.joints(self.joint_command, target)
-        wanted = self._motors.target_velocity(self.joint_command - self.q)
+        self.controller.floor = floor
+        command = self.controller.command(action, self.q, self.ee_position, self.tool_yaw)
+        wanted = self._motors.target_velocity(command - self.q)
         if self.gain is not None:
             wanted = wanted * self.gain
         self.q, self.velocity = self._motors.drive(self.q, self.velocity, wanted)
@@ -184,19 +181,19 @@ class BatchArm:
         arrays, count = self._arrays, self.count
         empty, flags = arrays.zeros(count, 0), arrays.zeros(count, 0, dtype=arrays.xp.bool)
         points, fingers = arrays.zeros(count, 0, 3), arrays.zeros(count, 0, 0, dtype=arrays.xp.bool)
-        zeros, turns = arrays.zeros(count), arrays.zeros(count, 0, 4)
+        zeros, turns, yaw = arrays.zeros(count), arrays.zeros(count, 0, 4), self.tool_yaw
         return State(
             time=self.time,
             ee_position=self.ee_position.T,
             ee_orientation=quaternions(self.rotation, self._held).T,
             ee_velocity=self.ee_velocity.T,
-            tool_yaw=zeros,
+            tool_yaw=yaw,
             joint_position=self.q.T,
             joint_velocity=self.velocity.T,
             gripper_width=zeros,
             gripper_command=zeros,
-            command_offset=(self.ee_command - self.ee_position).T,
-            tool_yaw_offset=zeros,
+            command_offset=self.controller.command_offset(self.q, self.ee_position).T,
+            tool_yaw_offset=self.controller.tool_yaw_offset(yaw),
             finger_contact=fingers,
             touch=flags,
             object_depth=empty,

@@ -21,6 +21,9 @@ from mygym.types import Array
 PRESS = 2e-4
 """m by which a finger overlaps a box that it squeezes."""
 
+CLOSING = 0.003
+"""m by which fingers around a box may be narrower than it before a step, as the tool turns in it."""
+
 
 @dataclass(frozen=True)
 class GraspLimits:
@@ -69,8 +72,14 @@ class BatchGrasp:
         self._box.velocity = xp.where(opens, ee_velocity, self._box.velocity)
         self.held = self.held & ~opens
 
-    def limit_width(self, position: Array, rotation: Array) -> None:
-        """Stop the fingers at boxes between them, for tools at `(3, N)` m with axes `(3, 3, N)`."""
+    def limit_width(self, position: Array, rotation: Array, before: Array) -> None:
+        """Stop the fingers at boxes between them; fingers that are closed already push a box, and stay closed.
+
+        Args:
+            position: `(3, N)` m: the tools.
+            rotation: `(3, 3, N)`: their axes.
+            before: `(N,)` m: widths before the step.
+        """
         xp, gripper = self._arrays.xp, self._gripper
         offset, angle, thickness = self._relative(position, rotation)
         shape = gripper.model.shape
@@ -79,6 +88,7 @@ class BatchGrasp:
         between = (
             between & (xp.abs(offset[2]) < self._box.rest_height + shape.tip - GRAZE) & (xp.abs(angle) < math.pi / 6)
         )
+        between = between & (before > thickness - CLOSING)
         least = xp.where(self.held, self.thickness, xp.where(between, thickness, 0.0))
         gripper.width = xp.maximum(gripper.width, xp.clip(least - 2 * PRESS, 0.0, None))
 
@@ -156,11 +166,10 @@ LIFT = 0.0005
 
 @dataclass(frozen=True)
 class WorldModel:
-    """Models of an arm and, with a box, of its gripper and the box."""
+    """Models of an arm and, where the task has them, of its gripper and a box; a box needs a gripper."""
 
     arm: ArmModel
     gripper: GripperModel | None = None
-    """None without a box."""
     box: BoxModel | None = None
 
 
@@ -180,17 +189,20 @@ class BatchWorld:
         self._state: State | None = None
         self.arm = BatchArm(model.arm, count, arrays)
         self.box: BatchBox | None = None
-        if model.box is not None and model.gripper is not None:
-            dt = model.arm.controller.dt
+        dt = model.arm.controller.dt
+        self._has_gripper = model.gripper is not None
+        self._moves_fingers = model.gripper is not None and model.gripper.moves
+        if model.gripper is not None:
             self.gripper = BatchGripper(model.gripper, count, dt, arrays)
+        if model.box is not None:
             self.box = BatchBox(model.box, count, dt, arrays)
             self.grasp = BatchGrasp(self.gripper, self.box, count, arrays)
             self.pressed: Array = arrays.zeros(count, dtype=arrays.xp.bool)
             """`(N,)` bool: the fingers are on top of the box."""
             size = arrays.floats(model.box.size)
             self._size = arrays.zeros(count, 1, 3) + size
-        self.action_size = 3 + (self.box is not None and self.gripper.model.moves)
-        """`A`: 3, or 4 with fingers that move."""
+        self.action_size = len(model.arm.controller.names) + self._moves_fingers
+        """`A`: those of the arm, and one for fingers that move."""
 
     action_repeat = 1
     randomized_fields = ("object_friction", "object_damping", "joint_gain")
@@ -204,12 +216,13 @@ class BatchWorld:
             parts: `(n, 0)`: there are none.
         """
         self._state, mask, arrays = None, rows.mask, self.arrays
-        self.arm.reset(mask)
+        self.arm.reset(rows)
+        if self._has_gripper:
+            self.gripper.reset(mask)
         if self.box is not None:
             xp, pose = arrays.xp, poses[:, 0]
             position = rows.replaced(arrays.zeros(3, self.count), pose[:, :3].T)
             yaw = rows.replaced(arrays.zeros(self.count), 2.0 * xp.atan2(pose[:, 5], pose[:, 6]))
-            self.gripper.reset(mask)
             self.grasp.reset(mask)
             self.box.reset(mask, position, yaw)
             self.pressed = self.pressed & ~mask
@@ -219,11 +232,14 @@ class BatchWorld:
         self.step(actions.T)
 
     def actions_towards(self, command: ArmCommand) -> Array:
-        """Return the actions `(N, A)` of a command; the tool does not turn, and there is one arm."""
-        xp = self.arrays.xp
-        action = self.arm.controller.straight(command.target.T, self.arm.ee_command)
-        if self.action_size > 3:
-            action = xp.concat([action, (self.arm.time * 0.0 + command.gripper)[None]])
+        """Return the actions `(N, A)` of a command; there is one arm."""
+        xp, arm = self.arrays.xp, self.arm
+        zeros = arm.time * 0.0
+        turn = zeros if command.yaw_change is None else zeros + command.yaw_change
+        measured = arm.q, arm.velocity, arm.ee_position, arm.tool_yaw
+        action = arm.controller.action_towards(command.target.T, *measured, turn)
+        if self._moves_fingers:
+            action = xp.concat([action, (zeros + command.gripper)[None]])
         return xp.clip(action, -1.0, 1.0).T
 
     def randomize(self, values: Mapping[str, Array]) -> None:
@@ -238,20 +254,24 @@ class BatchWorld:
         """Advance all worlds by a control step, with actions `(A, N)` that are clipped to [-1, 1]."""
         self._state = None
         arm, box = self.arm, self.box
+        action = self.arrays.xp.clip(action, -1.0, 1.0)
+        of_arm = action[:-1] if self._moves_fingers else action
         if box is None:
-            arm.step(action)
+            if self._moves_fingers:
+                self.gripper.drive(action[-1])
+            arm.step(of_arm)
             return
         gripper, grasp = self.gripper, self.grasp
         shape = gripper.model.shape
         before, bottom_before = self._tips(arm.ee_position, gripper.width), arm.ee_position[2] - shape.tip
         width_before = gripper.width
         if gripper.model.moves:
-            gripper.drive(action[3])
+            gripper.drive(action[-1])
         floor = self._floor(bottom_before, width_before)
-        arm.step(action[:3], floor)
+        arm.step(of_arm, floor)
         if gripper.model.moves:
             grasp.release(arm.ee_velocity)
-            grasp.limit_width(arm.ee_position, arm.rotation)
+            grasp.limit_width(arm.ee_position, arm.rotation, width_before)
         bottom = arm.ee_position[2] - shape.tip
         ends = self._tips(arm.ee_position, gripper.width)
         box.advance(~grasp.held, ends, before, self.arrays.xp.stack([bottom_before, bottom]), shape)
@@ -313,6 +333,8 @@ class BatchWorld:
         fingers or from the side. `hit` is always false, and `object_depth` 0.
         """
         state, arrays, box = self.arm.state(), self.arrays, self.box
+        if self._has_gripper:
+            state = replace(state, gripper_width=self.gripper.width, gripper_command=self.gripper.command)
         if box is None:
             return state
         xp, count, zeros = arrays.xp, self.count, arrays.zeros(self.count)
@@ -323,8 +345,6 @@ class BatchWorld:
         moves = self.gripper.model.moves
         return replace(
             state,
-            gripper_width=self.gripper.width,
-            gripper_command=self.gripper.command,
             finger_contact=box.contact.T[:, None] if moves else arrays.zeros(count, 1, 0, dtype=xp.bool),
             touch=touch,
             object_depth=arrays.zeros(count, 1),
@@ -351,8 +371,9 @@ class BatchWorld:
         self._state = None
         arrays = self.arrays
         for name, (part, keys) in self._parts().items():
-            for key in keys:
-                values = state[name][key]
+            saved = state.get(name, state["arm"])  # in version 0.2, the commands were those of the arm
+            for key in saved.keys() & set(keys):
+                values = saved[key]
                 setattr(part, key, arrays.flags(values) if values.dtype == bool else arrays.floats(values))
 
     def variables(self) -> list[Array]:
@@ -377,8 +398,10 @@ class BatchWorld:
     def _parts(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
         """Return name → component, and its arrays on which the next steps depend."""
         parts: dict[str, tuple[Any, tuple[str, ...]]] = {"arm": (self.arm, self.arm.STATE)}
-        if self.box is not None:
+        parts["controller"] = self.arm.controller, self.arm.controller.STATE
+        if self._has_gripper:
             parts["gripper"] = self.gripper, ("width", "command")
+        if self.box is not None:
             parts["box"] = self.box, ("position", "yaw", "velocity", "spin", "contact")
             parts["grasp"] = self.grasp, ("held", "grip", "turn", "thickness")
             parts["world"] = self, ("pressed",)

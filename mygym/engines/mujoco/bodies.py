@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mygym.engines.mujoco.model import DAMPING, Model, decay
 from mygym.engines.robots import finger_speeds, motor_rate, width_coefficients
-from mygym.engines.world import CATCH_UP_FACTOR, GRAVITY, HIT, PRESSED, MovingDistractor
+from mygym.engines.world import GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.controllers import Mode
 from mygym.tasks.state import State
 from mygym.types import FloatArray
@@ -272,13 +272,11 @@ class Bodies:
         return missing
 
     def _drive(self, k: int, distractor: MovingDistractor, time: FloatArray) -> None:
-        """Set the velocity with which an object reaches its nominal position after the control step, see Bullet's."""
+        """Set the velocities of an object that moves to and fro; it does not rotate."""
         m = int(np.flatnonzero(self.model.present == k)[0])
-        starts = zip(self._start[:, m].tolist(), time.tolist(), strict=True)
-        target = np.array([distractor.position(start, now + self._dt) for start, now in starts])
-        velocity = (target - self._q[:, self._positions[m]]) / self._dt
-        size = np.maximum(np.linalg.norm(velocity, axis=1, keepdims=True), 1e-9)
-        self._v[:, self._velocities[m]] = velocity * np.minimum(1.0, CATCH_UP_FACTOR * distractor.speed / size)
+        columns = self._start[:, m].tolist(), self._q[:, self._positions[m]].tolist(), time.tolist()
+        worlds = zip(*columns, strict=True)
+        self._v[:, self._velocities[m]] = [distractor.velocity(*world, self._dt) for world in worlds]
         self._v[:, self._velocities[m] + 3] = 0.0
 
     def read(self, state: State, rows: Any = slice(None)) -> None:

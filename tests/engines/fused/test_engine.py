@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mygym.checks.parity import compare_engines
 from mygym.engines.arrays import Rows, to_numpy, uniform
-from mygym.engines.fused.arm import BatchArm, BatchMotors, MotorModel, fitted_accelerations
+from mygym.engines.fused.arm import BatchArm, BatchMotors, MotorModel, finger_shapes, fitted_accelerations
 from mygym.engines.kinematics import BatchKinematics, quaternions, solve_positive
 from mygym.envs import starts
 from mygym.envs.batch_env import BatchEnv
@@ -19,7 +21,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.robotics.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
 from mygym.robotics.kinematics import Kinematics
 from mygym.robotics.transforms import matrix_to_quaternion
-from tests.components import REWARDS
+from tests.components import REWARDS, slow_except
 from tests.engines.fused import LIBRARIES, arrays_of
 
 BOUNDS = {"panda": 11.0, "kuka": 3.0, "kuka_gripper": 4.0, "xarm6": 9.0, "xarm6_gripper": 11.0}
@@ -97,6 +99,31 @@ def test_the_tool_moves_as_in_bullet(robot: str) -> None:
     assert random.mean < BOUNDS[robot]
     assert expert.mean < BOUNDS[robot]
     assert expert.success_pybullet == expert.success_engine == 1.0
+
+
+@pytest.mark.parametrize("robot", slow_except(finger_shapes(), "panda".__eq__))
+def test_tools_that_turn_and_fingers_that_close_on_nothing_move_as_in_bullet(robot: str) -> None:
+    arguments, count = {"task": "reach", "robot": robot, "spaces": "shared"}, 3
+    worlds, rng = BatchEnv(arguments, count).worlds, np.random.default_rng(0)
+    actions = np.repeat(rng.uniform(-1, 1, (8, count, 5)), 5, axis=0) * [0.3, 0.3, 0.3, 1.0, 1.0]
+    names = ("ee_position", "ee_orientation", "tool_yaw", "tool_yaw_offset", "gripper_width", "gripper_command")
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    for action in actions.astype(np.float32):
+        worlds.step_all(action)
+        for name in names:
+            values[name].append(getattr(worlds.state, name).copy())
+    with closing(RobotEnv(**arguments)) as env:
+        for number in range(count):
+            env.reset(seed=number)
+            for step, action in enumerate(actions[:, number]):
+                env.world.step(action)
+                for name in names:
+                    value, expected = values[name][step][number], getattr(env.world.state, name)[0]
+                    if name == "ee_orientation":  # of a quaternion, both signs are the same orientation
+                        expected = expected * np.sign(value @ expected)
+                    np.testing.assert_allclose(value, expected, atol=0.01, err_msg=name)
+    assert np.abs(values["tool_yaw"]).max() > 0.4
+    assert np.ptp(values["gripper_width"]) > 0.03
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -119,6 +119,7 @@ def test_a_state_with_a_held_box_continues_to_the_bit() -> None:
         ({"task": "stack"}, "stack"),
         ({"task": "throw"}, "stage toss"),
         ({"task": "push", "robot": "kuka"}, "robot"),
+        ({"task": "reach", "control": "joint_delta"}, "control: 'joint_delta'.*ee_absolute"),
         ({"task": "push", "task_params": {"object": "apple"}}, "apple"),
         ({"task": "open_drawer"}, "open"),
     ],
@@ -140,8 +141,13 @@ PUSHES = [{"stages": ["approach", "push", "withdraw"]}, {"stages": ["approach", 
         {"task": "pick_and_place", "task_params": {"stages_done": 1.5}},
         {"task": "pick_and_place", "task_params": {"stages_done": 1.0, "starts": {"in_hand": 0.5}}},
         {"task": "push", "critic_observations": ["ee_velocity"], "goal_env": False},
+        {"task": "push", "spaces": "shared"},
+        {"task": "pick_and_place", "task_params": {"rotation": [-1.2, 1.2]}},
+        {"task": "AGMR", "control": "ee_absolute"},
+        {"task": "AGF"},
+        {"task": "AGT"},
     ],
-    ids=["sub-tasks", "pushes", "stages done", "later starts", "critic"],
+    ids=["sub-tasks", "pushes", "stages done", "later starts", "critic", "shared", "yaw", "turn", "follow", "arc"],
 )
 def test_what_the_environment_over_many_worlds_gives(arguments: dict[str, Any]) -> None:
     envs = BatchEnv(arguments, 32)
