@@ -24,11 +24,11 @@ MakeWorld = Callable[..., "BulletWorld"]
 WorldIn = Callable[..., "BulletWorld"]
 
 
-def bullet_world(*args: Any, **kwargs: Any) -> BulletWorld:
+def bullet_world(*args: Any, solver: Any = None, **kwargs: Any) -> BulletWorld:
     """Return a Bullet world of a `WorldSpec` with these arguments; the caller closes it."""
-    from mygym.engines.bullet.world import BulletWorld  # here: the tests of other engines run without PyBullet
+    from mygym.engines.bullet.world import SOLVER, BulletWorld  # here: other engines are tested without PyBullet
 
-    return BulletWorld(WorldSpec(*args, **kwargs))
+    return BulletWorld(WorldSpec(*args, **kwargs), solver or SOLVER)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ MISTAKES = [
     ("train --reward spares", ["reward", "'spares'", "did you mean 'sparse'"]),
     ("train --strategy curiculum", ["strategy", "'curiculum'", "did you mean 'curriculum'"]),
     ("train --engine puybullet", ["engine", "'puybullet'", "fused", "did you mean 'pybullet'"]),
-    ("train --engine fused --task throw", ["task", "'throw'", "stage toss", "engine fused", "grasp, move, push"]),
+    ("train --engine fused --task throw", ["task", "'throw'", "stage toss", "engine fused", "follow, push"]),
     ("train --engine fused --task stack", ["task", "'stack'", "another object below", "engine fused"]),
     ("train --engine fused --task push --robot kuka", ["robot", "'kuka'", "fingers", "panda"]),
     ("train --task reach --finetune-steps 10", ["--finetune-steps", "'10'", "such as fused, not pybullet"]),
@@ -100,12 +100,7 @@ MISTAKES = [
     ("train --engine fused --control joint_delta", ["control", "'joint_delta'", "engine fused", "ee_delta"]),
     ("train --engine fused --workspace drawer", ["workspace", "'drawer'", "cabinet", "engine fused", "table"]),
     ("train --engine fused --robot panda_pair", ["robot", "'panda_pair'", "motors fitted", "kuka, kuka_gripper"]),
-    (
-        "train --engine fused --strategy curriculum",
-        ["engine", "'fused'", "variants", "strategy curriculum", "pybullet"],
-    ),
     ("train --engine fused --set env_processes=2", ["env_processes", "2", "engine fused", "false"]),
-    ("train --engine fused --set spaces=shared", ["spaces", "'shared'", "engine fused", "own"]),
     (
         "train --engine fused --task push --set randomize.object_mass=[1,2]",
         ["randomize", "object_mass", "engine fused"],
