@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from mygym.benchmark.table import compare_tables, is_table
 from mygym.cli.command import (
     FORCE,
     FORMAT_FLAGS,
@@ -20,6 +21,7 @@ from mygym.cli.command import (
     parse_percent,
 )
 from mygym.cli.output import print_json, print_note, print_table
+from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
@@ -43,7 +45,8 @@ from mygym.training.files import write_text
         help="exit with 1 if a success rate is lower than the first by PERCENT points or more, and no chance result",
     ),
     logdir=log_directory(
-        "folder above settings, a setting (a folder whose runs differ in their seeds), or a file of --save",
+        "folder above settings, a setting (a folder whose runs differ in their seeds), a file of --save, or two "
+        "benchmarks, whose cells are compared",
         dest="settings",
         metavar="SETTING",
         several=True,
@@ -54,6 +57,7 @@ mygym compare runs/push/panda/ppo/0123abcd runs/push/panda/sac/4567cdef
 mygym compare runs/push --metric train_success,train/loss
 mygym compare runs/push --save baseline.json
 mygym compare baseline.json runs/push --fail-if-worse 5%
+mygym compare suites/before suites/after --fail-if-worse 5%
 """,
     notes="""
 The first setting is the reference; rows are named by the difference of their configs. `success` is the interquartile
@@ -61,7 +65,8 @@ mean over the seeds; its interval at 95 % is the wider of the bootstrap over see
 `difference` compares equal seeds where both settings have them. `better`: the probability that a run has a higher
 success rate than a run of the first setting. Steps and time to 90 % success are medians over the seeds. A figure of
 `--metric` is the interquartile mean of its last values over the seeds, then the difference to the first setting, each
-with the interval of the bootstrap.
+with the interval of the bootstrap. Of two benchmarks (folders of `mygym benchmark`, or their table.json), each cell of
+the second is compared with the same cell of the first.
 """,
 )
 def compare_settings(options: argparse.Namespace) -> None:
@@ -70,13 +75,16 @@ def compare_settings(options: argparse.Namespace) -> None:
     threshold = parse_percent(options.fail_if_worse, "--fail-if-worse") if options.fail_if_worse else None
     if options.save:
         check_output(Path(options.save), "--save", [".json"], options.force)
-    settings = find_settings(options.settings)
-    if options.save:
-        write_text(Path(options.save), store(settings))
-        print_note(f"{len(settings)} settings in {options.save}")
-        if len(settings) == 1:
-            return
-    comparisons = compare(settings, options.metric.split(",") if options.metric else ())
+    if all(map(is_table, options.settings)):
+        comparisons = _compare_tables(options)
+    else:
+        settings = find_settings(options.settings)
+        if options.save:
+            write_text(Path(options.save), store(settings))
+            print_note(f"{len(settings)} settings in {options.save}")
+            if len(settings) == 1:
+                return
+        comparisons = compare(settings, options.metric.split(",") if options.metric else ())
     rows = [_cells(comparison) for comparison in comparisons]
     if form == "json":
         print_json([asdict(comparison) for comparison in comparisons])
@@ -91,6 +99,19 @@ def compare_settings(options: argparse.Namespace) -> None:
         print_note(f"worse: {comparison.name}, {_difference(comparison)} percent points")
     if worse:
         sys.exit(1)
+
+
+def _compare_tables(options: argparse.Namespace) -> list[Comparison]:
+    """Return the cells of the second table of a benchmark, compared with those of the first."""
+    if len(options.settings) != 2:
+        paths = " ".join(options.settings)
+        raise ConfigError(bad_value("mygym compare", paths, "two benchmarks, e.g. suites/before suites/after"))
+    if flag := next((flag for flag in ("metric", "save") if getattr(options, flag)), None):
+        raise ConfigError(f"mygym compare: --{flag} needs settings, not tables of benchmarks")
+    comparisons, notes = compare_tables(*options.settings)
+    for note in notes:
+        print_note(f"note: {note}")
+    return comparisons
 
 
 def _success(comparison: Comparison) -> str:

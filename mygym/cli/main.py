@@ -35,6 +35,7 @@ COMMANDS = {
     "certify": "judge a finished run in two physics engines, with films side by side",
     "doctor": "find out why a run does not learn",
     "sweep": "search for the values of a config whose runs are the best",
+    "benchmark": "execute the runs of a suite, and write and verify their table",
     "search": "search the best path through the super-networks of a run",
     "import": "convert a config file of another system",
     "demos": "record demonstrations of an expert or a policy",

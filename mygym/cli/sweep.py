@@ -33,20 +33,7 @@ EXECUTORS = ("local", "ray", "slurm")
 LOGDIR = Path("sweeps")
 """Folder of the sweeps without `--logdir`."""
 
-
-@command(
-    "mygym sweep",
-    "Search for the values of a config whose runs are the best.",
-    argument("file", nargs="?", metavar="FILE", help="a config in which values are ranges, with a section `sweep`"),
-    argument(
-        "--space",
-        action="append",
-        default=[],
-        metavar="KEY=RANGE",
-        help="a range, e.g. 'algo_params.gamma={choice: [0.9, 0.95]}'; default: the search space of the algorithm",
-    ),
-    SET,
-    argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
+EXECUTION = (
     argument(
         "--jobs",
         metavar="N",
@@ -62,6 +49,24 @@ LOGDIR = Path("sweeps")
         metavar="KEY=VALUE",
         help="of each run: an option of Ray's tasks, e.g. num_gpus=1, or of submitit, e.g. slurm_partition=cpu",
     ),
+)
+"""Flags of `make_executor`."""
+
+
+@command(
+    "mygym sweep",
+    "Search for the values of a config whose runs are the best.",
+    argument("file", nargs="?", metavar="FILE", help="a config in which values are ranges, with a section `sweep`"),
+    argument(
+        "--space",
+        action="append",
+        default=[],
+        metavar="KEY=RANGE",
+        help="a range, e.g. 'algo_params.gamma={choice: [0.9, 0.95]}'; default: the search space of the algorithm",
+    ),
+    SET,
+    argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
+    *EXECUTION,
     argument(
         "--logdir",
         "--out",
@@ -98,12 +103,11 @@ checkpoints; --resume continues the sweep, also after a crash. Needs Optuna: pip
 def sweep(options: argparse.Namespace) -> None:
     """Run the command."""
     _check_combination(options)
-    jobs = parse_count(options.jobs, "--jobs") if options.jobs else None
     if options.watch:
         _watch(Path(options.watch))
         return
     with contextlib.redirect_stdout(sys.stderr):  # where Ray writes about lost nodes
-        report = _search(options, jobs)
+        report = _search(options)
     if options.json:
         print_json(
             {
@@ -123,12 +127,12 @@ def sweep(options: argparse.Namespace) -> None:
     print(f"sweep: {report.folder}")
 
 
-def _search(options: argparse.Namespace, jobs: int | None) -> Report:
+def _search(options: argparse.Namespace) -> Report:
     """Execute a new or a resumed sweep, or train its best trials on."""
     from mygym.sweeps.run import new_sweep, resume_sweep, train_on
 
     file = load_file(options.file) if options.file else None
-    flags, executor = _flags(options), _executor(options, jobs)
+    flags, executor = _flags(options), make_executor(options)
     if options.train_on:
         count, steps = parse_count(options.train_on, "--train-on"), parse_count(options.steps, "--steps")
         return train_on(Path(options.resume), count, steps, executor, print_note)
@@ -140,10 +144,15 @@ def _search(options: argparse.Namespace, jobs: int | None) -> Report:
     return new_sweep(Path(options.out or free), file or {}, flags, executor, print_note, options.past)
 
 
-def _executor(options: argparse.Namespace, jobs: int | None) -> Executor:
-    """Return the executor of `--executor`."""
+def make_executor(options: argparse.Namespace) -> Executor:
+    """Return the executor of the flags of `EXECUTION`.
+
+    Raises:
+        ConfigError: A flag has a wrong value, or needs another, or the cluster cannot be reached.
+    """
     from mygym.sweeps import executors
 
+    jobs = parse_count(options.jobs, "--jobs") if options.jobs else None
     if options.executor not in EXECUTORS:
         raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
     if options.address and options.executor != "ray":

@@ -68,6 +68,8 @@ class RunRecord:
     age_s: float
     """s since the run was last written."""
     error: str | None
+    machine: str = ""
+    """Processor and number of its cores; empty if unknown."""
 
 
 COLUMNS = tuple(field.name for field in fields(RunRecord))
@@ -112,6 +114,7 @@ def read_run(run: Path, now: float) -> RunRecord:
         seconds_to_90=learned.get("wall_time_s"),
         age_s=max(0.0, now - _last_change(run, ended is not None)),
         error=error,
+        machine=result.machine if result else "",
     )
 
 

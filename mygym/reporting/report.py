@@ -68,12 +68,18 @@ def element(tag: str, *content: str, **attributes: str) -> Html:
     return Html(f"<{tag}{listed}>{''.join(as_html(item) for item in content)}</{tag}>")
 
 
-def table(rows: Sequence[Mapping[str, Cell]]) -> Html:
-    """Return a table that is sorted by a click on a header; the rows have the same keys, which are the headers."""
+def table(rows: Sequence[Mapping[str, Cell]], *, search: bool = False) -> Html:
+    """Return a table that is sorted by a click on a header; the rows have the same keys, which are the headers.
+
+    Args:
+        rows: Column → cell of each row, at least one.
+        search: Whether the table has a field above it that hides the rows without its words.
+    """
     head = [element("th", element("button", column, type="button")) for column in rows[0]]
     body = [element("tr", *map(_html_cell, row.values())) for row in rows]
     content = element("thead", element("tr", *head)), element("tbody", *body)
-    return element("div", element("table", *content, class_="sortable"), class_="scroll")
+    field = [element("input", type="search", placeholder="search …", aria_label="search this table")] if search else []
+    return element("div", *field, element("table", *content, class_="sortable"), class_="scroll")
 
 
 def details(summary: str, *content: str) -> Html:
@@ -145,7 +151,7 @@ def report(
         *(section for sweep in sweeps for section in _sweep(sweep)),
         *sections,
         element("h2", "Runs"),
-        table([_run(record, names.get(record.setting, "")) for record in selection.records]),
+        table([_run(record, names.get(record.setting, "")) for record in selection.records], search=True),
         element("h2", "Versions"),
         table(_versions(contents.values())),
     )

@@ -145,7 +145,9 @@ def _stored(file: Path) -> list[Setting]:
             Setting(
                 f"{file}: {setting['path']}",
                 dict(setting["config"]),
-                tuple(RunRecord(**{name: record[name] for name in names}) for record in setting["records"]),
+                tuple(
+                    RunRecord(**{name: record[name] for name in names & record.keys()}) for record in setting["records"]
+                ),
                 figures=setting.get("figures", {}),
             )
             for setting in content["settings"]

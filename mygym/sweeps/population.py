@@ -31,7 +31,7 @@ from mygym.sweeps import executors, storage
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter, with_values
-from mygym.sweeps.storage import TrialRun
+from mygym.sweeps.storage import SeedRun
 from mygym.training import files
 from mygym.training.run_state import branch, changeable
 
@@ -63,9 +63,9 @@ class Member:
     status: str = ""
     error: str = ""
 
-    def run(self, folder: Path) -> TrialRun:
+    def run(self, folder: Path) -> SeedRun:
         """Return its run in the folder of the sweep."""
-        return TrialRun(folder / self.folder, self.seed)
+        return SeedRun(folder / self.folder, self.seed)
 
 
 @dataclass

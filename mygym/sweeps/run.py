@@ -20,7 +20,7 @@ from mygym.sweeps import executors, population, results, storage
 from mygym.sweeps.executors import Executor, Job, stop_left_over
 from mygym.sweeps.settings import FAST, Sweep, check_space, judge, make_sweep
 from mygym.sweeps.space import ask, check_optuna, make_pruner, quiet, reopened, with_values
-from mygym.sweeps.storage import Outcome, TrialRun
+from mygym.sweeps.storage import Outcome, SeedRun
 from mygym.training import directory, files
 from mygym.training.env_factory import make_vec_env
 from mygym.training.loading import read_config
@@ -107,7 +107,7 @@ class OpenTrial:
     """A trial with runs that have not ended."""
 
     trial: Trial
-    runs: dict[int, TrialRun]
+    runs: dict[int, SeedRun]
     """Seed → run."""
     running: dict[int, Any] = field(default_factory=dict)
     """Seed → handle of the executor."""
@@ -164,7 +164,7 @@ class Search:
     def _open(self, trial: Trial) -> OpenTrial:
         folder = storage.trial_folder(self.folder, trial.number)
         storage.write_config(folder, merged(FAST, results.config_of(self.sweep, trial.params)))
-        opened = OpenTrial(trial, {seed: TrialRun(folder, seed) for seed in self.sweep.seeds})
+        opened = OpenTrial(trial, {seed: SeedRun(folder, seed) for seed in self.sweep.seeds})
         for seed, run in opened.runs.items():
             if (outcome := run.outcome(self.sweep.objectives)) is not None:
                 opened.outcomes[seed] = outcome
@@ -464,8 +464,8 @@ def _best(folder: Path, sweep: Sweep, count: int) -> list[FrozenTrial]:
     return trained[:count]
 
 
-def _run(folder: Path, trial: FrozenTrial, seed: int) -> TrialRun:
-    run = TrialRun(storage.trial_folder(folder, trial.number), seed)
+def _run(folder: Path, trial: FrozenTrial, seed: int) -> SeedRun:
+    run = SeedRun(storage.trial_folder(folder, trial.number), seed)
     if run.path is None:
         raise RunError(f"{run.folder}: the run with the seed {seed} is gone")
     return run

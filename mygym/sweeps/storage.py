@@ -59,11 +59,13 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class TrialRun:
-    """The run of a seed, which may not have begun."""
+class SeedRun:
+    """The run of a seed, which may not have begun, of the config in a folder."""
 
     folder: Path
     seed: int
+    config: str = CONFIG
+    """Name of the config in the folder."""
 
     @property
     def path(self) -> Path | None:
@@ -89,7 +91,7 @@ class TrialRun:
         if (run := self.path) is None:
             for path in self.folder.glob(f"*/*/*/*/seed_{self.seed}"):  # killed before it wrote a config
                 files.remove(path)
-            words = ["--config", str(self.folder / CONFIG), "--seed", str(self.seed), "--logdir", str(self.folder)]
+            words = ["--config", str(self.folder / self.config), "--seed", str(self.seed), "--logdir", str(self.folder)]
         else:
             words = ["--resume", str(run)]
         length = ["--steps", str(steps)] if steps is not None else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -38,6 +39,16 @@ PACKAGES = (
 
 PYBULLET = ("pybullet", "pybullet-arm64")
 """Packages with the module `pybullet`, of which an environment has one (pyproject.toml)."""
+
+
+@cache
+def machine_in_words() -> str:
+    """Return the processor of this machine and the number of its cores."""
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    return f"{name}, {os.cpu_count()} cores"
 
 
 @dataclass
@@ -80,6 +91,8 @@ class Result:
     """Source of the algorithm's registration: `file:line`, or `mygym.algos`."""
     strategy: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outcomes by strategy, e.g. the level of a curriculum or the path of a super-network."""
+    machine: str = field(default_factory=lambda: machine_in_words())
+    """Processor and number of its cores; empty if unknown."""
 
     def first_at(self, threshold: float) -> dict[str, Any] | None:
         """Return `steps` and `wall_time_s` of the first evaluation that reached a success rate; None if none did.
@@ -113,7 +126,13 @@ class Result:
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
             if content["schema"] != SCHEMA:
                 return None
-            absent = {"strategy": {}, "algo_source": "", "last_interval": {}, "judge": BULLET}  # in older runs
+            absent = {
+                "strategy": {},
+                "algo_source": "",
+                "last_interval": {},
+                "judge": BULLET,
+                "machine": "",
+            }  # in older runs
             content = {**absent, **content}
             names = [entry.name for entry in fields(cls) if entry.name != "path"]
             result = cls(path=run, **{name: content[name] for name in names})

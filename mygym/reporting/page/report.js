@@ -19,3 +19,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// Shows the rows that contain all words of the field above a table.
+for (const field of document.querySelectorAll("input[type=search]")) {
+  const rows = [...field.parentElement.querySelector("table").tBodies[0].rows];
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+  });
+}

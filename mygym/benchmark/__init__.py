@@ -1,0 +1,1 @@
+"""Benchmarks: suites of ordinary runs, their table, and its verification."""

@@ -1,0 +1,213 @@
+"""Execution of suites: a folder with the runs of each cell, their order, and the time left."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mygym.benchmark.suite import Cell, Suite
+from mygym.config import load_file
+from mygym.config.layers import flatten
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.records import RunRecord, read_run
+from mygym.reporting.settings import ENDED, different_keys
+from mygym.reporting.tables import duration
+from mygym.sweeps.executors import Executor, execute, stop_left_over
+from mygym.sweeps.run import run_memory
+from mygym.sweeps.storage import SeedRun
+from mygym.training import files
+
+SUITE = "suite.yaml"
+CELL = "cell.yaml"
+CELLS = "cells"
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """The run of a cell and a seed, which may not have begun."""
+
+    cell: Cell
+    seed: int
+    files: SeedRun
+
+    @property
+    def name(self) -> str:
+        """`TASK/ROBOT/ENGINE/LEARNER, seed S`."""
+        return f"{self.cell.name}, seed {self.seed}"
+
+
+class Benchmark:
+    """A suite and the folder of its runs.
+
+    Args:
+        suite: The suite.
+        folder: Its folder, which may not exist.
+    """
+
+    def __init__(self, suite: Suite, folder: Path) -> None:
+        self.suite, self.folder = suite, folder.absolute()
+        self._ended: dict[tuple[str, int], RunRecord] = {}
+
+    @cached_property
+    def runs(self) -> list[PlannedRun]:
+        """The runs of all cells: the first seed of each, then the second …, short runs first."""
+        planned = [
+            (number, cell.resolved.config.steps, PlannedRun(cell, seed, self._files(cell, seed)))
+            for cell in self.suite.cells
+            for number, seed in enumerate(cell.seeds)
+        ]
+        return [run for *_, run in sorted(planned, key=lambda each: each[:2])]
+
+    def _files(self, cell: Cell, seed: int) -> SeedRun:
+        return SeedRun(self.folder / CELLS / cell.name, seed, CELL)
+
+    def record(self, run: PlannedRun) -> RunRecord | None:
+        """Return the run directory of a run in one line; None if it has not begun."""
+        key = run.cell.name, run.seed
+        if key not in self._ended:
+            path = run.files.path
+            record = read_run(path, time.time()) if path else None
+            if record is None or record.status not in ENDED:
+                return record
+            self._ended[key] = record
+        return self._ended[key]
+
+    def has_ended(self, run: PlannedRun) -> bool:
+        """Return whether a run is done or has diverged; one that failed is executed again."""
+        record = self.record(run)
+        return record is not None and record.status in ENDED
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the folder, or check that its cells are those of the suite, and hold its lock.
+
+        Raises:
+            ConfigError: A cell of the same name has other values, or another process executes the benchmark.
+            RunError: The folder cannot be written.
+        """
+        files.check_writable(self.folder)
+        for cell in self.suite.cells:
+            self._check(cell)
+        with files.writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        allowed = "a benchmark that no other process executes"
+        with files.locked(self.folder / LOCK, "benchmark", allowed, "is being executed by another process"):
+            for cell in self.suite.cells:
+                folder = self.folder / CELLS / cell.name
+                if not (folder / CELL).is_file():
+                    with files.writing(folder):
+                        folder.mkdir(parents=True, exist_ok=True)
+                    files.write_yaml(folder / CELL, cell.values)
+            files.write_yaml(self.folder / SUITE, self.suite.content)
+            yield
+
+    def _check(self, cell: Cell) -> None:
+        file = self.folder / CELLS / cell.name / CELL
+        if not file.is_file():
+            return
+        before, after = dict(flatten(load_file(str(file)))), dict(flatten(cell.values))
+        for key in different_keys(before, after):
+            allowed = f"{before.get(key)!r} as in {file}; or a new `name` for the cell, or another --logdir"
+            raise ConfigError(bad_value(f"{cell.name}: {key}", after.get(key), allowed, "differs from the runs there"))
+
+    def execute(
+        self, executor: Executor, again: str, notify: Callable[[str], None], on_end: Callable[[], None]
+    ) -> None:
+        """Execute the runs that have not ended; `locked` holds the lock.
+
+        Args:
+            executor: Executes the runs.
+            again: The command, which continues after a signal.
+            notify: Called with a line for each run that ends.
+            on_end: Called after each run, and at the end.
+
+        Raises:
+            ConfigError: A run needs more memory than is free.
+            InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.
+        """
+        stop_left_over(self.folder)
+        waiting = [run for run in self.runs if not self.has_ended(run)]
+        notify(self.state(executor.jobs))
+        if not waiting:
+            return
+        memory = _memory(waiting)
+        executor.limit(max(memory.values()))
+        left = dict(enumerate(waiting))
+
+        def note(index: int) -> None:
+            run = left.pop(index)
+            notify(f"{self._outcome(run)}{self._left(list(left.values()), executor.jobs)}")
+            on_end()
+
+        jobs = [run.files.job(self.suite.imports, memory[_kind(run.cell)]) for run in waiting]
+        execute(executor, jobs, note, again)
+
+    def state(self, jobs: int) -> str:
+        """Return how many runs are there and how many are left, with the time that they take, in words.
+
+        Args:
+            jobs: Number of runs at the same time.
+        """
+        waiting = [run for run in self.runs if not self.has_ended(run)]
+        return f"{len(self.runs) - len(waiting)} of {len(self.runs)} runs are there{self._left(waiting, jobs)}"
+
+    def _outcome(self, run: PlannedRun) -> str:
+        """Return what became of a run, in a line."""
+        record = self.record(run)
+        if record is None or record.status not in ENDED:
+            return f"{run.name}: failed: {run.files.failure().error}"
+        rate = "diverged" if record.status == "diverged" else f"{100 * (record.success_rate or 0.0):.1f} %"
+        return f"{run.name}: {rate} after {record.steps:,} steps, {duration(record.wall_time_s)}"
+
+    def _left(self, waiting: Sequence[PlannedRun], jobs: int) -> str:
+        """Return the number of runs that are waiting, and the time that they will take, if it can be estimated."""
+        if not waiting:
+            return "; all have ended"
+        seconds = self._estimate(waiting)
+        about = f", about {duration(seconds / jobs)}" if seconds else ""
+        return f"; {len(waiting)} left{about}"
+
+    def _estimate(self, waiting: Sequence[PlannedRun]) -> float | None:
+        """Return the s that runs will take one after the other, from those that have ended; None if none has.
+
+        A run takes as long as the other seeds of its cell; without them, as much for each env step as the runs of the
+        same learner and engine, or as all runs.
+        """
+        known: dict[tuple[str, ...], list[float]] = {}
+        for run in self.runs:
+            record = self.record(run)
+            if record is not None and record.status in ENDED and record.wall_time_s:
+                known.setdefault((run.cell.name,), []).append(record.wall_time_s)
+                rate = record.wall_time_s / max(1, record.steps)
+                for key in ((run.cell.learner, run.cell.engine), ()):
+                    known.setdefault(key, []).append(rate)
+        if not known:
+            return None
+        median = {key: statistics.median(values) for key, values in known.items()}
+
+        def seconds(cell: Cell) -> float:
+            if (cell.name,) in median:
+                return median[(cell.name,)]
+            rate = median.get((cell.learner, cell.engine), median[()])
+            return rate * cell.resolved.config.steps
+
+        return sum(seconds(run.cell) for run in waiting)
+
+
+def _memory(runs: Sequence[PlannedRun]) -> Mapping[tuple[Any, ...], int]:
+    """Return kind of a cell → estimated bytes of its runs."""
+    kinds = {_kind(run.cell): run.cell for run in runs}
+    return {kind: run_memory(cell.resolved) for kind, cell in kinds.items()}
+
+
+def _kind(cell: Cell) -> tuple[Any, ...]:
+    """Return what the memory of a run depends on, besides the sizes of its observations."""
+    config = cell.resolved.config
+    return config.algo, config.framework, config.engine, config.n_envs, config.learners, str(config.algo_params)

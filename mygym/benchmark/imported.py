@@ -1,0 +1,142 @@
+"""Runs from elsewhere in the table of a benchmark: their policies are judged here, and none of their code runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mygym.config import load_file
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.judgement import find_finished, finished_result, judge
+from mygym.reporting.leaderboard import Row
+from mygym.reporting.records import RunRecord, read_run
+from mygym.reporting.statistics import success_interval
+from mygym.training import directory, files
+
+FOLDER = "imported"
+"""Folder of these runs, below that of the benchmark: a folder for each cell, and one in it for each seed."""
+
+JUDGEMENT = "judgement.json"
+
+NEEDED = (directory.CONFIG, directory.RESULT, directory.POLICY)
+"""Files of a run that are copied; all others stay where they are."""
+
+LARGEST = 1 << 30
+"""Bytes of a file in an archive above which it is refused."""
+
+
+@dataclass(frozen=True)
+class ImportedCell:
+    """A cell whose runs come from elsewhere."""
+
+    task: str
+    robot: str
+    engine: str
+    learner: str
+    origin: str
+    """File name of the archive, or name of the folder."""
+    records: tuple[RunRecord, ...]
+    """The runs, with their success in the episodes that were played here."""
+
+    @property
+    def name(self) -> str:
+        """Name of the cell; it begins with the folder, because the suite may have a cell of the same values."""
+        return "/".join((FOLDER, self.task, self.robot, self.engine, self.learner))
+
+
+def add(folder: Path, source: Path, learner: str, episodes: int) -> list[tuple[Path, Row, str]]:
+    """Judge runs from elsewhere, and add them to a benchmark, in place of earlier ones of the same cell and seed.
+
+    Args:
+        folder: Folder of the benchmark.
+        source: A run, a folder of runs, or a zip file of one.
+        learner: Name of the learner in the table; empty: the algorithm.
+        episodes: Number of episodes.
+
+    Returns:
+        For each run its new folder, its judgement, and what differs from its own result; empty if the two agree.
+
+    Raises:
+        ConfigError: There is no finished run, or it needs modules that are not here.
+        RunError: A policy cannot be loaded, or a file cannot be written.
+    """
+    if learner and not re.fullmatch(r"[\w+.,=-][\w +.,=-]*", learner):
+        raise ConfigError(bad_value("--as", learner, "letters, digits, spaces and + . , = - _"))
+    added = []
+    with _folder_of(source) as runs, tempfile.TemporaryDirectory() as temporary:
+        finished, _ = find_finished([runs])
+        for number, record in enumerate(finished):
+            copy = Path(temporary) / str(number) / Path(record.path).name
+            _copy(Path(record.path), copy)
+            row = judge(copy, episodes)
+            result, claimed = finished_result(copy), record.success_rate or 0.0
+            low, high = success_interval(claimed * record.episodes, record.episodes)
+            agrees = low <= row.interval.high and row.interval.low <= high
+            claim = "" if agrees else f"its result says {100 * claimed:.1f} %"
+            cell = folder / FOLDER / row.task / row.robot / result.engine / (learner or row.algo)
+            place = cell / f"seed_{row.seed}"
+            files.write_json(copy / JUDGEMENT, {**row.to_json(), "origin": source.name, "claimed": claimed})
+            with files.writing(place):
+                cell.mkdir(parents=True, exist_ok=True)
+                files.remove(place)
+                shutil.move(copy, place)
+            added.append((place, row, claim))
+    return added
+
+
+def imported_cells(folder: Path) -> list[ImportedCell]:
+    """Return the cells in the folder of a benchmark whose runs come from elsewhere."""
+    cells = []
+    for path in sorted(folder.joinpath(FOLDER).glob("*/*/*/*")):
+        records, origin = [], ""
+        for file in sorted(path.glob(f"seed_*/{JUDGEMENT}")):
+            judged = json.loads(file.read_text(encoding="utf-8"))
+            names = {"success_rate": "success_rate", "success_low": "success_low", "success_high": "success_high"}
+            figures = {field: judged[name] for field, name in names.items()} | {"episodes": judged["episodes"]}
+            records.append(replace(read_run(file.parent, time.time()), **figures))
+            origin = judged["origin"]
+        if records:
+            task, robot, engine, learner = path.parts[-4:]
+            cells.append(ImportedCell(task, robot, engine, learner, origin, tuple(records)))
+    return cells
+
+
+def _copy(run: Path, copy: Path) -> None:
+    """Copy the needed files of a run; its config without the modules that it imports, which are code."""
+    copy.mkdir(parents=True)
+    for name in NEEDED:
+        if not files.is_file(run / name):
+            raise ConfigError(bad_value("--add", str(run), f"a run with {', '.join(NEEDED)}", f"has no {name}"))
+        shutil.copyfile(run / name, copy / name)
+    config = {key: value for key, value in load_file(str(copy / directory.CONFIG)).items() if key != "imports"}
+    files.write_yaml(copy / directory.CONFIG, config)
+
+
+@contextmanager
+def _folder_of(source: Path) -> Iterator[Path]:
+    """Yield the folder of runs: the source, or a temporary one with the needed files of an archive.
+
+    Raises:
+        ConfigError: The source is neither a folder nor a zip file, or a file in it is too large.
+    """
+    if source.is_dir():
+        yield source
+        return
+    if not zipfile.is_zipfile(source):
+        raise ConfigError(bad_value("--add", str(source), "a run, a folder of runs, or a zip file of one"))
+    with tempfile.TemporaryDirectory() as temporary, zipfile.ZipFile(source) as archive:
+        for entry in archive.infolist():
+            if Path(entry.filename).name in NEEDED:
+                if entry.file_size > LARGEST:
+                    why = f"has a file of {entry.file_size / 1e9:.1f} GB, {entry.filename}"
+                    raise ConfigError(bad_value("--add", str(source), f"files below {LARGEST / 1e9:.1f} GB", why))
+                archive.extract(entry, temporary)  # never leaves the folder
+        yield Path(temporary)

@@ -1,0 +1,148 @@
+"""Page of a benchmark: a file with its table, curves, films and commands, which makes no request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+
+from mygym.benchmark.table import CellRow, Table, cell_texts, learner_cells
+from mygym.reporting import figures
+from mygym.reporting.records import RunRecord
+from mygym.reporting.report import Cell, Html, Number, as_html, details, element, inline_svg, page, table
+from mygym.reporting.statistics import performance_profile
+from mygym.training import directory
+from mygym.training.result import Result
+
+CURVE = (120, 30)
+"""Width and height of a learning curve, pixels."""
+
+NUMBERS = {"success, %": 100.0, "env steps to 90 %": 1.0, "time to 90 %": 1.0}
+"""Columns of cells that are sorted by a number → its factor."""
+
+
+def write_page(benchmark_table: Table, folder: Path) -> str:
+    """Return the page of a table.
+
+    Args:
+        benchmark_table: The table.
+        folder: Folder of the page, from which films are linked.
+    """
+    rows = [_row(cell, folder) for cell in benchmark_table.cells]
+    machines = _machines(benchmark_table.cells)
+    return page(
+        benchmark_table.title or benchmark_table.suite,
+        element("p", f"{benchmark_table.in_words()}."),
+        element("h2", "Success by task"),
+        element(
+            "p",
+            "Percent of fresh episodes of the saved policies: the interquartile mean over the seeds, with its interval "
+            "at 95 %; – is planned.",
+        ),
+        table([{key: as_html(text) for key, text in row.items()} for row in benchmark_table.by_task()], search=True),
+        element("h2", "Learners over all their tasks"),
+        table([_learner(row) for row in map(learner_cells, benchmark_table.learners)]),
+        *_profiles(benchmark_table),
+        element("h2", "Cells"),
+        table(rows, search=True),
+        element("h2", "Machines"),
+        table([{"runs": Number(str(number), number), "machine": name} for name, number in machines.items()]),
+        element("h2", "Versions"),
+        table([{"package": name, "version": version} for name, version in benchmark_table.versions.items()]),
+    )
+
+
+def _learner(texts: Mapping[str, str]) -> dict[str, Cell]:
+    return {key: Number(text, _leading(text)) if text[:1].isdigit() else text for key, text in texts.items()}
+
+
+def _leading(text: str) -> float:
+    """Return the number at the beginning of a text."""
+    return float(text.split(" ")[0].replace(",", ""))
+
+
+def _row(cell: CellRow, folder: Path) -> dict[str, Cell]:
+    """Return the columns of a cell: its texts, those of a number sortable, the curve, films and the command."""
+    summary, texts = cell.summary, cell_texts(cell)
+    numbers = {
+        "success, %": summary.success_rate if summary else None,
+        "env steps to 90 %": summary.steps_to_90 if summary else None,
+        "time to 90 %": summary.seconds_to_90 if summary else None,
+    }
+    command = texts.pop("command").strip("`")
+    row: dict[str, Cell] = {
+        key: Number(text, numbers[key]) if key in numbers else text for key, text in texts.items() if key != "each"
+    }
+    return {
+        **row,
+        "each, %": texts["each"],
+        "curve": _curve(cell.setting.records),
+        "films": _films(cell.setting.records, folder),
+        "command": details("show", element("pre", command)),
+    }
+
+
+def _curve(records: Sequence[RunRecord]) -> Html:
+    """Return success over env steps, a line for each seed."""
+    results = [result for record in records if (result := Result.read(Path(record.path))) is not None]
+    longest = max((result.steps for result in results), default=0)
+    if not longest:
+        return Html("")
+    width, height = CURVE
+    lines = [
+        element("polyline", points=" ".join(_points(result, longest)), fill="none", stroke="#2a6", stroke_width="1")
+        for result in results
+    ]
+    return element("svg", *lines, width=str(width), height=str(height), viewBox=f"-1 -1 {width + 2} {height + 2}")
+
+
+def _points(result: Result, longest: int) -> Iterator[str]:
+    width, height = CURVE
+    for entry in result.evaluations:
+        yield f"{width * entry['steps'] / longest:.1f},{height * (1 - entry['success_rate']):.1f}"
+
+
+def _films(records: Sequence[RunRecord], folder: Path) -> Html:
+    """Return links to the first film of the final policy, and to the first of a failure."""
+    links = []
+    for label, pattern in (("policy", "final.mp4"), ("failure", "failure*.mp4")):
+        found = (film for record in records for film in sorted((Path(record.path) / directory.VIDEOS).glob(pattern)))
+        if (film := next(found, None)) is not None:
+            path = Path(os.path.relpath(film, folder)).as_posix()
+            links.append(f"{element('a', label, href=quote(os.fsencode(path)))} ")
+    return Html("".join(links))
+
+
+def _profiles(benchmark_table: Table) -> Iterator[Html]:
+    """Yield the performance profiles of the learners of each robot and engine."""
+    groups: dict[str, dict[str, list[CellRow]]] = {}
+    for cell in benchmark_table.cells:
+        if cell.setting.records:
+            groups.setdefault(f"{cell.robot}, {cell.engine}", {}).setdefault(cell.learner, []).append(cell)
+    if not groups:
+        return
+    thresholds = np.linspace(0, 1, 101)
+    figure, panels = figures.make_panels(len(groups), 1)
+    for (panel,), (title, learners) in zip(panels, groups.items(), strict=True):
+        for index, (learner, cells) in enumerate(learners.items()):
+            scores = np.concatenate([cell.setting.scores for cell in cells])
+            name = f"{learner} ({len(cells)} tasks)"
+            figures.draw_line(panel, index, thresholds, performance_profile(scores, thresholds), name, steps=True)
+        panel.set_title(title)
+        panel.set(xlabel="success rate", ylabel="share of runs above it")
+        figures.finish_row([panel], 0, rates=True)
+    yield element("h2", "Performance profiles")
+    yield element("figure", inline_svg(figures.rendered(figure, "svg")))
+
+
+def _machines(cells: Sequence[CellRow]) -> dict[str, int]:
+    """Return description of a machine → number of runs."""
+    counts: dict[str, int] = {}
+    for cell in cells:
+        for record in cell.setting.records:
+            name = record.machine or "not recorded"
+            counts[name] = counts.get(name, 0) + 1
+    return counts or {"none": 0}

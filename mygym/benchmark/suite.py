@@ -1,0 +1,211 @@
+"""Suites: YAML files whose grids of tasks, robots, algorithms and engines are cells of a table, each with its seeds."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator
+
+from mygym.config import Resolved, load_file, merged
+from mygym.config.schema import DEFAULT_ENGINE, Section
+from mygym.config.validation_errors import explained
+from mygym.errors import ConfigError, bad_value
+from mygym.planning.resolve import resolve_config
+from mygym.registry import FRAMEWORKS
+
+SHIPPED = files("mygym.benchmark") / "suites"
+"""Folder of the suites that come with mygym."""
+
+DEFAULT = "default"
+"""Algorithm of a cell that leaves the choice to the task."""
+
+Names = str | Annotated[list[str], Field(min_length=1)]
+
+
+class Grid(Section):
+    """Cells: each combination of a task, a robot, an engine and an algorithm."""
+
+    task: Names
+    robot: Names | None = Field(None, description="default: the robot of the task")
+    engine: Names = Field(DEFAULT_ENGINE, description="engine of the training; the judge is that of the task")
+    algo: Names = Field(DEFAULT, description="KEYWORD or KEYWORD/FRAMEWORK; default: the task's own")
+    seeds: Annotated[int, Field(ge=1, le=1000)] | Annotated[list[int], Field(min_length=1)] = Field(
+        1, description="number of seeds, counted from 0, or a list"
+    )
+    name: str | None = Field(None, description="name of the learner in the table; default: the algorithm")
+    set: dict[str, Any] = Field(default_factory=dict, description="config values of these runs, as of a config file")
+
+    @field_validator("seeds")
+    @classmethod
+    def _valid_seeds(cls, seeds: int | list[int]) -> int | list[int]:
+        if isinstance(seeds, list) and (len({*seeds}) < len(seeds) or not all(0 <= seed < 2**32 for seed in seeds)):
+            raise ValueError("seeds from 0 to 4294967295, each once")
+        return seeds
+
+    @field_validator("name")
+    @classmethod
+    def _valid_name(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[\w+.,=-][\w +.,=-]*", name):
+            raise ValueError("letters, digits, spaces and + . , = - _")
+        return name
+
+    @field_validator("set")
+    @classmethod
+    def _valid_set(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if taken := [key for key in values if key in RESERVED]:
+            raise ValueError(f"config values other than {taken[0]}, which is a key of the grid or of the command")
+        return values
+
+
+RESERVED = ("task", "robot", "engine", "algo", "framework", "seed", "logdir", "imports")
+"""Config keys that `set` may not have."""
+
+
+class SuiteFile(Section):
+    """Content of a suite file."""
+
+    title: str = ""
+    imports: list[str] = Field(default_factory=list, description="Python modules that register components")
+    set: dict[str, Any] = Field(default_factory=dict, description="config values of all runs")
+    cells: Annotated[list[Grid], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the table: a learner on a task, a robot and an engine."""
+
+    task: str
+    robot: str
+    engine: str
+    learner: str
+    """Its name in the table: the algorithm, or the `name` of the grid."""
+    values: Mapping[str, Any]
+    """Config values of its runs, nested, besides the seed and the log directory."""
+    seeds: tuple[int, ...]
+    resolved: Resolved
+    """The complete config of its first seed."""
+
+    @property
+    def name(self) -> str:
+        """`TASK/ROBOT/ENGINE/LEARNER`, which identifies the cell in a suite and is its path in a folder."""
+        return "/".join((self.task, self.robot, self.engine, self.learner.replace("/", "-")))
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Cells of a table, in the order of the file."""
+
+    name: str
+    title: str
+    cells: tuple[Cell, ...]
+    imports: tuple[str, ...]
+    content: Mapping[str, Any]
+    """Content of the file."""
+
+    def cell(self, name: str) -> Cell:
+        """Return a cell by its name.
+
+        Raises:
+            ConfigError: The suite has no such cell.
+        """
+        for cell in self.cells:
+            if cell.name == name:
+                return cell
+        raise ConfigError(bad_value("cell", name, [cell.name for cell in self.cells], f"is not in {self.name}"))
+
+
+def shipped() -> list[str]:
+    """Return the names of the suites that come with mygym."""
+    return sorted(path.name.removesuffix(".yaml") for path in SHIPPED.iterdir() if path.name.endswith(".yaml"))
+
+
+def load_suite(source: str | Path, name: str = "") -> Suite:
+    """Return the suite of a file, or of a name of `shipped`.
+
+    Args:
+        source: The file or the name.
+        name: Name of the suite; by default that of its file.
+
+    Raises:
+        ConfigError: There is no such suite, or a value in it is wrong.
+    """
+    path = Path(source)
+    if str(source) in shipped() and not path.exists():
+        return make_suite(str(source), load_file(str(SHIPPED / f"{source}.yaml")))
+    if not path.is_file():
+        near = [*shipped(), *sorted(str(each) for each in path.parent.glob("*.yaml"))]
+        raise ConfigError(bad_value("suite", str(source), near, "is no file, and no suite that comes with mygym"))
+    return make_suite(name or path.stem, load_file(str(path)))
+
+
+def make_suite(name: str, content: Mapping[str, Any]) -> Suite:
+    """Return the suite of a file's content.
+
+    Raises:
+        ConfigError: A value is wrong, a config cannot be resolved, or two cells have the same name.
+    """
+    from mygym.registry import user_files
+
+    try:
+        file = SuiteFile.model_validate(dict(content))
+    except ValidationError as error:
+        raise ConfigError(f"suite {name}: {explained(error, keys_at=_keys_at)}") from None
+    imports = user_files.import_modules(file.imports)
+    cells: dict[str, Cell] = {}
+    for number, grid in enumerate(file.cells):
+        for cell in _cells(grid, f"suite {name}: cells.{number}", file.set):
+            if cell.name in cells:
+                why = "is there twice; give one of the grids a `name`"
+                raise ConfigError(f"suite {name}: {bad_value(f'cells.{number}', cell.name, 'a cell once', why)}")
+            cells[cell.name] = cell
+    return Suite(name, file.title, tuple(cells.values()), tuple(imports), content)
+
+
+def _keys_at(path: Sequence[str | int]) -> Sequence[str]:
+    if not path:
+        return list(SuiteFile.model_fields)
+    return list(Grid.model_fields) if path[0] == "cells" and len(path) == 2 else ()
+
+
+def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:
+    """Yield the cells of a grid, whose configs are complete.
+
+    Raises:
+        ConfigError: A config is wrong.
+    """
+    seeds = tuple(range(grid.seeds)) if isinstance(grid.seeds, int) else tuple(grid.seeds)
+    robots: Sequence[str | None] = [None] if grid.robot is None else _listed(grid.robot)
+    for task, robot, engine, algo in itertools.product(
+        _listed(grid.task), robots, _listed(grid.engine), _listed(grid.algo)
+    ):
+        values = merged(merged(common, grid.set), {"task": task, "engine": engine, **_algorithm(algo)})
+        if robot is not None:
+            values["robot"] = robot
+        try:
+            resolved = resolve_config(overrides={**values, "seed": seeds[0]})
+        except ConfigError as error:
+            raise ConfigError(f"{where}, {task}, {algo}: {error}") from None
+        config = resolved.config
+        yield Cell(str(config.task), str(config.robot), config.engine, grid.name or algo, values, seeds, resolved)
+
+
+def _algorithm(name: str) -> dict[str, str]:
+    """Return the config values of `KEYWORD`, `KEYWORD/FRAMEWORK` or `default`."""
+    keyword, slash, framework = name.partition("/")
+    if slash and framework not in FRAMEWORKS:
+        raise ConfigError(
+            bad_value("algo", name, [f"{keyword}/{each}" for each in FRAMEWORKS], "has no such framework")
+        )
+    if name == DEFAULT:
+        return {}
+    return {"algo": keyword, **({"framework": framework} if slash else {})}
+
+
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names

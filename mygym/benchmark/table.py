@@ -1,0 +1,394 @@
+"""Table of a benchmark: success of each cell with its interval, learners over all tasks; as JSON and Markdown."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mygym.benchmark.execution import SUITE, Benchmark
+from mygym.benchmark.imported import imported_cells
+from mygym.config.layers import flatten
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.comparison import Comparison, count, summarize
+from mygym.reporting.records import THRESHOLD, RunRecord
+from mygym.reporting.settings import Setting
+from mygym.reporting.statistics import (
+    Interval,
+    bootstrap_interval,
+    iqm,
+    probability_of_improvement,
+    success_interval,
+)
+from mygym.reporting.tables import as_markdown, duration
+from mygym.training import directory
+from mygym.training.result import machine_in_words, versions
+from mygym.types import FloatArray
+
+SCHEMA = 1
+"""Version of the form of table.json."""
+
+TABLE = "table.json"
+
+FLAGS = ("task", "robot", "engine", "algo", "framework", "steps", "n_envs", "strategy")
+"""Config keys with a flag of the same name, for commands."""
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """A cell of the table, with those of its runs that have ended."""
+
+    task: str
+    robot: str
+    engine: str
+    learner: str
+    planned: tuple[int, ...]
+    """Seeds of the suite."""
+    setting: Setting
+    """The runs that have ended; its path is the name of the cell."""
+    command: str
+    """Command that trains the run of a seed; `S` stands for the seed."""
+    origin: str = ""
+    """Where the runs come from; empty for runs of this benchmark."""
+    verified: tuple[bool, ...] = ()
+    """Whether each repeated run has confirmed its result."""
+
+    @property
+    def name(self) -> str:
+        """Name of the cell."""
+        return self.setting.path
+
+    @property
+    def summary(self) -> Comparison | None:
+        """Figures of the runs; None without a run that has ended."""
+        return summarize(self.setting) if self.setting.records else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cell for table.json, which `read_table` reads again; without folders of this machine."""
+        summary = self.summary
+        figures = {} if summary is None else {"success_rate": summary.success_rate, "success": summary.success}
+        content = asdict(self)
+        for record in content["setting"]["records"]:
+            record.update(path=Path(record["path"]).name, setting=self.name)
+        return {"name": self.name, **content, **figures}
+
+
+@dataclass(frozen=True)
+class LearnerRow:
+    """A learner on a robot and in an engine, over its tasks."""
+
+    learner: str
+    robot: str
+    engine: str
+    tasks: int
+    """Tasks with runs that have ended."""
+    planned: int
+    """Tasks of the suite."""
+    learned: int
+    """Tasks with a success rate of at least 90 %."""
+    runs: int
+    """Seeds of each task that count: as many as the task with the fewest has."""
+    success: float
+    """Interquartile mean over tasks and seeds."""
+    interval: Interval
+    improvement: float | None
+    """Probability that it is better than the first learner of the same robot and engine, over their common tasks."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells and learners of a benchmark, and where they come from."""
+
+    suite: str
+    title: str
+    date: str
+    commit: str
+    """Git commit of mygym, if it is a checkout."""
+    versions: Mapping[str, str]
+    cells: tuple[CellRow, ...]
+
+    @property
+    def learners(self) -> list[LearnerRow]:
+        """A row for each learner, robot and engine, in the order of the suite."""
+        groups: dict[tuple[str, str], dict[str, list[CellRow]]] = {}
+        for cell in self.cells:
+            groups.setdefault((cell.robot, cell.engine), {}).setdefault(cell.learner, []).append(cell)
+        return [row for group in groups.values() for row in _learner_rows(list(group.values()))]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of table.json."""
+        return {
+            "schema": SCHEMA,
+            **{field.name: getattr(self, field.name) for field in fields(self) if field.name != "cells"},
+            "machine": machine_in_words(),
+            "cells": [cell.to_json() for cell in self.cells],
+            "learners": [asdict(row) for row in self.learners],
+        }
+
+    def to_markdown(self) -> str:
+        """Return the content of table.md."""
+        parts = [
+            f"# {self.title or self.suite}",
+            f"{self.in_words()}.",
+            "Success of fresh episodes of the saved policies, in percent: the interquartile mean over the seeds, with "
+            "its interval at 95 %, the wider of the bootstrap over seeds and Wilson's over all episodes.",
+            as_markdown(self.by_task()).strip(),
+            "## Learners, over all their tasks",
+            as_markdown([learner_cells(row) for row in self.learners]).strip(),
+            "## Cells",
+            as_markdown([cell_texts(cell) for cell in self.cells]).strip(),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def in_words(self) -> str:
+        """Return how much of the table is there, and where it comes from."""
+        ended = sum(len(cell.setting.records) for cell in self.cells)
+        planned = sum(len(cell.planned) for cell in self.cells)
+        commit = f", commit {self.commit}" if self.commit else ""
+        return f"{ended} of {planned} runs; mygym {self.versions.get('mygym', '')}{commit}, {self.date}"
+
+    def by_task(self) -> list[dict[str, str]]:
+        """Return a row for each task, robot and engine, a column for each learner."""
+        learners = list(dict.fromkeys(cell.learner for cell in self.cells))
+        rows: dict[tuple[str, str, str], dict[str, str]] = {}
+        for cell in self.cells:
+            rows.setdefault((cell.task, cell.robot, cell.engine), {})[cell.learner] = success_text(cell)
+        several = [len({key[index] for key in rows}) > 1 for index in (1, 2)]
+        return [
+            {
+                "task": task,
+                **({"robot": robot} if several[0] else {}),
+                **({"engine": engine} if several[1] else {}),
+                **{learner: cells.get(learner, "") for learner in learners},
+            }
+            for (task, robot, engine), cells in rows.items()
+        ]
+
+
+def build_table(benchmark: Benchmark) -> Table:
+    """Return the table of the runs that have ended, of the cells from elsewhere, and of those that are missing."""
+    from mygym.benchmark.verification import verdicts
+
+    suite, verified = benchmark.suite, verdicts(benchmark.folder)
+    records: dict[str, list[RunRecord]] = {cell.name: [] for cell in suite.cells}
+    for run in sorted(benchmark.runs, key=lambda run: run.seed):
+        if benchmark.has_ended(run) and (record := benchmark.record(run)) is not None:
+            records[run.cell.name].append(record)
+    rows = [
+        CellRow(
+            cell.task,
+            cell.robot,
+            cell.engine,
+            cell.learner,
+            cell.seeds,
+            Setting(cell.name, dict(flatten(_config(records[cell.name]))), tuple(records[cell.name])),
+            command_of(cell.values),
+            verified=tuple(verified.get(cell.name, ())),
+        )
+        for cell in suite.cells
+    ]
+    more = [
+        CellRow(
+            cell.task,
+            cell.robot,
+            cell.engine,
+            cell.learner,
+            tuple(record.seed or 0 for record in cell.records),
+            Setting(cell.name, dict(flatten(_config(cell.records))), cell.records),
+            f"mygym train --config {shlex.quote(str(Path(cell.records[0].path) / directory.CONFIG))} --seed S",
+            cell.origin,
+        )
+        for cell in imported_cells(benchmark.folder)
+    ]
+    return Table(suite.name, suite.title, f"{datetime.now(UTC):%Y-%m-%d}", commit(), dict(versions()), (*rows, *more))
+
+
+def command_of(values: Mapping[str, Any]) -> str:
+    """Return the command that trains a run of nested config values; `S` stands for the seed."""
+    words = ["mygym", "train"]
+    for key, value in flatten(values):
+        text = value if isinstance(value, str) else json.dumps(value)
+        words += [f"--{key}", text] if key in FLAGS and isinstance(value, str | int) else ["--set", f"{key}={text}"]
+    return f"{shlex.join(words)} --seed S"
+
+
+def _config(records: Sequence[RunRecord]) -> dict[str, Any]:
+    try:
+        return directory.saved_config(Path(records[0].path)) if records else {}
+    except ConfigError:
+        return {}
+
+
+def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
+    """Yield the rows of the learners on a robot and in an engine; the first is the reference."""
+    first = {cell.task: cell for cell in group[0] if cell.setting.records}
+    for cells in group:
+        ended = [cell for cell in cells if cell.setting.records]
+        scores = _matrix(ended)
+        common = [cell for cell in ended if cell.task in first] if cells is not group[0] else []
+        improvement = None
+        if common:
+            pair = _matrix(common), _matrix([first[cell.task] for cell in common])
+            improvement = float(probability_of_improvement(*pair))
+        success = float(iqm(scores)) if scores.size else math.nan
+        yield LearnerRow(
+            cells[0].learner,
+            cells[0].robot,
+            cells[0].engine,
+            len(ended),
+            len(cells),
+            sum(float(iqm(cell.setting.scores)) >= THRESHOLD for cell in ended),
+            len(scores),
+            success,
+            _interval(ended, scores),
+            improvement,
+        )
+
+
+def _interval(cells: Sequence[CellRow], scores: FloatArray) -> Interval:
+    """Return the wider bounds of the bootstrap, stratified by task, and of Wilson's interval over all episodes."""
+    if not cells:
+        return Interval(math.nan, math.nan)
+    records = [record for cell in cells for record in cell.setting.records]
+    successes = sum((record.success_rate or 0.0) * record.episodes for record in records)
+    over_episodes = success_interval(successes, sum(record.episodes for record in records))
+    over_runs = bootstrap_interval(iqm, scores)
+    low, high = np.fmin(over_runs.low, over_episodes.low), np.fmax(over_runs.high, over_episodes.high)
+    return Interval(float(low), float(high))
+
+
+def _matrix(cells: Sequence[CellRow]) -> FloatArray:
+    """Return scores `(runs, tasks)`: of each task as many seeds as the task with the fewest has."""
+    if not cells:
+        return np.zeros((0, 0))
+    runs = min(len(cell.setting.records) for cell in cells)
+    return np.concatenate([cell.setting.scores[:runs] for cell in cells], axis=1)
+
+
+def success_text(cell: CellRow) -> str:
+    """Return the success of a cell with its interval, in percent; a dash if it is planned."""
+    summary = cell.summary
+    if summary is None:
+        return "–"
+    low, high = summary.success
+    partly = "" if summary.runs >= len(cell.planned) else f", {summary.runs} of {len(cell.planned)} seeds"
+    return f"{100 * summary.success_rate:.1f} ({100 * low:.0f}–{100 * high:.0f}{partly})"
+
+
+def cell_texts(cell: CellRow) -> dict[str, str]:
+    """Return column → text of a cell."""
+    summary = cell.summary
+    return {
+        "task": cell.task,
+        "robot": cell.robot,
+        "engine": cell.engine,
+        "learner": cell.learner,
+        "seeds": f"{len(cell.setting.records)} of {len(cell.planned)}",
+        "success, %": success_text(cell),
+        "each": ", ".join(f"{100 * score:.0f}" for (score,) in cell.setting.scores),
+        "env steps to 90 %": _median_text(summary.steps_to_90 if summary else None, ",.0f"),
+        "time to 90 %": duration(summary.seconds_to_90) if summary else "",
+        "verified": f"{sum(cell.verified)} of {len(cell.verified)}" if cell.verified else "",
+        "from": cell.origin,
+        "command": f"`{cell.command}`",
+    }
+
+
+def learner_cells(row: LearnerRow) -> dict[str, str]:
+    """Return column → text of a learner."""
+    low, high = row.interval
+    interval = "" if math.isnan(low) else f" ({100 * low:.1f}–{100 * high:.1f})"
+    return {
+        "learner": row.learner,
+        "robot": row.robot,
+        "engine": row.engine,
+        "tasks": f"{row.tasks} of {row.planned}",
+        "seeds": str(row.runs),
+        "success, % (IQM)": "" if math.isnan(row.success) else f"{100 * row.success:.1f}{interval}",
+        "tasks at 90 %": str(row.learned),
+        "better than the first": "" if row.improvement is None else f"{100 * row.improvement:.0f} %",
+    }
+
+
+def _median_text(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+@cache
+def commit() -> str:
+    """Return the Git commit of mygym's source, with `+` if files differ; empty if it is no checkout."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""
+    words = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  (git, of this checkout)
+    except OSError:  # no git
+        return ""
+    return done.stdout.strip()
+
+
+def is_table(source: str | Path) -> bool:
+    """Return whether a path is a table.json, or the folder of a benchmark."""
+    path = Path(source)
+    return path.name == TABLE or (path.is_dir() and (path / SUITE).is_file())
+
+
+def read_table(source: str | Path) -> dict[str, Setting]:
+    """Return name of each cell → its runs that have ended, of a table.json or the folder of a benchmark.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    path = Path(source) / TABLE if Path(source).is_dir() else Path(source)
+    names = {field.name for field in fields(RunRecord)}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        cells = {}
+        for cell in content["cells"]:
+            stored = cell["setting"]
+            records = tuple(
+                RunRecord(**{name: record[name] for name in names & record.keys()}) for record in stored["records"]
+            )
+            if records:
+                cells[str(cell["name"])] = Setting(str(cell["name"]), dict(stored["config"]), records)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        why = f"cannot be read ({type(error).__name__}: {error})"
+        raise ConfigError(bad_value("table", str(path), f"a {TABLE} of `mygym benchmark`", why)) from None
+    return cells
+
+
+def compare_tables(old: str | Path, new: str | Path) -> tuple[list[Comparison], list[str]]:
+    """Compare the cells of two tables, such as those of two commits.
+
+    Args:
+        old: The reference.
+        new: The other table.
+
+    Returns:
+        A comparison for each cell that both have, with the cell's name; and sentences on the others.
+
+    Raises:
+        ConfigError: A table cannot be read, or no cell is in both.
+    """
+    first, second = read_table(old), read_table(new)
+    common = [name for name in first if name in second]
+    if not common:
+        raise ConfigError(
+            bad_value("tables", f"{old}, {new}", "two tables with common cells", "have no cell in common")
+        )
+    notes = [
+        f"{count(len(missing), 'cell')} in {source} alone: {', '.join(missing)}"
+        for source, missing in ((old, [*first.keys() - second]), (new, [*second.keys() - first]))
+        if missing
+    ]
+    return [replace(summarize(second[name], first[name]), name=name, path=str(new)) for name in common], notes

@@ -1,0 +1,181 @@
+"""Verification: train a run of a benchmark again from its stored config, and test whether its result holds."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mygym.benchmark.execution import CELL, Benchmark, PlannedRun
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.records import RunRecord, read_run
+from mygym.reporting.settings import ENDED
+from mygym.reporting.statistics import SIGNIFICANCE
+from mygym.sweeps.executors import Executor, execute
+from mygym.sweeps.run import run_memory
+from mygym.sweeps.storage import SeedRun
+from mygym.training import directory, files
+from mygym.training.result import machine_in_words, versions
+
+FOLDER = "verification"
+"""Folder of the repeated runs, below that of the benchmark: a folder for each cell."""
+
+NOT_REPEATED = ("seed", "logdir", "imports")
+"""Keys of a stored config that the repeated run does not take from it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A result and its repetition."""
+
+    cell: str
+    seed: int
+    success_rate: float
+    again: float
+    """Success rate of the repeated run; 0 if it diverged."""
+    is_equal: bool
+    """Whether steps, success and return are the same to the last digit."""
+    p_value: float
+    """Of Fisher's exact test on the successes of both runs' final episodes."""
+    lowest: float
+    highest: float
+    """Lowest and highest success rate of the cell's seeds."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the result holds: no significant difference, or none larger than between seeds."""
+        return self.is_equal or self.p_value >= SIGNIFICANCE or self.lowest <= self.again <= self.highest
+
+    @property
+    def reason(self) -> str:
+        """Why it holds or not, in words."""
+        if self.is_equal:
+            return "equal to the last digit"
+        if self.p_value >= SIGNIFICANCE:
+            return f"no significant difference (p = {self.p_value:.2f})"
+        if self.holds:
+            return f"differs (p = {self.p_value:.3f}), within the range of the seeds"
+        return f"differs (p = {self.p_value:.1e}), outside the range of the seeds"
+
+
+def chosen(benchmark: Benchmark, what: str, seed: int) -> list[PlannedRun]:
+    """Return the finished runs to repeat: those of a cell, or a random sample.
+
+    Args:
+        benchmark: The benchmark.
+        what: Name of a cell, or a number of runs.
+        seed: Of the sample.
+
+    Raises:
+        ConfigError: There is no such cell, or it has no finished run.
+    """
+    runs = [run for run in benchmark.runs if (record := benchmark.record(run)) is not None and record.status == "done"]
+    if not what.isdecimal():
+        cell = benchmark.suite.cell(what)
+        runs = [run for run in runs if run.cell.name == cell.name]
+    if not runs:
+        raise ConfigError(bad_value("--verify", what, "a cell with finished runs", "has no finished run"))
+    if what.isdecimal() and int(what) < 1:
+        raise ConfigError(bad_value("--verify", what, "a cell, or a number of runs, at least 1"))
+    return random.Random(seed).sample(runs, min(int(what), len(runs))) if what.isdecimal() else runs[:1]  # noqa: S311
+
+
+def verify(
+    benchmark: Benchmark, runs: Sequence[PlannedRun], executor: Executor, again: str, notify: Callable[[str], None]
+) -> list[Verdict]:
+    """Train runs again from their stored configs, and compare the results; `Benchmark.locked` holds the lock.
+
+    A repetition that was stopped is continued; one that has ended is repeated.
+
+    Args:
+        benchmark: The benchmark.
+        runs: Finished runs.
+        executor: Executes the runs.
+        again: The command, which continues after a signal.
+        notify: Called with a line for each run that ends.
+
+    Raises:
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.
+    """
+    repeated = [_prepared(benchmark, run) for run in runs]
+    memory = max(run_memory(run.cell.resolved) for run in runs)
+    executor.limit(memory)
+    verdicts: dict[int, Verdict] = {}
+
+    def note(index: int) -> None:
+        run = runs[index]
+        path = repeated[index].path
+        record = read_run(path, time.time()) if path else None
+        if record is None or record.status not in ENDED:
+            notify(f"{run.name}: failed: {repeated[index].failure().error}")
+            return
+        verdict = _verdict(benchmark, run, record)
+        verdicts[index] = verdict
+        content = {
+            **asdict(verdict),
+            "holds": verdict.holds,
+            "machine": machine_in_words(),
+            "versions": dict(versions()),
+        }
+        file = repeated[index].folder / f"seed_{run.seed}.json"
+        files.write_json(file, {**content, "date": f"{datetime.now(UTC):%Y-%m-%d}"})
+        notify(f"{run.name}: {'holds' if verdict.holds else 'does not hold'}: {verdict.reason}")
+
+    execute(executor, [run.job(benchmark.suite.imports, memory) for run in repeated], note, again)
+    return [verdicts[index] for index in sorted(verdicts)]
+
+
+def verdicts(folder: Path) -> dict[str, list[bool]]:
+    """Return name of a cell → whether each of its repeated runs holds, of the verdicts in the folder of a benchmark."""
+    found: dict[str, list[bool]] = {}
+    for file in sorted((folder / FOLDER).glob("*/*/*/*/seed_*.json")):
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        found.setdefault(content["cell"], []).append(bool(content["holds"]))
+    return found
+
+
+def _prepared(benchmark: Benchmark, run: PlannedRun) -> SeedRun:
+    """Return the repetition of a run, which has its stored config; without an earlier one that has ended."""
+    folder = benchmark.folder / FOLDER / run.cell.name
+    repeated = SeedRun(folder, run.seed, CELL)
+    earlier = repeated.path
+    if earlier is not None and read_run(earlier, time.time()).status in ENDED:
+        files.remove(earlier)
+    original = run.files.path
+    config = directory.saved_config(original) if original else {}
+    with files.writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    files.write_yaml(folder / CELL, {key: value for key, value in config.items() if key not in NOT_REPEATED})
+    return repeated
+
+
+def _verdict(benchmark: Benchmark, run: PlannedRun, again: RunRecord) -> Verdict:
+    first = benchmark.record(run)
+    assert first is not None  # it has ended
+    ended = [record for each in benchmark.runs if each.cell is run.cell and (record := benchmark.record(each))]
+    rates = [record.success_rate or 0.0 for record in ended if record.status in ENDED]
+    rate, second = first.success_rate or 0.0, (again.success_rate or 0.0) if again.status == "done" else 0.0
+    same = all(getattr(first, key) == getattr(again, key) for key in ("status", "steps", "success_rate", "mean_return"))
+    counts = round(rate * first.episodes), first.episodes, round(second * again.episodes), again.episodes
+    return Verdict(
+        run.cell.name, run.seed, rate, second, same, fisher(*counts), min(rates, default=0.0), max(rates, default=1.0)
+    )
+
+
+def fisher(first: int, episodes: int, second: int, episodes_again: int) -> float:
+    """Return the two-sided p-value of Fisher's exact test on successes among two numbers of episodes."""
+    total, successes = episodes + episodes_again, first + second
+
+    def probability(number: int) -> float:
+        ways = math.comb(episodes, number) * math.comb(episodes_again, successes - number)
+        return ways / math.comb(total, successes)
+
+    possible = range(max(0, successes - episodes_again), min(episodes, successes) + 1)
+    limit = probability(first) * (1 + 1e-9)  # equal probabilities differ by rounding
+    return min(1.0, sum(each for each in map(probability, possible) if each <= limit))

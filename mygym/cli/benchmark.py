@@ -1,0 +1,198 @@
+"""`mygym benchmark`: the runs of a suite, their table and page, and its verification."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mygym.cli.command import JSON, argument, command, parse_count, parse_seed
+from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
+from mygym.cli.sweep import EXECUTION, make_executor
+from mygym.errors import ConfigError
+from mygym.training.files import write_json, write_text
+
+if TYPE_CHECKING:
+    from mygym.benchmark.execution import Benchmark
+    from mygym.benchmark.suite import Suite
+
+EPISODES = "100"
+
+LOGDIR = Path("suites")
+"""Folder of the benchmarks without `--logdir`."""
+
+REFRESH = 60.0
+"""s after which the table and the page are written again while runs are executing."""
+
+PAGE, MARKDOWN = "index.html", "table.md"
+
+
+@command(
+    "mygym benchmark",
+    "Execute the runs of a suite, tasks × robots × algorithms × seeds, and write their table and a page.",
+    argument(
+        "suite", metavar="SUITE", help="a suite file, a suite that comes with mygym, or the folder of a benchmark"
+    ),
+    argument("--logdir", metavar="DIR", help=f"folder of the benchmark (default: {LOGDIR}/SUITE)"),
+    *EXECUTION,
+    argument("--dry-run", action="store_true", help="print the cells, the runs that are left and their time"),
+    argument("--table", action="store_true", help="execute nothing: write the table and the page of what is there"),
+    argument(
+        "--verify",
+        metavar="CELL",
+        help="train a run of a cell again, or N runs at random, and test whether the results hold",
+    ),
+    argument("--seed", metavar="S", default="0", help="with --verify N: seed of the sample (default 0)"),
+    argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="judge a run from elsewhere, or a zip file of it, and add it to the table",
+    ),
+    argument("--as", dest="learner", metavar="NAME", help="with --add: name in the table"),
+    argument("--episodes", metavar="N", default=EPISODES, help=f"with --add: number of episodes (default {EPISODES})"),
+    JSON,
+    examples="""
+mygym benchmark quick
+mygym benchmark quick --dry-run
+mygym benchmark my_suite.yaml --logdir suites/mine --jobs 2
+mygym benchmark suites/quick --table
+mygym benchmark suites/quick --verify reach/panda/pybullet/sac
+mygym benchmark suites/quick --verify 20 --seed 3
+mygym benchmark suites/quick --add their_run.zip --as "their method"
+mygym compare suites/before suites/after
+""",
+    notes="""
+A suite has grids, which are cells of the table: {cells: [{task: [reach, push], algo: [ppo, sac/jax], seeds: 5}]}. Keys
+of a grid: task, robot, engine, algo (KEYWORD, KEYWORD/FRAMEWORK or default), seeds (a number or a list), name (of the
+learner in the table), and set (config values). `set` beside `cells` has config values of all runs, `imports` modules of
+your algorithms. The runs are ordinary runs in DIR/cells; the first seed of all cells comes first. The command can be
+stopped, killed and repeated: it executes what is missing, also after cells and seeds were added. It writes table.json,
+table.md and index.html. --verify exits with 1 if a result does not hold: Fisher's exact test on the final episodes
+finds a difference, and the repeated run is outside the range of the cell's seeds. A run of --add is judged here; only
+its config, its result and its weights are read. Executors are those of `mygym sweep`.
+""",
+)
+def benchmark(options: argparse.Namespace) -> None:
+    """Run the command."""
+    from mygym.benchmark.execution import Benchmark
+
+    chosen = [flag for flag in ("dry_run", "table", "verify", "add") if getattr(options, flag)]
+    if len(chosen) > 1:
+        flags = " and ".join(f"--{flag.replace('_', '-')}" for flag in chosen[:2])
+        raise ConfigError(f"mygym benchmark: {flags} exclude each other")
+    if options.learner and not options.add:
+        raise ConfigError("mygym benchmark: --as NAME needs --add RUN")
+    opened = Benchmark(*_place(options))
+    words = shlex.join(["mygym", "benchmark", *options.words])
+    if options.dry_run:
+        _dry_run(opened, options.json)
+        return
+    with contextlib.redirect_stdout(sys.stderr), opened.locked():  # Ray writes about lost nodes
+        if options.verify:
+            holds = _verify(opened, options, words)
+        elif options.add:
+            _add(opened, options)
+            holds = True
+        else:
+            if not options.table:
+                opened.execute(make_executor(options), words, print_note, _throttled(lambda: _write(opened)))
+            holds = True
+        _write(opened)
+    _print(opened, options.json)
+    if not holds:
+        exit_with_failure()
+
+
+def _place(options: argparse.Namespace) -> tuple[Suite, Path]:
+    """Return the suite and the folder of its benchmark."""
+    from mygym.benchmark.execution import SUITE
+    from mygym.benchmark.suite import load_suite
+
+    folder = Path(options.suite)
+    if folder.is_dir():
+        if options.logdir:
+            raise ConfigError("mygym benchmark: the folder of a benchmark and --logdir exclude each other")
+        return load_suite(folder / SUITE, folder.absolute().name), folder
+    suite = load_suite(options.suite)
+    return suite, Path(options.logdir or LOGDIR / suite.name)
+
+
+def _dry_run(opened: Benchmark, as_json: bool) -> None:
+    rows = [
+        {
+            "cell": cell.name,
+            "algorithm": f"{cell.resolved.config.algo} ({cell.resolved.config.framework})",
+            "env steps": f"{cell.resolved.config.steps:,}",
+            "seeds": len(cell.seeds),
+            "ended": sum(opened.has_ended(run) for run in opened.runs if run.cell is cell),
+        }
+        for cell in opened.suite.cells
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    print_table(rows)
+    print(opened.state(1))
+
+
+def _verify(opened: Benchmark, options: argparse.Namespace, words: str) -> bool:
+    """Repeat runs; return whether all results hold."""
+    from mygym.benchmark.verification import chosen, verify
+
+    runs = chosen(opened, options.verify, parse_seed(options.seed))
+    verdicts = verify(opened, runs, make_executor(options), words, print_note)
+    print_note(f"{sum(verdict.holds for verdict in verdicts)} of {len(runs)} results hold")
+    return len(verdicts) == len(runs) and all(verdict.holds for verdict in verdicts)
+
+
+def _add(opened: Benchmark, options: argparse.Namespace) -> None:
+    from mygym.benchmark.imported import add
+
+    episodes = parse_count(options.episodes, "--episodes")
+    for source in options.add:
+        for place, row, claim in add(opened.folder, Path(source), options.learner or "", episodes):
+            rate = f"{row.successes} of {row.episodes} episodes succeed"
+            print_note(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
+
+
+def _write(opened: Benchmark) -> None:
+    """Write table.json, table.md and the page."""
+    from mygym.benchmark.page import write_page
+    from mygym.benchmark.table import TABLE, build_table
+
+    table = build_table(opened)
+    write_json(opened.folder / TABLE, table.to_json())
+    write_text(opened.folder / MARKDOWN, table.to_markdown())
+    write_text(opened.folder / PAGE, write_page(table, opened.folder))
+
+
+def _throttled(function: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that calls another at most every `REFRESH` s."""
+    last = time.monotonic()
+
+    def call() -> None:
+        nonlocal last
+        if time.monotonic() - last >= REFRESH:
+            function()
+            last = time.monotonic()
+
+    return call
+
+
+def _print(opened: Benchmark, as_json: bool) -> None:
+    from mygym.benchmark.table import build_table, learner_cells
+
+    table = build_table(opened)
+    if as_json:
+        print_json(table.to_json())
+        return
+    print_table(table.by_task(), table.in_words())
+    print_table([learner_cells(row) for row in table.learners])
+    print(f"benchmark: {opened.folder}")
