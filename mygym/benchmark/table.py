@@ -21,7 +21,7 @@ from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, count, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
-from mygym.reporting.settings import Setting
+from mygym.reporting.settings import Setting, shaping_values
 from mygym.reporting.statistics import (
     Interval,
     bootstrap_interval,
@@ -190,7 +190,7 @@ def build_table(benchmark: Benchmark) -> Table:
             cell.engine,
             cell.learner,
             cell.seeds,
-            Setting(cell.name, dict(flatten(_config(records[cell.name]))), tuple(records[cell.name])),
+            Setting(cell.name, _config(records[cell.name]), tuple(records[cell.name])),
             command_of(cell.values),
             verified=tuple(verified.get(cell.name, ())),
         )
@@ -203,7 +203,7 @@ def build_table(benchmark: Benchmark) -> Table:
             cell.engine,
             cell.learner,
             tuple(record.seed or 0 for record in cell.records),
-            Setting(cell.name, dict(flatten(_config(cell.records))), cell.records),
+            Setting(cell.name, _config(cell.records), cell.records),
             f"mygym train --config {shlex.quote(str(Path(cell.records[0].path) / directory.CONFIG))} --seed S",
             cell.origin,
         )
@@ -223,7 +223,7 @@ def command_of(values: Mapping[str, Any]) -> str:
 
 def _config(records: Sequence[RunRecord]) -> dict[str, Any]:
     try:
-        return directory.saved_config(Path(records[0].path)) if records else {}
+        return shaping_values(directory.saved_config(Path(records[0].path))) if records else {}
     except ConfigError:
         return {}
 

@@ -59,13 +59,18 @@ def as_html(value: str) -> Html:
     return value if isinstance(value, Html) else Html(escape(value))
 
 
+VOID = ("img", "input")
+"""Elements that have no end tag."""
+
+
 def element(tag: str, *content: str, **attributes: str) -> Html:
     """Return an element; its contents and attributes are escaped unless they are `Html`.
 
     In names of attributes, a trailing underscore is left out, and others become hyphens: `class_`, `data_key`.
     """
     listed = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
-    return Html(f"<{tag}{listed}>{''.join(as_html(item) for item in content)}</{tag}>")
+    end = "" if tag in VOID else f"</{tag}>"
+    return Html(f"<{tag}{listed}>{''.join(as_html(item) for item in content)}{end}")
 
 
 def table(rows: Sequence[Mapping[str, Cell]], *, search: bool = False) -> Html:

@@ -119,9 +119,9 @@ def _in_folder(folder: str | Path) -> list[Setting]:
 def _setting(path: str, records: Sequence[RunRecord]) -> Setting:
     first, *more = {record.config_hash: record for record in records}.values()
     config = directory.saved_config(Path(first.path))
-    shaping = _shaping(config)
+    shaping = shaping_values(config)
     for other in more:  # runs that a user has moved here
-        second = _shaping(directory.saved_config(Path(other.path)))
+        second = shaping_values(directory.saved_config(Path(other.path)))
         for key in different_keys(shaping, second):
             both = f"{shaping.get(key)} ({first.path}) and {second.get(key)} ({other.path})"
             raise ConfigError(f"{key} differs: {both}; the runs in a folder must differ in their seeds alone")
@@ -157,7 +157,8 @@ def _stored(file: Path) -> list[Setting]:
         raise ConfigError(bad_value("settings", str(file), "a file of `mygym compare --save`", why)) from None
 
 
-def _shaping(config: Mapping[str, Any]) -> dict[str, Any]:
+def shaping_values(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted key → value of all of a nested config that shapes a result."""
     return dict(flatten({key: value for key, value in config.items() if key not in NOT_SHAPING}))
 
 

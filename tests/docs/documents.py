@@ -315,6 +315,7 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
     if program == ("mygym", "view"):
         return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
     reading = (
+        "benchmark",
         "sweep",
         "compare",
         "describe",

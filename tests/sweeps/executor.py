@@ -96,15 +96,16 @@ class InstantExecutor:
         handle["stop"] = True
 
     def _advance(self, handle: Any) -> int | None:
-        run, params, seed = handle["run"], handle["config"]["algo_params"], handle["config"]["seed"]
+        run, params, seed = handle["run"], handle["config"].get("algo_params", {}), handle["config"]["seed"]
         if params.get("n_epochs") == 3:
             handle["job"].log.write_text("note: begins\nerror: three epochs fail\n")
             return 1
         if handle["stop"]:
             return self._end(run, "interrupted", 0.0, 130)
-        if params["learning_rate"] > 0.05:
+        rate = params.get("learning_rate", 1e-3)
+        if rate > 0.05:
             return self._end(run, "diverged", 0.0, 1)
-        success = 1 / (1 + abs(math.log10(params["learning_rate"]) + 3)) - 0.01 * seed
+        success = 1 / (1 + abs(math.log10(rate) + 3)) - 0.01 * seed
         log = run / directory.PROGRESS
         lines = log.read_text().splitlines() if log.exists() else []
         if len(lines) == handle["target"]:

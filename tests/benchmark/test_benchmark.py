@@ -1,0 +1,353 @@
+"""`mygym benchmark`: real runs of a suite, their table and page, repetition, and runs from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+import mygym
+from mygym.benchmark import table as tables
+from mygym.benchmark.execution import Benchmark
+from mygym.benchmark.page import write_page
+from mygym.benchmark.suite import make_suite
+from mygym.benchmark.table import build_table
+from mygym.benchmark.verification import fisher
+from mygym.errors import ConfigError
+from mygym.sweeps import executors
+from tests.cli.conftest import Command, mygym_command  # noqa: F401  (the fixture)
+from tests.conftest import ROOT
+from tests.reporting.runs import make_run
+from tests.sweeps.executor import TrainingExecutor
+
+SHORT = {
+    "steps": 60,
+    "n_envs": 1,
+    "task_params": {"horizon": 10},
+    "eval": {"every": 30, "episodes": 2, "final_episodes": 4},
+    "video": {"episodes": 1, "width": 64, "height": 48},
+    "tensorboard": False,
+}
+SMALL = {"algo_params": {"policy_kwargs": {"net_arch": [16]}}}
+SUITE: dict[str, Any] = {
+    "title": "A <b>short</b> suite",
+    "set": SHORT,
+    "cells": [
+        {"task": "reach", "algo": "sac", "seeds": 2, "set": SMALL},
+        {"task": "reach", "algo": "td3", "name": "TD3, shorter", "set": {**SMALL, "steps": 40}},
+    ],
+}
+SAC, TD3 = "reach/panda/pybullet/sac", "reach/panda/pybullet/TD3, shorter"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are trained in this process: PyTorch takes seconds to import."""
+    monkeypatch.setattr(executors, "POLL", 0.0)
+    monkeypatch.setattr(executors, "LocalExecutor", lambda *arguments: TrainingExecutor())
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished benchmark, which tests copy."""
+    folder = tmp_path_factory.mktemp("suites") / "short"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executors, "POLL", 0.0)
+        execute(folder, SUITE)
+        write(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    """A copy of the finished benchmark."""
+    return shutil.copytree(original, tmp_path / "suites" / "short")
+
+
+def benchmark(folder: Path, content: Mapping[str, Any] = SUITE) -> Benchmark:
+    return Benchmark(make_suite("short", content), folder)
+
+
+def execute(folder: Path, content: Mapping[str, Any], executor: TrainingExecutor | None = None) -> list[str]:
+    """Execute a suite in a folder; return the names of the runs that have ended, in their order."""
+    opened, lines = benchmark(folder, content), list[str]()
+    with opened.locked():
+        opened.execute(executor or TrainingExecutor(), "mygym benchmark", lines.append, lambda: None)
+    return [line.partition(":")[0] for line in lines[1:]]
+
+
+def write(folder: Path) -> None:
+    opened = benchmark(folder)
+    (folder / "table.json").write_text(json.dumps(build_table(opened).to_json()))
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """What the runs of a benchmark have reached, besides times."""
+    figures: dict[str, Any] = {}
+    for path in sorted(folder.glob("cells/**/result.json")):
+        content = json.loads(path.read_text())
+        figures[str(path.relative_to(folder))] = [
+            content[key] for key in ("status", "steps", "success_rate", "mean_return", "stage_reached")
+        ] + [(path.parent / "policy.safetensors").read_bytes()]
+    return figures
+
+
+def test_first_seeds_come_first_and_short_runs_before_long_ones(original: Path, tmp_path: Path) -> None:
+    assert [run.name for run in benchmark(original).runs] == [f"{TD3}, seed 0", f"{SAC}, seed 0", f"{SAC}, seed 1"]
+
+
+def test_runs_are_those_of_train(original: Path, tmp_path: Path) -> None:
+    alone = mygym.train({"task": "reach", "algo": "sac", **SHORT, **SMALL, "seed": 1, "logdir": str(tmp_path)})
+    (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_1")
+    assert (run / "policy.safetensors").read_bytes() == (alone.path / "policy.safetensors").read_bytes()
+
+
+def test_what_is_there_is_not_repeated_and_what_was_added_is_executed(folder: Path) -> None:
+    executor = TrainingExecutor(dies_at=0)
+    assert execute(folder, SUITE, executor) == []
+    sac, td3 = SUITE["cells"]
+    more = {**SUITE, "cells": [{**sac, "seeds": 3}, td3, {"task": "reach", "algo": "ppo", "set": SMALL}]}
+    assert execute(folder, more) == ["reach/panda/pybullet/ppo, seed 0", f"{SAC}, seed 2"]
+
+
+@pytest.mark.parametrize("run", [0, 1, 2])
+def test_a_killed_benchmark_goes_on_to_the_same_results(run: int, original: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        execute(tmp_path / "killed", SUITE, TrainingExecutor(dies_at=run))
+    assert len(results(tmp_path / "killed")) == run
+    execute(tmp_path / "killed", SUITE)
+    assert results(tmp_path / "killed") == results(original)
+
+
+@pytest.mark.slow
+def test_a_benchmark_killed_at_ten_moments_has_the_same_table(tmp_path: Path) -> None:
+    sac, td3 = SUITE["cells"]
+    long = {
+        **SUITE,
+        "set": {**SHORT, "steps": 1500, "eval": {"every": 250, "episodes": 2}, "checkpoint": {"every": 250}},
+    }
+    content = {**long, "cells": [{**sac, "seeds": 5}, {**td3, "set": SMALL, "seeds": 4}]}
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(content))
+
+    def start(folder: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "mygym", "benchmark", "long.yaml", "--logdir", folder, "--jobs", "2"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+
+    assert start("whole").wait() == 0
+    rng, kills = random.Random(0), 0
+    process = start("killed")
+    while kills < 10:
+        try:
+            process.wait(timeout=rng.uniform(3, 9))
+            break
+        except subprocess.TimeoutExpired:
+            kills += 1
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+        for child in children if rng.random() < 0.5 else ():  # else the run goes on, until the command is repeated
+            child.kill()
+        process = start("killed")
+    assert process.wait() == 0
+    assert kills == 10
+    assert len(results(tmp_path / "whole")) == 9
+    assert results(tmp_path / "killed") == results(tmp_path / "whole")
+
+
+def test_a_cell_with_other_values_is_refused(folder: Path) -> None:
+    sac, td3 = SUITE["cells"]
+    before = sorted(folder.rglob("*"))
+    with (
+        pytest.raises(ConfigError, match=r"sac: steps: 61 .*60.*name"),
+        benchmark(folder, {**SUITE, "cells": [{**sac, "set": {**SMALL, "steps": 61}}, td3]}).locked(),
+    ):
+        pass
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_the_table_has_the_results_and_what_is_missing(original: Path) -> None:
+    sac, td3 = SUITE["cells"]
+    more = {**SUITE, "cells": [{**sac, "seeds": 3}, td3, {"task": "push", "algo": "sac"}]}
+    table = build_table(benchmark(original, more))
+    rates = [
+        json.loads(path.read_text())["success_rate"] for path in sorted(original.glob(f"cells/{SAC}/**/result.json"))
+    ]
+    first, second, third = table.cells
+    assert first.setting.scores[:, 0].tolist() == rates
+    assert (first.planned, second.planned, third.planned) == ((0, 1, 2), (0,), (0,))
+    reach, push = table.by_task()
+    assert reach["sac"].startswith(f"{100 * sum(rates) / 2:.1f} (")
+    assert reach["sac"].endswith("2 of 3 seeds)")
+    assert push == {"task": "push", "sac": "–", "TD3, shorter": ""}
+    assert "3 of 5 runs" in table.to_markdown()
+    assert str(original) not in json.dumps(table.to_json())
+
+
+def test_learners_are_compared_over_their_common_tasks(tmp_path: Path) -> None:
+    tasks, algos = ("reach", "push"), {"sac": (0.2, 0.6), "td3": (0.4, 1.0)}
+    content = {"cells": [{"task": [*tasks], "algo": [*algos], "seeds": 2}]}
+    for algo, rates in algos.items():
+        for task, rate in zip(tasks, rates, strict=True):
+            for seed in (0, 1):
+                make_run(tmp_path / "cells" / task / "panda" / "pybullet" / algo, rate, seed, task=task, algo=algo)
+    first, second = build_table(benchmark(tmp_path, content)).learners
+    assert (first.success, second.success) == pytest.approx((0.4, 0.7))  # of 0.2, 0.2, 0.6, 0.6: the middle half
+    assert (first.improvement, second.improvement) == (None, 1.0)
+    assert (first.learned, second.learned) == (0, 1)
+    assert first.interval == pytest.approx(
+        (0.3532, 0.4487), abs=1e-4
+    )  # Wilson's of 160 of 400, wider than between seeds
+
+
+def test_the_page_makes_no_request_and_links_films(original: Path) -> None:
+    page = write_page(build_table(benchmark(original)), original)
+    assert "default-src 'none'" in page
+    assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page)
+    assert "A &lt;b&gt;short&lt;/b&gt; suite" in page
+    links = re.findall(r'<a href="([^"]*mp4)"', page)
+    assert links
+    assert all((original / link.replace("%2C", ",").replace("%20", " ")).is_file() for link in links)
+    assert page.count("<polyline") == 3, "a curve for each run"
+    assert len(re.findall('<input type="search"', page)) == 2
+
+
+def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym_command: Command) -> None:  # noqa: F811
+    stored = json.loads((folder / "table.json").read_text())
+    for record in (*stored["cells"][0]["setting"]["records"], *stored["cells"][1]["setting"]["records"]):
+        record.update(success_rate=1.0, episodes=100)
+    better, worse = folder.parent / "better" / "table.json", folder.parent / "worse" / "table.json"
+    for path, rate in ((better, 1.0), (worse, 0.5)):
+        for cell in stored["cells"]:
+            first = cell["setting"]["records"][0]
+            cell["setting"]["records"] = [{**first, "seed": seed, "success_rate": rate} for seed in range(5)]
+        path.parent.mkdir()
+        path.write_text(json.dumps(stored))
+    outcome = mygym_command("compare", str(better), str(worse), "--fail-if-worse", "5%")
+    assert outcome.code == 1
+    assert f"worse: {SAC}, -50.0" in outcome.err
+    assert mygym_command("compare", str(worse), str(better), "--fail-if-worse", "5%").code == 0
+    assert "two benchmarks" in mygym_command("compare", str(worse)).err
+    assert "'reward'" not in mygym_command("compare", str(original), str(original), "--json").err
+    del stored["cells"][1:]
+    better.write_text(json.dumps(stored))
+    assert f"1 cell in {worse} alone: {TD3}" in mygym_command("compare", str(better), str(worse)).err
+
+
+def test_a_result_is_verified_to_the_last_digit(folder: Path, mygym_command: Command) -> None:  # noqa: F811
+    outcome = mygym_command("benchmark", str(folder), "--verify", TD3)
+    assert (outcome.code, f"{TD3}, seed 0: holds: equal to the last digit" in outcome.err) == (0, True), outcome
+    assert "verified" in (folder / "table.md").read_text()
+    assert build_table(benchmark(folder)).cells[1].verified == (True,)
+
+
+def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Command) -> None:  # noqa: F811
+    for path in folder.glob(f"cells/{TD3}/**/result.json"):
+        content = json.loads(path.read_text())
+        content |= {"success_rate": 1.0, "stage_reached": {"done": 100}}
+        path.write_text(json.dumps(content))
+    outcome = mygym_command("benchmark", str(folder), "--verify", TD3)
+    assert outcome.code == 1
+    assert f"{TD3}, seed 0: does not hold" in outcome.err
+    assert build_table(benchmark(folder)).cells[1].verified == (False,)
+    assert mygym_command("benchmark", str(folder), "--verify", "3").code == 1, "the sample holds all three runs"
+
+
+@pytest.mark.parametrize(
+    ("counts", "p_value"),
+    [((1, 10, 11, 14), 0.0027594562), ((3, 4, 1, 4), 0.4857142857), ((0, 5, 0, 9), 1.0)],  # Fisher 1935: the second
+)
+def test_fishers_exact_test(counts: tuple[int, int, int, int], p_value: float) -> None:
+    assert fisher(*counts) == pytest.approx(p_value)
+
+
+def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
+    folder: Path,
+    original: Path,
+    tmp_path: Path,
+    mygym_command: Command,  # noqa: F811
+) -> None:
+    (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    result = json.loads((run / "result.json").read_text())
+    evil = tmp_path / "evil.py"
+    evil.write_text("raise SystemExit('their code ran')")
+    with zipfile.ZipFile(tmp_path / "theirs.zip", "w") as archive:
+        archive.writestr("a/seed_0/config.yaml", yaml.safe_dump({**config, "imports": [str(evil)]}))
+        archive.writestr(
+            "a/seed_0/result.json", json.dumps({**result, "success_rate": 1.0, "stage_reached": {"d": 100}})
+        )
+        archive.write(run / "policy.safetensors", "a/seed_0/policy.safetensors")
+        archive.write(evil, "a/seed_0/evil.py")
+        archive.write(evil, "../../evil.py")
+    added = ["benchmark", str(folder), "--add", str(tmp_path / "theirs.zip"), "--as", "theirs", "--episodes", "4"]
+    outcome = mygym_command(*added)
+    assert outcome.code == 0, outcome
+    assert "its result says 100.0 %" in outcome.err
+    cell = build_table(benchmark(folder)).cells[-1]
+    (record,) = cell.setting.records
+    assert (cell.learner, cell.origin, record.episodes) == ("theirs", "theirs.zip", 4)
+    assert record.success_rate is not None
+    assert record.success_rate < 0.75, "a policy of 60 steps"
+    assert not list(folder.rglob("evil*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--verify", "reach/panda/pybullet/sacc"], ["sacc", f"did you mean '{SAC}'"]),
+        (["--verify", "0"], ["--verify", "0"]),
+        (["--add", "nothing.zip"], ["--add", "nothing.zip"]),
+        (["--as", "me"], ["--as", "--add"]),
+        (["--table", "--dry-run"], ["--dry-run", "--table"]),
+        (["--logdir", "elsewhere"], ["--logdir"]),
+        (["--executor", "slurmm"], ["slurmm", "slurm"]),
+        (["--jobs", "0"], ["--jobs", "0"]),
+    ],
+)
+def test_bad_flags_are_refused(
+    words: list[str],
+    parts: list[str],
+    folder: Path,
+    mygym_command: Command,  # noqa: F811
+) -> None:
+    outcome = mygym_command("benchmark", str(folder), *words)
+    assert outcome.code == 2
+    assert all(part in outcome.err for part in parts), outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_folder_that_executes_is_locked(folder: Path, mygym_command: Command) -> None:  # noqa: F811
+    with benchmark(folder).locked():
+        outcome = mygym_command("benchmark", str(folder))
+    assert (outcome.code, "another process" in outcome.err) == (2, True)
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SUITE))
+    outcome = mygym_command("benchmark", "mine.yaml", "--dry-run")
+    assert outcome.code == 0
+    assert "0 of 3 runs are there; 3 left" in outcome.out
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_commands_of_cells_have_the_values_of_the_suite() -> None:
+    cell = make_suite("short", SUITE).cells[1]
+    command = tables.command_of(cell.values)
+    assert command.startswith("mygym train ")
+    assert "--algo td3" in command
+    assert "--steps 40" in command
+    assert "--set 'algo_params.policy_kwargs.net_arch=[16]'" in command
+    assert command.endswith("--seed S")

@@ -1,0 +1,83 @@
+"""Suites: their grids are cells, the shipped ones are complete, and mistakes are named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mygym.benchmark.suite import load_suite, make_suite, shipped
+from mygym.errors import ConfigError, MygymError
+from mygym.registry import registry
+
+
+def test_a_grid_is_the_product_of_its_names() -> None:
+    grid = {"task": ["reach", "push"], "robot": ["panda", "xarm6_gripper"], "algo": ["default", "sac/jax"], "seeds": 2}
+    suite = make_suite("mine", {"set": {"steps": 100}, "cells": [{**grid, "set": {"eval": {"every": 50}}}]})
+    assert [cell.name for cell in suite.cells] == [
+        "reach/panda/pybullet/default",
+        "reach/panda/pybullet/sac-jax",
+        "reach/xarm6_gripper/pybullet/default",
+        "reach/xarm6_gripper/pybullet/sac-jax",
+        "push/panda/pybullet/default",
+        "push/panda/pybullet/sac-jax",
+        "push/xarm6_gripper/pybullet/default",
+        "push/xarm6_gripper/pybullet/sac-jax",
+    ]
+    config = suite.cells[1].resolved.config
+    assert (config.algo, config.framework, config.steps, config.eval.every) == ("sac", "jax", 100, 50)
+    assert {cell.seeds for cell in suite.cells} == {(0, 1)}
+    assert suite.cells[4].resolved.config.algo == "ppo", "the default of push, which has several stages"
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_suites_are_complete(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.title
+    assert all(cell.resolved.config.task == cell.task for cell in suite.cells)
+
+
+def test_the_core_suite_has_all_tasks_and_eight_learners() -> None:
+    cells = load_suite("core").cells
+    assert {cell.task for cell in cells} == {entry.name for entry in registry("task") if entry.built_in}
+    learners = Counter(cell.task for cell in cells)
+    assert set(learners.values()) == {8}, learners
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ({"cells": [{"task": "reach", "sead": 2}]}, ["cells.0.sead", "seeds"]),
+        ({"cell": []}, ["cell", "cells"]),
+        ({"cells": []}, ["cells"]),
+        ({"cells": [{"task": "push"}, {"task": "reech"}]}, ["cells.1", "reech", "reach"]),
+        ({"cells": [{"task": "reach", "algo": "sacc"}]}, ["cells.0", "sacc", "sac"]),
+        ({"cells": [{"task": "reach", "algo": "sac/jaxx"}]}, ["sac/jaxx", "sac/jax"]),
+        ({"cells": [{"task": "reach", "seeds": [1, 1]}]}, ["cells.0.seeds", "each once"]),
+        ({"cells": [{"task": "reach", "seeds": 0}]}, ["cells.0.seeds", "0"]),
+        ({"cells": [{"task": "reach", "set": {"seed": 3}}]}, ["cells.0.set", "seed"]),
+        ({"cells": [{"task": "reach", "set": {"stepz": 3}}]}, ["cells.0", "stepz", "steps"]),
+        ({"cells": [{"task": "reach", "name": "a/b"}]}, ["cells.0.name", "a/b"]),
+        (
+            {"cells": [{"task": "reach"}, {"task": ["push", "reach"]}]},
+            ["cells.1", "reach/panda/pybullet/default", "name"],
+        ),
+        ({"imports": ["no_such_module"], "cells": [{"task": "reach"}]}, ["no_such_module"]),
+    ],
+)
+def test_mistakes_are_named(content: dict[str, Any], parts: list[str]) -> None:
+    with pytest.raises(MygymError) as error:
+        make_suite("mine", content)
+    assert all(part in str(error.value) for part in parts), error.value
+
+
+def test_a_missing_file_has_a_nearest_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"cells": [{"task": "reach"}]}))
+    assert load_suite("mine.yaml").name == "mine"
+    for given, nearest in (("min.yaml", "mine.yaml"), ("quik", "quick")):
+        with pytest.raises(ConfigError, match=f"did you mean '{nearest}'"):
+            load_suite(given)
