@@ -29,7 +29,7 @@ from mygym.registry import register_dictionary
 from mygym.reporting.comparison import summary_in_words
 from mygym.reporting.records import find_runs
 from mygym.sweeps.executors import Job, LocalExecutor, execute, start
-from mygym.training import directory
+from mygym.training import directory, hosts
 from mygym.training.directory import is_run
 from mygym.training.stop_request import SEPARATE
 
@@ -307,6 +307,14 @@ def train(options: argparse.Namespace, train: Callable[..., Result] | None = Non
         options: Arguments of the command line; `words` as they were given.
         train: Trains a run; None: `mygym.train`.
     """
+    if hosts.is_other():
+        hosts.serve()
+        return
+    with hosts.main_process():
+        _run(options, train)
+
+
+def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> None:
     if train is not None:
         register_dictionary(sys.modules[train.__module__])
     if options.help:
@@ -323,6 +331,12 @@ def train(options: argparse.Namespace, train: Callable[..., Result] | None = Non
             raise ConfigError(bad_value("train.py", words[0], "--seeds and --jobs", why))
         resume_seeds(program, Path(options.resume), numbers, _jobs(options))
         return
+    if hosts.size() is not None:
+        if numbers:
+            raise ConfigError(
+                bad_value("--seeds", seeds, "a run for each torchrun", "cannot be combined with torchrun")
+            )
+        options.learners = options.learners or str(hosts.size())
     file, flags = config_layers(options)
     file_origin = "file"
     if options.network_of:

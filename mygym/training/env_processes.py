@@ -263,7 +263,9 @@ def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> Mygym
         why = f"has each new process import {script}, which would start processes again"
         allowed = f'{alone}, or a script whose calls stand under `if __name__ == "__main__":`'
         return ConfigError(bad_value(key, value, allowed, why))
-    how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
+    if code is None:  # of another machine
+        return RunError(f"{name} is lost: its process or its machine has died, or the network has failed")
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
     return RunError(f"{name} died ({how})")
 
 

@@ -30,6 +30,7 @@ from mygym.planning.checks import gathers_rollouts
 from mygym.planning.plan import RunPlan
 from mygym.registry import user_files
 from mygym.registry.user_files import user_modules
+from mygym.training import hosts
 from mygym.training.checkpoints.states import (
     env_state,
     load_env_state,
@@ -49,9 +50,9 @@ def train_share(
     values: Mapping[str, Any],
     index: int,
     resumed: bool,
+    excluded: frozenset[Path],
     commands: Connection,
     exchanges: Connection,
-    excluded: frozenset[Path],
 ) -> None:
     """Train until the main process ends the training; then answer its commands until it closes the pipe.
 
@@ -59,18 +60,18 @@ def train_share(
         values: The complete config.
         index: Number of the process; the main process is 0.
         resumed: Whether the run continues from a checkpoint.
+        excluded: Folders from which no user's module is imported.
         commands: Commands of the main process, and answers.
         exchanges: Gradients of this process, and their means of all processes; or rollouts of this process.
-        excluded: Folders from which no user's module is imported.
     """
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     user_modules.excluded = excluded
-    with contextlib.suppress(EOFError, ConnectionError), commands:
+    with contextlib.suppress(EOFError, OSError), commands:
         try:
             user_files.import_modules(values["imports"])
             _train(values, index, resumed, commands, exchanges)
-        except (EOFError, ConnectionError):
+        except (EOFError, ConnectionError, TimeoutError):
             raise
         except Exception as error:  # noqa: BLE001  (the main process raises it)
             name = f"learner {index + 1} of {values['learners']}"
@@ -121,7 +122,7 @@ def _send_rollout(pipe: Connection, rollout: Mapping[str, NDArray[Any]]) -> None
     """
     try:
         pipe.send_bytes(pickle.dumps(rollout, pickle.HIGHEST_PROTOCOL))
-    except ConnectionError:
+    except OSError:
         raise LearningEnded from None
 
 
@@ -134,7 +135,7 @@ def _mean_of_processes(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any
     try:
         pipe.send_bytes(gradients.data)
         return np.frombuffer(bytearray(pipe.recv_bytes()), dtype=gradients.dtype)
-    except (EOFError, ConnectionError):
+    except (EOFError, OSError):
         raise LearningEnded from None
 
 
@@ -280,10 +281,14 @@ class OtherLearners:
     def __init__(self, plan: RunPlan, resumed: bool = False) -> None:
         self.count = plan.config.learners
         self._processes: list[_Process] = []
+        arguments = [(plan.resolved.values(), index, resumed, user_modules.excluded) for index in range(1, self.count)]
         try:
-            with starting_processes():
-                for index in range(1, self.count):
-                    self._processes.append(_Process(plan, index, resumed))
+            if hosts.size() is None:
+                with starting_processes():
+                    for each in arguments:
+                        self._processes.append(_Process.started(each, self.count))
+            else:
+                self._processes += [_Process(index, self.count, *each) for index, each in hosts.accept(arguments)]
         except BaseException:
             self.close()
             raise
@@ -373,6 +378,7 @@ def other_learners(plan: RunPlan, resumed: bool = False) -> Iterator[OtherLearne
         plan: The plan of the run.
         resumed: Whether the run continues from a checkpoint.
     """
+    hosts.check_learners(plan.config.learners)
     if plan.config.learners == 1:
         yield None
         return
@@ -383,23 +389,27 @@ def other_learners(plan: RunPlan, resumed: bool = False) -> Iterator[OtherLearne
 class _Process:
     """A process, its pipe for commands and its pipe for gradients."""
 
-    def __init__(self, plan: RunPlan, index: int, resumed: bool) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.count = plan.config.learners
-        self.name = f"learner {index + 1} of {self.count}"
-        self.commands, other_commands = context.Pipe()
-        self.exchanges, other_exchanges = context.Pipe()
+    def __init__(self, index: int, count: int, handle: Any, commands: Connection, exchanges: Connection) -> None:
+        self.name, self.count, self.handle = f"learner {index + 1} of {count}", count, handle
+        self.commands, self.exchanges = commands, exchanges
         self._is_ready = False
-        arguments = (plan.resolved.values(), index, resumed, other_commands, other_exchanges, user_modules.excluded)
-        self.handle = context.Process(target=train_share, args=arguments, daemon=True)
-        self.handle.start()
+
+    @classmethod
+    def started(cls, arguments: tuple[Any, ...], count: int) -> _Process:
+        """Start a process of this machine, with the arguments of `train_share` but the pipes."""
+        context = multiprocessing.get_context("spawn")
+        commands, other_commands = context.Pipe()
+        exchanges, other_exchanges = context.Pipe()
+        handle = context.Process(target=train_share, args=(*arguments, other_commands, other_exchanges), daemon=True)
+        handle.start()
         other_commands.close()
         other_exchanges.close()
+        return cls(arguments[1], count, handle, commands, exchanges)
 
     def send(self, command: str, data: Any = None) -> None:
         """Send a command to the process, which waits for it."""
         self._is_ready = False
-        with contextlib.suppress(ConnectionError):  # a dead process: the next answer is missing
+        with contextlib.suppress(OSError):  # a dead process: the next answer is missing
             self.commands.send_bytes(pickle.dumps((command, data), pickle.HIGHEST_PROTOCOL))
 
     def ask(self, command: str, data: Any = None) -> Any:
@@ -453,7 +463,7 @@ class _Process:
 
     def send_mean(self, gradients: NDArray[Any]) -> None:
         """Send the mean gradients of all processes."""
-        with contextlib.suppress(ConnectionError):  # a dead process: its next gradients are missing
+        with contextlib.suppress(OSError):  # a dead process: its next gradients are missing
             self.exchanges.send_bytes(gradients.data)
 
     def _read(self, pipe: Connection) -> bytes:
@@ -464,7 +474,7 @@ class _Process:
         """
         try:
             return pipe.recv_bytes()
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):
             if pipe is self.exchanges:
                 self._answer("error")  # raises
             raise death_of(self.handle, self.name, "learners", self.count, "1") from None
