@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mygym.benchmark.stored import StoredCell, is_stored, read_stored
 from mygym.benchmark.suite import Cell, Suite
 from mygym.config import load_file
 from mygym.config.layers import flatten
@@ -56,6 +57,11 @@ class Benchmark:
         self._ended: dict[tuple[str, int], RunRecord] = {}
 
     @cached_property
+    def stored(self) -> Mapping[str, StoredCell]:
+        """Name of a cell → its results in the table that is there."""
+        return read_stored(self.folder) if is_stored(self.folder) else {}
+
+    @cached_property
     def runs(self) -> list[PlannedRun]:
         """The runs of all cells: the first seed of each, then the second …, short runs first."""
         planned = [
@@ -69,15 +75,20 @@ class Benchmark:
         return SeedRun(self.folder / CELLS / cell.name, seed, CELL)
 
     def record(self, run: PlannedRun) -> RunRecord | None:
-        """Return the run directory of a run in one line; None if it has not begun."""
+        """Return a run in one line, of its directory or of the table that is there; None if it has not begun."""
         key = run.cell.name, run.seed
         if key not in self._ended:
             path = run.files.path
-            record = read_run(path, time.time()) if path else None
+            record = read_run(path, time.time()) if path else self._stored(run)
             if record is None or record.status not in ENDED:
                 return record
             self._ended[key] = record
         return self._ended[key]
+
+    def _stored(self, run: PlannedRun) -> RunRecord | None:
+        cell = self.stored.get(run.cell.name)
+        records = cell.setting.records if cell is not None else ()
+        return next((record for record in records if record.seed == run.seed), None)
 
     def has_ended(self, run: PlannedRun) -> bool:
         """Return whether a run is done or has diverged; one that failed is executed again."""

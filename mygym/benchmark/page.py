@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 
+from mygym.benchmark.stored import Curve
 from mygym.benchmark.table import CellRow, Table, cell_texts, learner_cells
 from mygym.reporting import figures
 from mygym.reporting.records import RunRecord
 from mygym.reporting.report import Cell, Html, Number, as_html, details, element, inline_svg, page, table
 from mygym.reporting.statistics import performance_profile
 from mygym.training import directory
-from mygym.training.result import Result
 
 CURVE = (120, 30)
 """Width and height of a learning curve, pixels."""
@@ -79,30 +79,30 @@ def _row(cell: CellRow, folder: Path) -> dict[str, Cell]:
     return {
         **row,
         "each, %": texts["each"],
-        "curve": _curve(cell.setting.records),
+        "curve": _curves(cell.curves.values()),
         "films": _films(cell.setting.records, folder),
         "command": details("show", element("pre", command)),
     }
 
 
-def _curve(records: Sequence[RunRecord]) -> Html:
+def _curves(curves: Iterable[Curve]) -> Html:
     """Return success over env steps, a line for each seed."""
-    results = [result for record in records if (result := Result.read(Path(record.path))) is not None]
-    longest = max((result.steps for result in results), default=0)
+    drawn = [curve for curve in curves if curve]
+    longest = max((curve[-1][0] for curve in drawn), default=0)
     if not longest:
         return Html("")
     width, height = CURVE
     lines = [
-        element("polyline", points=" ".join(_points(result, longest)), fill="none", stroke="#2a6", stroke_width="1")
-        for result in results
+        element(
+            "polyline",
+            points=" ".join(f"{width * steps / longest:.1f},{height * (1 - rate):.1f}" for steps, rate in curve),
+            fill="none",
+            stroke="#2a6",
+            stroke_width="1",
+        )
+        for curve in drawn
     ]
     return element("svg", *lines, width=str(width), height=str(height), viewBox=f"-1 -1 {width + 2} {height + 2}")
-
-
-def _points(result: Result, longest: int) -> Iterator[str]:
-    width, height = CURVE
-    for entry in result.evaluations:
-        yield f"{width * entry['steps'] / longest:.1f},{height * (1 - entry['success_rate']):.1f}"
 
 
 def _films(records: Sequence[RunRecord], folder: Path) -> Html:

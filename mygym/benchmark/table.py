@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shlex
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from mygym.benchmark.execution import SUITE, Benchmark
+from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.imported import imported_cells
+from mygym.benchmark.stored import SCHEMA, Curve, StoredCell, read_stored
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, count, summarize
@@ -31,13 +33,8 @@ from mygym.reporting.statistics import (
 )
 from mygym.reporting.tables import as_markdown, duration
 from mygym.training import directory
-from mygym.training.result import machine_in_words, versions
+from mygym.training.result import Result, machine_in_words, versions
 from mygym.types import FloatArray
-
-SCHEMA = 1
-"""Version of the form of table.json."""
-
-TABLE = "table.json"
 
 FLAGS = ("task", "robot", "engine", "algo", "framework", "steps", "n_envs", "strategy")
 """Config keys with a flag of the same name, for commands."""
@@ -55,6 +52,8 @@ class CellRow:
     """Seeds of the suite."""
     setting: Setting
     """The runs that have ended; its path is the name of the cell."""
+    curves: Mapping[int, Curve]
+    """Seed → learning curve."""
     command: str
     """Command that trains the run of a seed; `S` stands for the seed."""
     origin: str = ""
@@ -73,7 +72,7 @@ class CellRow:
         return summarize(self.setting) if self.setting.records else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the cell for table.json, which `read_table` reads again; without folders of this machine."""
+        """Return the cell for table.json, which `read_stored` reads again; without folders of this machine."""
         summary = self.summary
         figures = {} if summary is None else {"success_rate": summary.success_rate, "success": summary.success}
         content = asdict(self)
@@ -190,11 +189,13 @@ def build_table(benchmark: Benchmark) -> Table:
             cell.engine,
             cell.learner,
             cell.seeds,
-            Setting(cell.name, _config(records[cell.name]), tuple(records[cell.name])),
+            Setting(cell.name, _config(records[cell.name], stored), tuple(records[cell.name])),
+            {record.seed or 0: _curve(record, stored) for record in records[cell.name]},
             command_of(cell.values),
-            verified=tuple(verified.get(cell.name, ())),
+            verified=tuple(verified.get(cell.name, stored.verified if stored else ())),
         )
         for cell in suite.cells
+        for stored in (benchmark.stored.get(cell.name),)
     ]
     more = [
         CellRow(
@@ -204,6 +205,7 @@ def build_table(benchmark: Benchmark) -> Table:
             cell.learner,
             tuple(record.seed or 0 for record in cell.records),
             Setting(cell.name, _config(cell.records), cell.records),
+            {record.seed or 0: _curve(record) for record in cell.records},
             f"mygym train --config {shlex.quote(str(Path(cell.records[0].path) / directory.CONFIG))} --seed S",
             cell.origin,
         )
@@ -221,11 +223,19 @@ def command_of(values: Mapping[str, Any]) -> str:
     return f"{shlex.join(words)} --seed S"
 
 
-def _config(records: Sequence[RunRecord]) -> dict[str, Any]:
-    try:
-        return shaping_values(directory.saved_config(Path(records[0].path))) if records else {}
-    except ConfigError:
-        return {}
+def _config(records: Sequence[RunRecord], stored: StoredCell | None = None) -> dict[str, Any]:
+    """Return the config of the first run that has a directory, or the stored one, with dotted keys."""
+    for record in records:
+        with contextlib.suppress(ConfigError):
+            return shaping_values(directory.saved_config(Path(record.path)))
+    return dict(stored.setting.config) if stored else {}
+
+
+def _curve(record: RunRecord, stored: StoredCell | None = None) -> Curve:
+    result = Result.read(Path(record.path))
+    if result is None:
+        return stored.curves.get(record.seed or 0, ()) if stored else ()
+    return tuple((entry["steps"], entry["success_rate"]) for entry in result.evaluations)
 
 
 def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
@@ -337,36 +347,6 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def is_table(source: str | Path) -> bool:
-    """Return whether a path is a table.json, or the folder of a benchmark."""
-    path = Path(source)
-    return path.name == TABLE or (path.is_dir() and (path / SUITE).is_file())
-
-
-def read_table(source: str | Path) -> dict[str, Setting]:
-    """Return name of each cell → its runs that have ended, of a table.json or the folder of a benchmark.
-
-    Raises:
-        ConfigError: The file cannot be read.
-    """
-    path = Path(source) / TABLE if Path(source).is_dir() else Path(source)
-    names = {field.name for field in fields(RunRecord)}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        cells = {}
-        for cell in content["cells"]:
-            stored = cell["setting"]
-            records = tuple(
-                RunRecord(**{name: record[name] for name in names & record.keys()}) for record in stored["records"]
-            )
-            if records:
-                cells[str(cell["name"])] = Setting(str(cell["name"]), dict(stored["config"]), records)
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        why = f"cannot be read ({type(error).__name__}: {error})"
-        raise ConfigError(bad_value("table", str(path), f"a {TABLE} of `mygym benchmark`", why)) from None
-    return cells
-
-
 def compare_tables(old: str | Path, new: str | Path) -> tuple[list[Comparison], list[str]]:
     """Compare the cells of two tables, such as those of two commits.
 
@@ -380,7 +360,7 @@ def compare_tables(old: str | Path, new: str | Path) -> tuple[list[Comparison], 
     Raises:
         ConfigError: A table cannot be read, or no cell is in both.
     """
-    first, second = read_table(old), read_table(new)
+    first, second = ({name: cell.setting for name, cell in read_stored(source).items()} for source in (old, new))
     common = [name for name in first if name in second]
     if not common:
         raise ConfigError(

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mygym.benchmark.execution import CELL, Benchmark, PlannedRun
+from mygym.benchmark.stored import nested
+from mygym.config import merged
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import RunRecord, read_run
 from mygym.reporting.settings import ENDED
@@ -148,7 +150,10 @@ def _prepared(benchmark: Benchmark, run: PlannedRun) -> SeedRun:
     if earlier is not None and read_run(earlier, time.time()).status in ENDED:
         files.remove(earlier)
     original = run.files.path
-    config = directory.saved_config(original) if original else {}
+    if original is not None:
+        config = directory.saved_config(original)
+    else:  # the table has what shapes a result
+        config = merged(run.cell.values, nested(benchmark.stored[run.cell.name].setting.config))
     with files.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     files.write_yaml(folder / CELL, {key: value for key, value in config.items() if key not in NOT_REPEATED})

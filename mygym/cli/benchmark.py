@@ -165,7 +165,8 @@ def _add(opened: Benchmark, options: argparse.Namespace) -> None:
 def _write(opened: Benchmark) -> None:
     """Write table.json, table.md and the page."""
     from mygym.benchmark.page import write_page
-    from mygym.benchmark.table import TABLE, build_table
+    from mygym.benchmark.stored import TABLE
+    from mygym.benchmark.table import build_table
 
     table = build_table(opened)
     write_json(opened.folder / TABLE, table.to_json())

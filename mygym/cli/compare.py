@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from mygym.benchmark.table import compare_tables, is_table
+from mygym.benchmark.stored import is_stored
+from mygym.benchmark.table import compare_tables
 from mygym.cli.command import (
     FORCE,
     FORMAT_FLAGS,
@@ -75,7 +76,7 @@ def compare_settings(options: argparse.Namespace) -> None:
     threshold = parse_percent(options.fail_if_worse, "--fail-if-worse") if options.fail_if_worse else None
     if options.save:
         check_output(Path(options.save), "--save", [".json"], options.force)
-    if all(map(is_table, options.settings)):
+    if all(map(is_stored, options.settings)):
         comparisons = _compare_tables(options)
     else:
         settings = find_settings(options.settings)

@@ -265,6 +265,20 @@ def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Com
     assert mygym_command("benchmark", str(folder), "--verify", "3").code == 1, "the sample holds all three runs"
 
 
+def test_a_table_alone_counts_and_is_verified(folder: Path, original: Path, mygym_command: Command) -> None:  # noqa: F811
+    before = build_table(benchmark(folder))
+    shutil.rmtree(folder / "cells")
+    assert execute(folder, SUITE, TrainingExecutor(dies_at=0)) == []
+    after = build_table(benchmark(folder))
+    for first, second in zip(before.cells, after.cells, strict=True):
+        assert (first.curves, first.summary) == (second.curves, second.summary)
+        assert first.curves
+    outcome = mygym_command("benchmark", str(folder), "--verify", SAC)
+    assert (outcome.code, "equal to the last digit" in outcome.err) == (0, True), outcome
+    shutil.rmtree(folder / "verification")
+    assert build_table(benchmark(folder)).cells[0].verified == (True,), "the table remembers it"
+
+
 @pytest.mark.parametrize(
     ("counts", "p_value"),
     [((1, 10, 11, 14), 0.0027594562), ((3, 4, 1, 4), 0.4857142857), ((0, 5, 0, 9), 1.0)],  # Fisher 1935: the second
