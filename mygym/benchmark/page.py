@@ -121,7 +121,7 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
     groups: dict[str, dict[str, list[CellRow]]] = {}
     for cell in benchmark_table.cells:
         if cell.setting.records:
-            groups.setdefault(f"{cell.robot}, {cell.engine}", {}).setdefault(cell.learner, []).append(cell)
+            groups.setdefault(f"robot {cell.group}, engine {cell.engine}", {}).setdefault(cell.learner, []).append(cell)
     if not groups:
         return
     thresholds = np.linspace(0, 1, 101)

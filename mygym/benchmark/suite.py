@@ -136,7 +136,7 @@ def load_suite(source: str | Path, name: str = "") -> Suite:
         ConfigError: There is no such suite, or a value in it is wrong.
     """
     path = Path(source)
-    if str(source) in shipped() and not path.exists():
+    if str(source) in shipped() and not path.is_file():
         return make_suite(str(source), load_file(str(SHIPPED / f"{source}.yaml")))
     if not path.is_file():
         near = [*shipped(), *sorted(str(each) for each in path.parent.glob("*.yaml"))]

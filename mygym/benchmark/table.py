@@ -32,9 +32,13 @@ from mygym.reporting.statistics import (
     success_interval,
 )
 from mygym.reporting.tables import as_markdown, duration
+from mygym.tasks.lookup import find_task
 from mygym.training import directory
 from mygym.training.result import Result, machine_in_words, versions
 from mygym.types import FloatArray
+
+OWN_ROBOT = "of the task"
+"""Robot of learners that are aggregated over tasks with robots of their own."""
 
 FLAGS = ("task", "robot", "engine", "algo", "framework", "steps", "n_envs", "strategy")
 """Config keys with a flag of the same name, for commands."""
@@ -67,6 +71,11 @@ class CellRow:
         return self.setting.path
 
     @property
+    def group(self) -> str:
+        """Robot of the cells over which learners are aggregated: that of each task, or another one."""
+        return OWN_ROBOT if self.robot == find_task(self.task).robot else self.robot
+
+    @property
     def summary(self) -> Comparison | None:
         """Figures of the runs; None without a run that has ended."""
         return summarize(self.setting) if self.setting.records else None
@@ -83,10 +92,11 @@ class CellRow:
 
 @dataclass(frozen=True)
 class LearnerRow:
-    """A learner on a robot and in an engine, over its tasks."""
+    """A learner in an engine, over its tasks; on the robot of each task, or on another one."""
 
     learner: str
     robot: str
+    """`of the task`, or the name of another robot."""
     engine: str
     tasks: int
     """Tasks with runs that have ended."""
@@ -100,7 +110,7 @@ class LearnerRow:
     """Interquartile mean over tasks and seeds."""
     interval: Interval
     improvement: float | None
-    """Probability that it is better than the first learner of the same robot and engine, over their common tasks."""
+    """Probability that it is better than the first learner with the same robot and engine, over their common tasks."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ class Table:
         """A row for each learner, robot and engine, in the order of the suite."""
         groups: dict[tuple[str, str], dict[str, list[CellRow]]] = {}
         for cell in self.cells:
-            groups.setdefault((cell.robot, cell.engine), {}).setdefault(cell.learner, []).append(cell)
+            groups.setdefault((cell.group, cell.engine), {}).setdefault(cell.learner, []).append(cell)
         return [row for group in groups.values() for row in _learner_rows(list(group.values()))]
 
     def to_json(self) -> dict[str, Any]:
@@ -252,7 +262,7 @@ def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
         success = float(iqm(scores)) if scores.size else math.nan
         yield LearnerRow(
             cells[0].learner,
-            cells[0].robot,
+            cells[0].group,
             cells[0].engine,
             len(ended),
             len(cells),

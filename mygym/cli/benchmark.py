@@ -116,9 +116,7 @@ def _place(options: argparse.Namespace) -> tuple[Suite, Path]:
     from mygym.benchmark.suite import load_suite
 
     folder = Path(options.suite)
-    if folder.is_dir():
-        if options.logdir:
-            raise ConfigError("mygym benchmark: the folder of a benchmark and --logdir exclude each other")
+    if (folder / SUITE).is_file() and not options.logdir:
         return load_suite(folder / SUITE, folder.absolute().name), folder
     suite = load_suite(options.suite)
     return suite, Path(options.logdir or LOGDIR / suite.name)

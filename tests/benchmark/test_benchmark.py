@@ -326,7 +326,7 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
         (["--add", "nothing.zip"], ["--add", "nothing.zip"]),
         (["--as", "me"], ["--as", "--add"]),
         (["--table", "--dry-run"], ["--dry-run", "--table"]),
-        (["--logdir", "elsewhere"], ["--logdir"]),
+        (["--logdir", "elsewhere"], ["suite", "is no file"]),
         (["--executor", "slurmm"], ["slurmm", "slurm"]),
         (["--jobs", "0"], ["--jobs", "0"]),
     ],

@@ -77,7 +77,9 @@ def test_mistakes_are_named(content: dict[str, Any], parts: list[str]) -> None:
 def test_a_missing_file_has_a_nearest_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"cells": [{"task": "reach"}]}))
+    (tmp_path / "quick").mkdir()
     assert load_suite("mine.yaml").name == "mine"
+    assert load_suite("quick").name == "quick"
     for given, nearest in (("min.yaml", "mine.yaml"), ("quik", "quick")):
         with pytest.raises(ConfigError, match=f"did you mean '{nearest}'"):
             load_suite(given)
