@@ -178,38 +178,32 @@ class Benchmark:
         return f"{run.name}: {rate} after {record.steps:,} steps, {duration(record.wall_time_s)}"
 
     def _left(self, waiting: Sequence[PlannedRun], jobs: int) -> str:
-        """Return the number of runs that are waiting, and the time that they will take, if it can be estimated."""
+        """Return the number of runs that are waiting, and the time that they will take, as far as it is known."""
         if not waiting:
             return "; all have ended"
-        seconds = self._estimate(waiting)
-        about = f", about {duration(seconds / jobs)}" if seconds else ""
-        return f"; {len(waiting)} left{about}"
+        known = [seconds for run in waiting if (seconds := self._seconds(run.cell)) is not None]
+        about = f", about {duration(sum(known) / jobs)}" if known else ""
+        unknown = len(waiting) - len(known)
+        return f"; {len(waiting)} left{about}{f' without {unknown} of unknown length' if known and unknown else ''}"
 
-    def _estimate(self, waiting: Sequence[PlannedRun]) -> float | None:
-        """Return the s that runs will take one after the other, from those that have ended; None if none has.
+    def _seconds(self, cell: Cell) -> float | None:
+        """Return the s that a run of a cell will take; None if it is unknown.
 
-        A run takes as long as the other seeds of its cell; without them, as much for each env step as the runs of the
-        same learner and engine, or as all runs.
+        That is the median of the seeds that have ended; without them, of the s of each env step of the same learner in
+        the same engine, times the env steps.
         """
-        known: dict[tuple[str, ...], list[float]] = {}
-        for run in self.runs:
-            record = self.record(run)
-            if record is not None and record.status in ENDED and record.wall_time_s:
-                known.setdefault((run.cell.name,), []).append(record.wall_time_s)
-                rate = record.wall_time_s / max(1, record.steps)
-                for key in ((run.cell.learner, run.cell.engine), ()):
-                    known.setdefault(key, []).append(rate)
-        if not known:
-            return None
-        median = {key: statistics.median(values) for key, values in known.items()}
-
-        def seconds(cell: Cell) -> float:
-            if (cell.name,) in median:
-                return median[(cell.name,)]
-            rate = median.get((cell.learner, cell.engine), median[()])
-            return rate * cell.resolved.config.steps
-
-        return sum(seconds(run.cell) for run in waiting)
+        ended = [
+            (run.cell, record)
+            for run in self.runs
+            if (run.cell.learner, run.cell.engine) == (cell.learner, cell.engine)
+            and (record := self.record(run)) is not None
+            and record.status in ENDED
+            and record.wall_time_s
+        ]
+        if own := [record.wall_time_s or 0.0 for other, record in ended if other is cell]:
+            return statistics.median(own)
+        rates = [(record.wall_time_s or 0.0) / max(1, record.steps) for _, record in ended]
+        return statistics.median(rates) * cell.resolved.config.steps if rates else None
 
 
 def _memory(runs: Sequence[PlannedRun]) -> Mapping[tuple[Any, ...], int]:
