@@ -475,6 +475,8 @@ def test_values_that_sbx_compiles_once_are_refused() -> None:
                      (sbx.PPO, "clip_range_vf"), (sbx.SAC, "ent_coef"), (sbx.SAC, "qf_learning_rate")):  # fmt: skip
         with pytest.raises(ConfigError, match="is fixed while training"):
             check(cls, {key: LINEAR})
+    for name in ("td3", "ddpg", "crossq"):  # mygym's classes adjust their compiled optimisers
+        assert may_be_scheduled(algorithm(name, "jax").combo()[0])["learning_rate"] == "called"
     with pytest.raises(ConfigError, match="is decided by target_kl"):
         schedules(sbx.PPO, {"learning_rate": LINEAR, "target_kl": 0.01}, 1000)
     assert schedules(sbx.PPO, {"learning_rate": LINEAR, "target_kl": None}, 1000).keys() == {"learning_rate"}
