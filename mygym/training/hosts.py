@@ -13,6 +13,8 @@ import os
 import pickle
 import secrets
 import socket
+import struct
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import cache
@@ -30,6 +32,9 @@ PATIENCE = 600.0
 
 KEPT_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 2, "TCP_USER_TIMEOUT": 30_000}
 """Options of a connection: a machine that is silent for 30 s is lost."""
+
+ANSWER = 5
+"""s within which a process proves that it knows the secret."""
 
 COMMANDS, EXCHANGES = "commands", "exchanges"
 """The two connections of a process."""
@@ -97,8 +102,12 @@ def accept(arguments: Sequence[tuple[Any, ...]]) -> list[tuple[int, tuple[Remote
         Rank of each process, and what stands for it with its two connections.
 
     Raises:
+        ConfigError: This is not the main process: `torchrun` has started a script of the user's.
         RunError: A process has not come within `PATIENCE`.
     """
+    if is_other():
+        script = getattr(sys.modules["__main__"], "__file__", "a script")
+        raise ConfigError(bad_value("torchrun", script, "-m mygym train, or train.py", "trains in each process"))
     global _trainings
     secret, count = secrets.token_bytes(32), 2 * len(arguments)
     found: dict[tuple[int, str], Connection] = {}
@@ -114,10 +123,12 @@ def accept(arguments: Sequence[tuple[Any, ...]]) -> list[tuple[int, tuple[Remote
                 come = len({rank for rank, _ in found})
                 why = f"{come} of {len(arguments)} other learners have connected within {PATIENCE:g} s"
                 raise RunError(f"torchrun: {why}") from None
-            with contextlib.suppress(AuthenticationError, EOFError, OSError):  # of a stranger
-                deliver_challenge(connection, secret)
-                answer_challenge(connection, secret)
-                found[pickle.loads(connection.recv_bytes())] = connection  # noqa: S301  (it has the secret)
+            with contextlib.suppress(AuthenticationError, EOFError, OSError):  # of a stranger, or a silent one
+                with _limited(connection):
+                    deliver_challenge(connection, secret)
+                    answer_challenge(connection, secret)
+                    purpose = pickle.loads(connection.recv_bytes())  # noqa: S301  (it has the secret)
+                found[purpose] = connection
     processes = []
     for rank, each in enumerate(arguments, start=1):
         processes.append((rank, (Remote(), found[rank, COMMANDS], found[rank, EXCHANGES])))
@@ -156,6 +167,15 @@ def _connect(host: str, port: int, secret: bytes, rank: int, name: str) -> Conne
     deliver_challenge(connection, secret)
     connection.send_bytes(pickle.dumps((rank, name)))
     return connection
+
+
+@contextlib.contextmanager
+def _limited(connection: Connection) -> Iterator[None]:
+    """Let the other end of a connection answer within `ANSWER`, in the block."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", ANSWER, 0))
+        yield
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
 
 
 def _kept_alive(opened: socket.socket) -> Connection:

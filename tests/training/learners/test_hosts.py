@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import AuthenticationError
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,6 +22,7 @@ import yaml
 
 import mygym
 from mygym.cli.main import main
+from mygym.errors import ConfigError
 from mygym.training import hosts
 from mygym.training.result import Result
 from tests.conftest import ROOT
@@ -99,6 +104,37 @@ def test_another_number_is_refused(
     error = capsys.readouterr().err
     assert ended.value.code == 2
     assert all(part in error for part in parts), error
+
+
+def test_a_script_that_trains_in_each_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in torchrun_variables(1, PORT).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=r"torchrun: .*train\.py"):
+        mygym.train({**CONFIG, "learners": 2})
+
+
+def test_strangers_do_not_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is silent, one does not know the secret; the learner comes after them."""
+    store = dict[str, bytes]()
+    monkeypatch.setattr(hosts, "_store", lambda: Mock(set=store.__setitem__))
+    monkeypatch.setattr(hosts, "_trainings", 0)
+    monkeypatch.setattr(hosts, "ANSWER", 1)
+    for name, value in torchrun_variables(0, PORT).items():
+        monkeypatch.setenv(name, value)
+    with ThreadPoolExecutor() as pool:
+        accepting = pool.submit(hosts.accept, [("config", 1)])
+        while "mygym/0" not in store:
+            time.sleep(0.01)
+        address, port, secret = pickle.loads(store["mygym/0"])
+        silent = socket.create_connection((address, port))
+        with pytest.raises((EOFError, OSError, AuthenticationError)):
+            hosts._connect(address, port, b"wrong", 1, hosts.COMMANDS).recv_bytes()
+        connections = [hosts._connect(address, port, secret, 1, name) for name in (hosts.COMMANDS, hosts.EXCHANGES)]
+        assert pickle.loads(connections[0].recv_bytes()) == ("config", 1)
+        ((rank, (_, *mine)),) = accepting.result()
+    assert rank == 1
+    for connection in (silent, *connections, *mine):
+        connection.close()
 
 
 class Machines:
