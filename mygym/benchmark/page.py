@@ -11,6 +11,7 @@ import numpy as np
 
 from mygym.benchmark.stored import Curve
 from mygym.benchmark.table import CellRow, Table, cell_texts, learner_cells
+from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.reporting.records import RunRecord
 from mygym.reporting.report import Cell, Html, Number, as_html, details, element, inline_svg, page, table
@@ -109,7 +110,12 @@ def _films(records: Sequence[RunRecord], folder: Path) -> Html:
     """Return links to the first film of the final policy, and to the first of a failure."""
     links = []
     for label, pattern in (("policy", "final.mp4"), ("failure", "failure*.mp4")):
-        found = (film for record in records for film in sorted((Path(record.path) / directory.VIDEOS).glob(pattern)))
+        found = (
+            film
+            for record in records
+            if record.path
+            for film in sorted((Path(record.path) / directory.VIDEOS).glob(pattern))
+        )
         if (film := next(found, None)) is not None:
             path = Path(os.path.relpath(film, folder)).as_posix()
             links.append(f"{element('a', label, href=quote(os.fsencode(path)))} ")
@@ -123,6 +129,11 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
         if cell.setting.records:
             groups.setdefault(f"robot {cell.group}, engine {cell.engine}", {}).setdefault(cell.learner, []).append(cell)
     if not groups:
+        return
+    try:
+        figures.check_matplotlib()
+    except ConfigError as error:
+        yield element("p", f"Performance profiles: {error}")
         return
     thresholds = np.linspace(0, 1, 101)
     figure, panels = figures.make_panels(len(groups), 1)

@@ -19,6 +19,7 @@ import numpy as np
 from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.imported import imported_cells
 from mygym.benchmark.stored import SCHEMA, Curve, StoredCell, read_stored
+from mygym.benchmark.verification import verdicts
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, count, summarize
@@ -86,7 +87,7 @@ class CellRow:
         figures = {} if summary is None else {"success_rate": summary.success_rate, "success": summary.success}
         content = asdict(self)
         for record in content["setting"]["records"]:
-            record.update(path=Path(record["path"]).name, setting=self.name)
+            record.update(path="", setting=self.name)
         return {"name": self.name, **content, **figures}
 
 
@@ -185,8 +186,6 @@ class Table:
 
 def build_table(benchmark: Benchmark) -> Table:
     """Return the table of the runs that have ended, of the cells from elsewhere, and of those that are missing."""
-    from mygym.benchmark.verification import verdicts
-
     suite, verified = benchmark.suite, verdicts(benchmark.folder)
     records: dict[str, list[RunRecord]] = {cell.name: [] for cell in suite.cells}
     for run in sorted(benchmark.runs, key=lambda run: run.seed):
@@ -216,10 +215,11 @@ def build_table(benchmark: Benchmark) -> Table:
             tuple(record.seed or 0 for record in cell.records),
             Setting(cell.name, _config(cell.records), cell.records),
             {record.seed or 0: _curve(record) for record in cell.records},
-            f"mygym train --config {shlex.quote(str(Path(cell.records[0].path) / directory.CONFIG))} --seed S",
+            f"mygym train --config {shlex.quote(f'{cell.name}/{Path(first.path).name}/{directory.CONFIG}')} --seed S",
             cell.origin,
         )
         for cell in imported_cells(benchmark.folder)
+        for first in cell.records[:1]
     ]
     return Table(suite.name, suite.title, f"{datetime.now(UTC):%Y-%m-%d}", commit(), dict(versions()), (*rows, *more))
 
@@ -235,14 +235,14 @@ def command_of(values: Mapping[str, Any]) -> str:
 
 def _config(records: Sequence[RunRecord], stored: StoredCell | None = None) -> dict[str, Any]:
     """Return the config of the first run that has a directory, or the stored one, with dotted keys."""
-    for record in records:
+    for record in (each for each in records if each.path):  # stored ones have none
         with contextlib.suppress(ConfigError):
             return shaping_values(directory.saved_config(Path(record.path)))
     return dict(stored.setting.config) if stored else {}
 
 
 def _curve(record: RunRecord, stored: StoredCell | None = None) -> Curve:
-    result = Result.read(Path(record.path))
+    result = Result.read(Path(record.path)) if record.path else None
     if result is None:
         return stored.curves.get(record.seed or 0, ()) if stored else ()
     return tuple((entry["steps"], entry["success_rate"]) for entry in result.evaluations)

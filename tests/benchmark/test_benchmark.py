@@ -224,6 +224,13 @@ def test_the_page_makes_no_request_and_links_films(original: Path) -> None:
     assert len(re.findall('<input type="search"', page)) == 2
 
 
+def test_the_page_needs_no_matplotlib(original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    page = write_page(build_table(benchmark(original)), original)
+    assert "mygym[results]" in page
+    assert page.count("<polyline") == 3
+
+
 def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym_command: Command) -> None:  # noqa: F811
     stored = json.loads((folder / "table.json").read_text())
     for record in (*stored["cells"][0]["setting"]["records"], *stored["cells"][1]["setting"]["records"]):
@@ -316,6 +323,7 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     assert record.success_rate is not None
     assert record.success_rate < 0.75, "a policy of 60 steps"
     assert not list(folder.rglob("evil*"))
+    assert cell.command == "mygym train --config imported/reach/panda/pybullet/theirs/seed_0/config.yaml --seed S"
 
 
 @pytest.mark.parametrize(
