@@ -18,6 +18,7 @@ include_patterns = [
     "notebooks/*.ipynb",
     "benchmarks/README.md",
     "benchmarks/results/*.md",
+    "benchmarks/tables/*/table.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]

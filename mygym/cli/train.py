@@ -308,7 +308,9 @@ def train(options: argparse.Namespace, train: Callable[..., Result] | None = Non
         train: Trains a run; None: `mygym.train`.
     """
     if hosts.is_other():
-        hosts.serve()
+        from mygym.training.learners import train_share
+
+        hosts.serve(train_share)
         return
     with hosts.main_process():
         _run(options, train)

@@ -15,7 +15,7 @@ import secrets
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import cache
 from multiprocessing import AuthenticationError
@@ -136,14 +136,15 @@ def accept(arguments: Sequence[tuple[Any, ...]]) -> list[tuple[int, tuple[Remote
     return processes
 
 
-def serve() -> None:
+def serve(train_share: Callable[..., None]) -> None:
     """Take part in the trainings of the main process, until it ends.
+
+    Args:
+        train_share: Function of a learner (`mygym.training.learners`).
 
     Raises:
         RunError: The main process cannot be reached.
     """
-    from mygym.training.learners import train_share
-
     rank = int(os.environ["RANK"])
     for training in range(1 << 30):
         try:

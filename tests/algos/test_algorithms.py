@@ -46,7 +46,7 @@ RESULT_KEYS = {
     "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "judge", "seed",
     "steps",
     "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "last_interval", "stage_reached",
-    "success_by_task", "algo_source",
+    "success_by_task", "algo_source", "machine",
     "strategy", "time_to_threshold", "versions", "config_hash",
 }  # fmt: skip
 EVALUATION_KEYS = {

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.suite import load_suite, make_suite, shipped
+from mygym.benchmark.table import build_table
 from mygym.errors import ConfigError, MygymError
 from mygym.registry import registry
+from tests.conftest import ROOT
 
 
 def test_a_grid_is_the_product_of_its_names() -> None:
@@ -45,6 +48,18 @@ def test_the_core_suite_has_all_tasks_and_eight_learners() -> None:
     assert {cell.task for cell in cells} == {entry.name for entry in registry("task") if entry.built_in}
     learners = Counter(cell.task for cell in cells)
     assert set(learners.values()) == {8}, learners
+
+
+def test_the_table_of_this_repository_is_that_of_its_suite() -> None:
+    folder = ROOT / "benchmarks" / "tables" / "core"
+    suite = load_suite("core")
+    assert load_suite(folder / "suite.yaml").content == suite.content
+    table = build_table(Benchmark(suite, folder))
+    assert sum(len(cell.setting.records) for cell in table.cells) > 150
+    shown, written = ((folder / "table.md").read_text().splitlines(), table.to_markdown().splitlines())
+    assert [line for line in shown if " runs; mygym " not in line] == [
+        line for line in written if " runs; mygym " not in line
+    ]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ BIN = Path(sys.executable).parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 
 ARMS = ("envs/robots/desk_arm.urdf", "envs/robots/desk_arm_on_post.xacro")
-COPIED = ("train.py", "evaluate.py", "configs", *ARMS, "benchmarks/leaderboard.json")
+COPIED = ("train.py", "evaluate.py", "configs", *ARMS, "benchmarks/leaderboard.json", "benchmarks/tables")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
 
 STEPS = 120
