@@ -428,7 +428,7 @@ def _way(cls: type, parameter: Parameter) -> str | None:
         return None
     takes_function = fits(abs, hint) and not fits(object(), hint)  # a parameter of type Any is not called
     reads = next((READS[key] for key in map(_key, cls.__mro__) if key in READS), Reads())
-    if name in reads.called:
+    if name in reads.called or name in getattr(cls, "read_at_updates", ()):  # of classes of this package
         return "called" if takes_function else None
     if name in reads.held:
         return "held"

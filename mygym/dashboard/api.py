@@ -153,7 +153,7 @@ def make_router(service: Service) -> APIRouter:
         return list(REGISTRIES)
 
     @router.get("/parameters/{algo}", summary="Hyperparameters of an algorithm: type, range, default, help")
-    async def parameters(algo: str, framework: str = RunConfig().framework) -> list[dict[str, Any]]:
+    async def parameters(algo: str, framework: str | None = None) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = await service.helper.call(heavy.algorithm_parameters, algo, framework)
         return rows
 
