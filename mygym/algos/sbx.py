@@ -167,7 +167,8 @@ class XQCCritic(nn.Module):
     def __call__(self, observations: jax.Array, actions: jax.Array, train: bool) -> jax.Array:
         """Return the logits `(n, BINS)` of `RETURNS` after actions `(n, …)` in states `(n, …)`."""
         inputs = jnp.concatenate([observations.reshape(len(observations), -1), actions], -1)
-        return nn.Dense(BINS)(hidden_layers(self, inputs, train))
+        hidden = hidden_layers(self, inputs, train)
+        return nn.Dense(BINS)(hidden)
 
 
 class XQCCritics(nn.Module):
@@ -276,13 +277,17 @@ class XQC(CrossQ):
     Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
     cross-entropy loss of the distribution (Bellemare et al., 2017); of SimbaV2 (Lee et al., 2025), as there, the
     scale of rewards. As in CrossQ, and unlike XQC, there are no target networks, and batch renormalisation follows the
-    batch normalisation. Each critic learns from the distribution of the critic with the lower expected return.
+    batch normalisation. Each critic learns from the distribution of the critic with the lower expected return. The
+    target entropy `auto` is −0.5 for each component of an action, as in SimbaV2.
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": XQCPolicy, "MultiInputPolicy": XQCPolicy}
 
     def _setup_model(self) -> None:
+        is_automatic = self.target_entropy == "auto"
         super()._setup_model()
+        if is_automatic:  # a deviation of about 0.15 in each component; with CrossQ's −1 the policy stops to explore
+            self.target_entropy = -0.5 * float(np.prod(self.action_space.shape))
         self._discounted = np.zeros(self.n_envs)
         self._moments = np.zeros(3)
         self._largest = 0.0

@@ -19,7 +19,6 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Streamin
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
-from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.service import Service, command_line, messages_of, run_id, stages_of, yaml_of
