@@ -63,7 +63,7 @@ def check(cls: type, values: Mapping[str, Any]) -> None:
     Schema(Algorithm("untitled", "pytorch", cls), values).check(values)
 
 
-def small(algo: str, framework: str = "pytorch") -> dict[str, Any]:
+def small(algo: str, framework: str | None = None) -> dict[str, Any]:
     """`algo_params` with which an algorithm is quick: small networks and batches."""
     cls, args, _ = algorithm(algo, framework).combo()
     networks: dict[str, Any] = {"net_arch": [16]}

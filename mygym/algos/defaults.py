@@ -154,6 +154,14 @@ _add("tqc", "sbx:TQC", framework="jax", **_CONTINUOUS, **_RELABELS)
 _add("td3", "sbx:TD3", framework="jax", **_CONTINUOUS, **_RELABELS)
 _add("ddpg", "sbx:DDPG", framework="jax", **_CONTINUOUS, **_FLAT)
 _add("crossq", "sbx:CrossQ", framework="jax", **_CONTINUOUS, **_RELABELS)
+_add(
+    "xqc",
+    "sbx:XQC",
+    "CrossQ with distributions of returns and normalised weights: off-policy, few environment steps; in JAX",
+    framework="jax",
+    **_CONTINUOUS,
+    **_RELABELS,
+)
 
 
 ACTIVATIONS = {

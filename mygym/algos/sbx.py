@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
 from typing import Any, ClassVar
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,9 +24,13 @@ with warnings.catch_warnings():
     import optax
     import sbx
     from flax.training.train_state import TrainState
-    from sbx.crossq.policies import CrossQPolicy, SimbaCrossQPolicy
+    from flax.traverse_util import flatten_dict, unflatten_dict
+    from sbx.common.distributions import TanhTransformedDistribution
+    from sbx.common.jax_layers import BatchRenorm
+    from sbx.crossq.policies import Actor, CrossQPolicy, SimbaCrossQPolicy
     from sbx.ppo.policies import CnnPolicy
     from sbx.td3.policies import TD3Policy
+    from tensorflow_probability.substrates.jax.distributions import MultivariateNormalDiag
 
 
 class ScheduledPolicy:
@@ -57,6 +62,9 @@ class ScheduledSimbaCrossQPolicy(ScheduledPolicy, SimbaCrossQPolicy):
 
 class ScheduledLearningRate:
     """Mixin that sets all learning rates before training, including the entropy coefficient's; SBX omits some."""
+
+    read_at_updates = ("learning_rate",)
+    """Hyperparameters that may follow a schedule although SBX's classes read them once."""
 
     def _setup_model(self) -> None:
         super()._setup_model()  # type: ignore[misc]
@@ -112,6 +120,261 @@ class CrossQ(ScheduledLearningRate, Stateful, sbx.CrossQ):
         "MultiInputPolicy": ScheduledCrossQPolicy,
         "SimbaPolicy": ScheduledSimbaCrossQPolicy,
     }
+
+
+BINS = 101
+"""Number of returns to which a critic of XQC gives probabilities."""
+
+RETURNS = np.linspace(-5, 5, BINS, dtype=np.float32)
+"""These returns, in units of the critics' `reward_scale`."""
+
+
+def hidden_layers(module: Any, values: jax.Array, train: bool) -> jax.Array:
+    """Return the outputs `(n, net_arch[-1])` of layers of `module`, with batch normalisation before the activations."""
+    normalize = partial(
+        BatchRenorm,
+        use_running_average=not train,
+        momentum=module.batch_norm_momentum,
+        warmup_steps=module.renorm_warmup_steps,
+    )
+    values = normalize()(values)
+    for units in module.net_arch:
+        values = module.activation_fn(normalize()(nn.Dense(units, use_bias=False)(values)))
+    return values
+
+
+class XQCActor(Actor):
+    """CrossQ's actor with `hidden_layers`."""
+
+    @nn.compact
+    def __call__(self, observations: jax.Array, train: bool = False) -> Any:
+        """Return the distribution of the actions in states `(n, …)`."""
+        hidden = hidden_layers(self, observations.reshape(len(observations), -1), train)
+        mean = nn.Dense(self.action_dim)(hidden)
+        log_std = jnp.clip(nn.Dense(self.action_dim)(hidden), self.log_std_min, self.log_std_max)
+        return TanhTransformedDistribution(MultivariateNormalDiag(loc=mean, scale_diag=jnp.exp(log_std)))
+
+
+class XQCCritic(nn.Module):
+    """A critic that gives a distribution of returns."""
+
+    net_arch: Sequence[int]
+    batch_norm_momentum: float
+    renorm_warmup_steps: int
+    activation_fn: Callable[[jax.Array], jax.Array]
+
+    @nn.compact
+    def __call__(self, observations: jax.Array, actions: jax.Array, train: bool) -> jax.Array:
+        """Return the logits `(n, BINS)` of `RETURNS` after actions `(n, …)` in states `(n, …)`."""
+        inputs = jnp.concatenate([observations.reshape(len(observations), -1), actions], -1)
+        hidden = hidden_layers(self, inputs, train)
+        return nn.Dense(BINS)(hidden)
+
+
+class XQCCritics(nn.Module):
+    """Several critics, and the scale of their returns; SBX passes the fields that all its critics have."""
+
+    net_arch: Sequence[int]
+    batch_norm_momentum: float
+    renorm_warmup_steps: int
+    activation_fn: Callable[[jax.Array], jax.Array]
+    n_critics: int
+    use_batch_norm: bool = True
+    use_layer_norm: bool = False
+    dropout_rate: float | None = None
+
+    def setup(self) -> None:
+        """Build the critics."""
+        self.critics = nn.vmap(
+            XQCCritic,
+            variable_axes={"params": 0, "batch_stats": 0},
+            split_rngs={"params": True},
+            in_axes=None,
+            axis_size=self.n_critics,
+        )(self.net_arch, self.batch_norm_momentum, self.renorm_warmup_steps, self.activation_fn)
+        self.reward_scale = self.variable("batch_stats", "reward_scale", jnp.ones, ())
+
+    def __call__(self, observations: jax.Array, actions: jax.Array, train: bool = False) -> jax.Array:
+        """Return the expected returns `(n_critics, n, 1)` in units of `reward_scale`."""
+        return jax.nn.softmax(self.logits(observations, actions, train)) @ RETURNS[:, None]
+
+    def logits(self, observations: jax.Array, actions: jax.Array, train: bool = False) -> jax.Array:
+        """Return the logits `(n_critics, n, BINS)`."""
+        return self.critics(observations, actions, train)
+
+
+def unit_norm() -> optax.GradientTransformation:
+    """Return the last step of an optimiser: it projects the weights of each unit of `hidden_layers` to norm 1.
+
+    Normalisation follows these layers, so the norm has no effect on their outputs; but while it grows, the effective
+    learning rate falls.
+    """
+
+    def update(updates: Any, state: Any, params: Any) -> tuple[Any, Any]:
+        changes, weights = flatten_dict(updates), flatten_dict(params)
+        for path, weight in weights.items():
+            if path[-1] == "kernel" and (*path[:-1], "bias") not in weights:
+                new = weight + changes[path]
+                changes[path] = new / jnp.linalg.norm(new, axis=-2, keepdims=True) - weight
+        return unflatten_dict(changes), state
+
+    return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
+
+
+class XQCPolicy(ScheduledCrossQPolicy):
+    """Actor and critics of XQC, whose optimisers keep the weights of hidden layers at norm 1."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Box,
+        lr_schedule: Any,
+        net_arch: list[int] | dict[str, list[int]] | None = None,
+        batch_norm_momentum: float = 0.99,
+        renorm_warmup_steps: int = 100_000,
+        use_sde: bool = False,
+        activation_fn: Callable[[jax.Array], jax.Array] = nn.relu,
+        optimizer_class: Callable[..., optax.GradientTransformation] = optax.adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        n_critics: int = 2,
+        actor_class: type[nn.Module] = XQCActor,
+        vector_critic_class: type[nn.Module] = XQCCritics,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            net_arch,
+            batch_norm_momentum=batch_norm_momentum,
+            renorm_warmup_steps=renorm_warmup_steps,
+            use_sde=use_sde,
+            activation_fn=activation_fn,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            n_critics=n_critics,
+            actor_class=actor_class,
+            vector_critic_class=vector_critic_class,
+        )
+
+    def build(self, *args: Any) -> Any:
+        """Build the networks."""
+        optimizer_class = self.optimizer_class
+
+        @wraps(optimizer_class)
+        def projected(*args: Any, **kwargs: Any) -> optax.GradientTransformation:
+            return optax.chain(optimizer_class(*args, **kwargs), unit_norm())
+
+        self.optimizer_class = projected
+        try:
+            return super().build(*args)
+        finally:
+            self.optimizer_class = optimizer_class
+
+
+class XQC(CrossQ):
+    """XQC: CrossQ with distributions of returns, normalised weights and normalised rewards (Palenicek et al., 2025).
+
+    Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
+    cross-entropy loss of the distribution (Bellemare et al., 2017); of SimbaV2 (Lee et al., 2025), as there, the
+    scale of rewards. As in CrossQ, and unlike XQC, there are no target networks, and batch renormalisation follows the
+    batch normalisation. Each critic learns from the distribution of the critic with the lower expected return. The
+    target entropy `auto` is −0.5 for each component of an action, as in SimbaV2.
+    """
+
+    policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": XQCPolicy, "MultiInputPolicy": XQCPolicy}
+
+    def _setup_model(self) -> None:
+        is_automatic = self.target_entropy == "auto"
+        super()._setup_model()
+        if is_automatic:  # a deviation of about 0.15 in each component; with CrossQ's −1 the policy stops to explore
+            self.target_entropy = -0.5 * float(np.prod(self.action_space.shape))
+        self._discounted = np.zeros(self.n_envs)
+        self._moments = np.zeros(3)
+        self._largest = 0.0
+
+    def _store_transition(
+        self, replay_buffer: Any, buffer_action: Any, new_obs: Any, reward: Any, dones: Any, infos: Any
+    ) -> None:
+        """Store a step, and add it to the statistics of the discounted sums of past rewards."""
+        self._discounted = self.gamma * self._discounted + reward
+        self._moments += [self.n_envs, self._discounted.sum(), (self._discounted**2).sum()]
+        self._largest = max(self._largest, float(np.abs(self._discounted).max()))
+        self._discounted[dones] = 0
+        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
+
+    def reward_scale(self) -> float:
+        """Return the unit of the critics' returns: the deviation of past ones, or so much that the largest fits."""
+        count, total, squares = self._moments
+        if not self._largest:
+            return 1.0
+        return float(max(np.sqrt(squares / count - (total / count) ** 2), self._largest / RETURNS[-1]))
+
+    def train(self, gradient_steps: int, batch_size: int) -> None:
+        """Update the networks."""
+        policy: Any = self.policy
+        scale = jnp.asarray(self.reward_scale(), jnp.float32)
+        self.logger.record("train/reward_scale", float(scale))
+        policy.qf_state = policy.qf_state.replace(batch_stats={**policy.qf_state.batch_stats, "reward_scale": scale})
+        super().train(gradient_steps, batch_size)
+
+    @staticmethod
+    @jax.jit
+    def update_critic(
+        actor_state: Any,
+        qf_state: Any,
+        ent_coef_state: Any,
+        observations: jax.Array,
+        actions: jax.Array,
+        next_observations: jax.Array,
+        rewards: jax.Array,
+        dones: jax.Array,
+        discounts: jax.Array,
+        key: jax.Array,
+    ) -> tuple[Any, tuple[jax.Array, jax.Array], jax.Array]:
+        """Return the critics after an update, their loss, the entropy coefficient and the next key."""
+        key, noise_key = jax.random.split(key)
+        distribution = actor_state.apply_fn(
+            {"params": actor_state.params, "batch_stats": actor_state.batch_stats}, next_observations
+        )
+        next_actions = distribution.sample(seed=noise_key)
+        ent_coef = ent_coef_state.apply_fn({"params": ent_coef_state.params})
+        bonus = -ent_coef * distribution.log_prob(next_actions)
+        rewards = rewards / qf_state.batch_stats["reward_scale"]
+
+        def loss(params: Any) -> tuple[jax.Array, Any]:
+            logits, statistics = qf_state.apply_fn(
+                {"params": params, "batch_stats": qf_state.batch_stats},
+                jnp.concatenate([observations, next_observations]),  # a normalisation of both (Bhatt et al., 2024)
+                jnp.concatenate([actions, next_actions]),
+                method="logits",
+                mutable=["batch_stats"],
+                train=True,
+            )
+            current, following = jnp.split(logits, 2, axis=1)
+            probabilities = jax.nn.softmax(jax.lax.stop_gradient(following))
+            lower = (probabilities @ RETURNS).argmin(0)
+            probabilities = jnp.take_along_axis(probabilities, lower[None, :, None], axis=0)[0]
+            returns = rewards[:, None] + ((1 - dones) * discounts)[:, None] * (RETURNS + bonus[:, None])
+            target = project(returns, probabilities)
+            return -(target * jax.nn.log_softmax(current)).sum(-1).mean(1).sum(), statistics["batch_stats"]
+
+        (loss_value, statistics), gradients = jax.value_and_grad(loss, has_aux=True)(qf_state.params)
+        qf_state = qf_state.apply_gradients(grads=gradients).replace(batch_stats=statistics)
+        return qf_state, (loss_value, ent_coef), key
+
+
+def project(returns: jax.Array, probabilities: jax.Array) -> jax.Array:
+    """Return a distribution on `RETURNS`: each probability is shared between the two neighbours of its return.
+
+    Args:
+        returns: Returns `(n, BINS)`; those outside the range of `RETURNS` become its ends.
+        probabilities: Their probabilities `(n, BINS)`.
+    """
+    places = (jnp.clip(returns, RETURNS[0], RETURNS[-1]) - RETURNS[0]) / (RETURNS[1] - RETURNS[0])
+    below = jnp.clip(places.astype(jnp.int32), 0, BINS - 2)
+    above, rows = places - below, jnp.arange(len(returns))[:, None]
+    shares = jnp.zeros_like(probabilities).at[rows, below].add(probabilities * (1 - above))
+    return shares.at[rows, below + 1].add(probabilities * above)
 
 
 TINY = 1e-7

@@ -393,7 +393,7 @@ DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     ),
     JSON,
     argument("--yaml", action="store_true", help="print the complete config of an algorithm"),
-    argument("--framework", default="pytorch", metavar="F", help="framework of that config: pytorch (default) or jax"),
+    argument("--framework", metavar="F", help="framework of that config: pytorch or jax (default: its first)"),
     examples="""
 mygym describe task push
 mygym describe task "[approach, poke]"
@@ -416,14 +416,14 @@ def describe(options: argparse.Namespace) -> None:
     print(f"{text}\n" if options.json else to_yaml(json.loads(text)), end="")
 
 
-def complete_config(name: str, framework: str) -> str:
+def complete_config(name: str, framework: str | None) -> str:
     """Return the YAML config of an algorithm with every value and `strict: true`."""
     from mygym.planning.resolve import resolve_config
     from mygym.training.model_factory import explained
 
-    resolved = resolve_config(overrides={"algo": name, "framework": framework})
+    resolved = resolve_config(overrides={"algo": name, **({"framework": framework} if framework else {})})
     values = {**explained(resolved).values(), "strict": True}
-    line = f"mygym describe algo {name}{'' if framework == 'pytorch' else f' --framework {framework}'} --yaml"
+    line = f"mygym describe algo {name}{f' --framework {framework}' if framework else ''} --yaml"
     help = registry("algorithm").get(name).help
     return f"# {help}\n# every value written out, as printed by: {line}\n{to_yaml(values)}"
 

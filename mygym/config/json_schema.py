@@ -103,8 +103,7 @@ def _of_algorithms() -> list[Json]:
             section = {"type": "object", "properties": texts, "additionalProperties": False}
             condition: Json = {"algo": {"const": entry.name}, "framework": {"const": framework}}
             case = _where(condition, {"algo_params": section})
-            is_default = framework == RunConfig().framework
-            case["if"]["required"] = ["algo"] if is_default else ["algo", "framework"]
+            case["if"]["required"] = ["algo"] if framework == entry.framework else ["algo", "framework"]
             cases.append(case)
     return cases
 

@@ -363,10 +363,7 @@ READS: Mapping[str, Reads] = {
     "sbx.CrossQ": _reads("", "target_entropy action_noise"),
     "sbx.TD3": _reads("", "tau target_policy_noise target_noise_clip action_noise"),
 }
-"""Package and class → the hyperparameters that it reads; subclasses read them as well."""
-
-MIXINS: Mapping[str, Reads] = {"mygym.ScheduledLearningRate": _reads("learning_rate")}
-"""The same for a class of mygym that adjusts the compiled optimisers of SBX."""
+"""Package and class → the hyperparameters that it reads; subclasses read the same."""
 
 
 def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:
@@ -430,10 +427,10 @@ def _way(cls: type, parameter: Parameter) -> str | None:
     if name in FIXED or not fits(0.5, hint):
         return None
     takes_function = fits(abs, hint) and not fits(object(), hint)  # a parameter of type Any is not called
-    reads = [known[key] for key in map(_key, cls.__mro__) for known in (READS, MIXINS) if key in known]
-    if any(name in each.called for each in reads):
+    reads = next((READS[key] for key in map(_key, cls.__mro__) if key in READS), Reads())
+    if name in reads.called or name in getattr(cls, "read_at_updates", ()):  # of classes of this package
         return "called" if takes_function else None
-    if any(name in each.held for each in reads):
+    if name in reads.held:
         return "held"
     if RUNNER in map(_key, cls.__mro__):  # a runner reads its constructor's parameters from its attributes
         if name in getattr(cls, "read_once", ()):

@@ -19,7 +19,6 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Streamin
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
-from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.service import Service, command_line, messages_of, run_id, stages_of, yaml_of
@@ -153,7 +152,7 @@ def make_router(service: Service) -> APIRouter:
         return list(REGISTRIES)
 
     @router.get("/parameters/{algo}", summary="Hyperparameters of an algorithm: type, range, default, help")
-    async def parameters(algo: str, framework: str = RunConfig().framework) -> list[dict[str, Any]]:
+    async def parameters(algo: str, framework: str | None = None) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = await service.helper.call(heavy.algorithm_parameters, algo, framework)
         return rows
 

@@ -129,7 +129,7 @@ def schema() -> dict[str, Any]:
 
 
 @cache
-def algorithm_parameters(algo: str, framework: str) -> list[dict[str, Any]]:
+def algorithm_parameters(algo: str, framework: str | None) -> list[dict[str, Any]]:
     """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
     from mygym.config.hyperparameters import hyperparameter_rows
     from mygym.registry import algorithm

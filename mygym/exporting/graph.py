@@ -48,6 +48,8 @@ JAX_EPSILON = 1e-3
 class JaxActor(nn.Module):
     """The layers of SBX's actors: dense layers with activations, and for CrossQ batch normalisation before each.
 
+    XQC's hidden layers have no bias; batch normalisation follows them before the activation, not after it.
+
     Raises:
         RunError: The network has other layers, or acts on images or by several discrete numbers.
     """
@@ -63,6 +65,7 @@ class JaxActor(nn.Module):
         # A squashed Gaussian has another dense layer at its end, for the standard deviation.
         count = len(policy.net_arch_pi) + 1
         self.layers = nn.ModuleList(_dense(params[f"Dense_{number}"]) for number in range(count))
+        self.normalizes_first = "bias" not in params["Dense_0"]
         self.normalizers = nn.ModuleList(
             _batch_norm(params[f"BatchRenorm_{number}"], state.batch_stats[f"BatchRenorm_{number}"])
             for number in range(count)
@@ -88,11 +91,11 @@ class JaxActor(nn.Module):
         arrays = observation.values() if isinstance(observation, dict) else [observation]
         values = torch.cat([array.flatten(1) for array in arrays], 1)
         for number, layer in enumerate(self.layers):
-            if self.normalizers:
-                values = self.normalizers[number](values)
-            values = layer(values)
-            if number < len(self.layers) - 1:
-                values = self.activation(values)
+            activation = [self.activation] if number else []
+            normalizer = [self.normalizers[number]] if self.normalizers else []
+            between = normalizer + activation if self.normalizes_first else activation + normalizer
+            for step in (*between, layer):
+                values = step(values)
         if isinstance(self.action_space, spaces.Discrete):
             return values.argmax(1).to(torch.int32)
         return torch.tanh(values) if self.squash_output else values
@@ -104,8 +107,9 @@ def _tensor(array: Any) -> torch.Tensor:
 
 def _dense(params: Mapping[str, Any]) -> nn.Linear:
     inputs, outputs = params["kernel"].shape
-    layer = nn.Linear(inputs, outputs)
-    layer.load_state_dict({"weight": _tensor(params["kernel"]).T, "bias": _tensor(params["bias"])})
+    layer = nn.Linear(inputs, outputs, bias="bias" in params)
+    weights = {"weight": _tensor(params["kernel"]).T}
+    layer.load_state_dict({**weights, "bias": _tensor(params["bias"])} if "bias" in params else weights)
     return layer
 
 

@@ -86,6 +86,13 @@ def recommended_layer(asked: RunConfig) -> Layer:
     return Layer("tasks of several stages", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
 
 
+def framework_layer(asked: RunConfig) -> Layer:
+    """Return the framework of an algorithm that the default framework lacks, unless the user has chosen one."""
+    framework = registry("algorithm").get(asked.algo, "algo").framework
+    chosen = "framework" in asked.model_fields_set or asked.framework == framework
+    return Layer(f"algorithm {asked.algo}", {} if chosen else {"framework": framework})
+
+
 def strategy_of_algorithm(asked: RunConfig) -> Layer:
     """Return the strategy that the algorithm's registration prefers; empty if the user joins another strategy to it.
 
@@ -306,6 +313,8 @@ def resolve_with_strategies(
             with errors_name_file():
                 check_names(hidden)
         check_names(asked)
+        framework = framework_layer(asked)
+        asked = beneath(asked, [framework])
         required = strategy_of_algorithm(asked)
         asked = beneath(asked, [required])
         strategy_class = strategy_defaults(asked, user)
@@ -320,7 +329,7 @@ def resolve_with_strategies(
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
     of_entry |= required.values
     of_stages, of_engine = stage_layers(asked, task, entry), engine_layer(asked, entry, task)
-    preferences = [recommended, task_layer(task, entry, of_engine), preferred]
+    preferences = [recommended, framework, task_layer(task, entry, of_engine), preferred]
     of_algorithm = [algorithm_layer(entry, of_entry), *of_stages, of_engine]
     draft = beneath(asked, [strategy_class, *of_algorithm, *preferences])
     variants = make_variants(draft, strategies.of(draft))[0]

@@ -228,18 +228,19 @@ def takes_dictionaries(entry: Algorithm) -> bool:
 T = TypeVar("T")
 
 
-def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
+def algorithm(name: str, framework: str | None = None) -> Algorithm:
     """Return a registered algorithm.
 
     Args:
         name: Name for `--algo`.
-        framework: `pytorch` or `jax`.
+        framework: `pytorch` or `jax`; None: `pytorch`, or the only framework that has the algorithm.
 
     Raises:
         RegistryError: The algorithm does not exist, or not in this framework.
     """
-    entry: Algorithm = registry("algorithm").get(name, "algo").load_for(framework)
-    return entry
+    entry = registry("algorithm").get(name, "algo")
+    found: Algorithm = entry.load_for(framework or entry.framework)
+    return found
 
 
 def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = False) -> None:
@@ -266,11 +267,11 @@ def check_framework(framework: str) -> None:
         raise RegistryError(bad_value("framework", framework, FRAMEWORKS, "is not supported"))
 
 
-def parameters_of(entry: Entry, framework: str = "pytorch") -> dict[str, Parameter]:
+def parameters_of(entry: Entry, framework: str | None = None) -> dict[str, Parameter]:
     """Return the parameters of a component's class or function; empty for a file or a value."""
     target = entry.load()
     if isinstance(target, Mapping):
-        target = entry.load_for(framework)
+        target = entry.load_for(framework or entry.framework)
         target = target.combo()[0] if isinstance(target, Algorithm) else target
     return parameters(target) if callable(target) else {}
 

@@ -120,6 +120,11 @@ class Entry:
         return tuple(self.target) if isinstance(self.target, Mapping) else ()
 
     @property
+    def framework(self) -> str:
+        """Framework that is meant where none is named: the default, or the first if that lacks this component."""
+        return FRAMEWORKS[0] if FRAMEWORKS[0] in self.frameworks else next(iter(self.frameworks), FRAMEWORKS[0])
+
+    @property
     def class_name(self) -> str:
         """Name of the component's class or function, without importing it; empty if it is unknown."""
         target = next(iter(self.target.values()), None) if isinstance(self.target, Mapping) else self.target

@@ -247,6 +247,7 @@ def test_every_off_policy_algorithm(algo: str) -> None:
         ("ppo", "pytorch", (0.0, 2000, 1.0)),
         ("dagger", "pytorch", (0.0, 2000, 1.0)),
         ("sac", "jax", (0.5, 0, 0.0)),
+        ("xqc", "jax", (0.5, 0, 0.0)),
     ],
 )
 def test_default_parameters_depend_on_the_algorithm(

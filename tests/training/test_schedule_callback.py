@@ -51,7 +51,7 @@ ENDS: Mapping[str, tuple[float, float]] = {
 LINEAR: dict[str, Any] = {"schedule": "linear", "from": 1e-3, "to": 0.0}
 
 
-def class_of(algo: str, framework: str = "pytorch") -> type:
+def class_of(algo: str, framework: str | None = None) -> type:
     return algorithm(algo, framework).combo()[0]
 
 
@@ -222,7 +222,11 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
     return used_values
 
 
-WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(class_of(algo), Runner)]
+WATCHED = [
+    algo
+    for algo, framework in COMBOS
+    if framework == "pytorch" and algo != "myalgo" and not issubclass(class_of(algo), Runner)
+]
 """Algorithms with SB3's `train` or a similar method; `test_every_schedule_changes_the_weights` covers runners."""
 CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch") in TUNED}]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from mygym.cli.command import argument, command, command_kind
 from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+from mygym.registry.entries import FRAMEWORKS
 
 KINDS_IN_WORDS = (
     "algo, policy, strategy, sampler, callback, task, stage, predicate, reward, observation, controller, robot, "
@@ -29,7 +31,7 @@ TRAIN_FLAGS = {kind: kind for kind in ("algo", "task", "robot", "workspace", "re
     argument("name", metavar="NAME", help="name in configs and flags, and of the files"),
     argument("--class", dest="class_name", metavar="C", help="name of the class (default: NAME in CamelCase)"),
     argument("--base", metavar="B", help="base algorithm of an algorithm or a policy (default ppo), or runner"),
-    argument("--framework", metavar="F", help="framework of the base: pytorch (default) or jax"),
+    argument("--framework", metavar="F", help="framework of the base: pytorch or jax (default: its first)"),
     argument("--urdf", metavar="FILE", help="URDF of a robot or an object; the file is not copied"),
     argument("--policy", metavar="FILE", help="exported policy of a ros2-node; the file is not copied"),
     examples="""
@@ -73,7 +75,7 @@ def new(options: argparse.Namespace) -> None:
         folder,
         options.class_name,
         options.base,
-        options.framework or "pytorch",
+        options.framework or _framework(options.base),
         Path(options.urdf) if options.urdf is not None else None,
         Path(options.policy) if options.policy is not None else None,
     )
@@ -95,6 +97,12 @@ def new(options: argparse.Namespace) -> None:
     print("\ntrain, check and test it:")
     for line in (f"{train} {flag}", *checks, f"pytest tests/test_{options.name}.py"):
         print(f"  {line}")
+
+
+def _framework(base: str | None) -> str:
+    """Return the framework of the base algorithm that is meant if none is named."""
+    known = registry("algorithm")
+    return known.get(base).framework if base in known else FRAMEWORKS[0]
 
 
 def _check_flags(kind: str, options: argparse.Namespace) -> None:

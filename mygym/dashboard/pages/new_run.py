@@ -210,7 +210,7 @@ class NewRun:
         """Show the parameters of the algorithm and the strategies of the run, and the value that each field takes."""
         taken = self.resolved.values() if self.resolved else dict(config)
         with contextlib.suppress(MygymError):  # an unknown name: the check has the words for it
-            chosen = taken.get("algo"), taken.get("framework", RunConfig().framework)
+            chosen = taken.get("algo"), taken.get("framework")
             if chosen[0] and self.seen.get("algo") != chosen:
                 rows = await self.service.helper.call(heavy.algorithm_parameters, *chosen)
                 self._fill(self.parameters, "algo_params", [("algo_params", rows)])

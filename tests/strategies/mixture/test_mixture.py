@@ -25,7 +25,7 @@ from mygym.training.vec_wrappers import ROUTE
 from tests.components import ALGORITHMS, COMBOS, slow_except
 from tests.training.test_resuming import config
 
-REFUSED = ("ars", "cem", "recurrent_ppo", "dqn", "qrdqn", "ddqn", "two_players")
+REFUSED = ("ars", "cem", "recurrent_ppo", "dqn", "qrdqn", "ddqn", "two_players", "xqc")
 POSSIBLE = [algo for algo in ALGORITHMS if algo not in REFUSED]
 FAMILIES = ("ppo", "sac", "tqc", "td3", "crossq", "dagger")
 """One algorithm for each kind of policy, see `mygym.strategies.mixture.policies`."""

@@ -1,0 +1,77 @@
+"""XQC: the projection of distributions, the norms of weights, the scale of rewards, and its only framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mygym.planning.resolve import resolve_config
+from mygym.registry import algorithm
+
+
+def test_jax_is_chosen_as_the_only_framework() -> None:
+    resolved = resolve_config(overrides={"algo": "xqc"})
+    assert resolved.config.framework == algorithm("xqc").framework == "jax"
+    assert resolved.origins["framework"] == "algorithm xqc"
+
+
+def test_a_probability_is_shared_between_the_neighbours_of_its_return() -> None:
+    from mygym.algos.sbx import project
+
+    probabilities = np.zeros((3, 101), np.float32)
+    probabilities[:, [0, 1]] = 0.75, 0.25
+    returns = np.full((3, 101), 9.0, np.float32)
+    returns[:, :2] = [[0.0, 0.125], [-7.0, 7.0], [5.0, 4.98]]
+    expected = np.zeros((3, 101))
+    expected[0, [50, 51, 52]] = 0.75, 0.25 * 0.75, 0.25 * 0.25
+    expected[1, [0, 100]] = 0.75, 0.25
+    expected[2, [99, 100]] = 0.25 * 0.2, 0.75 + 0.25 * 0.8
+    np.testing.assert_allclose(project(returns, probabilities), expected, atol=1e-4)
+
+
+def test_the_last_step_of_the_optimiser_projects_hidden_weights() -> None:
+    from mygym.algos.sbx import unit_norm
+
+    weights = {"Dense_0": {"kernel": np.ones((2, 3))}, "Dense_1": {"kernel": np.ones((3, 1)), "bias": np.ones(1)}}
+    updates = {"Dense_0": {"kernel": np.full((2, 3), 2.0)}, "Dense_1": {"kernel": np.ones((3, 1)), "bias": np.ones(1)}}
+    changes, _ = unit_norm().update(updates, unit_norm().init(weights), weights)
+    np.testing.assert_allclose(changes["Dense_0"]["kernel"] + 1, 0.5**0.5, rtol=1e-6)  # of each column of two
+    np.testing.assert_array_equal(changes["Dense_1"]["kernel"], 1)
+
+
+def build(**params: Any) -> Any:
+    """Return a small XQC on a pendulum."""
+    from mygym.algos.sbx import XQC
+
+    params = {"learning_starts": 4, "batch_size": 8, "train_freq": 3, "gradient_steps": 3, **params}
+    env = gymnasium.make("Pendulum-v1")
+    return XQC("MlpPolicy", env, gamma=0.5, seed=0, policy_kwargs={"net_arch": [8, 8]}, **params)
+
+
+def test_rewards_are_divided_by_the_deviation_of_their_discounted_sums() -> None:
+    model = build()
+    assert model.reward_scale() == 1
+    observation = np.zeros((1, 3))
+    model._last_obs = observation
+    for reward, done in ((2.0, False), (4.0, True), (-1.0, False)):
+        infos = [{"terminal_observation": observation[0]}]
+        model._store_transition(
+            model.replay_buffer, np.zeros((1, 1)), observation, np.array([reward]), np.array([done]), infos
+        )
+    assert model.reward_scale() == pytest.approx(np.std([2.0, 5.0, -1.0]))  # an episode ends its sum
+    model._moments[0] = 10_000  # many sums of 0
+    assert model.reward_scale() == pytest.approx(1), "the largest sum of 5 is within the range of the returns"
+
+
+@pytest.mark.slow
+def test_an_update_uses_the_scale_and_keeps_the_norms() -> None:
+    model = build(learning_rate=0.1).learn(30)
+    assert model.policy.qf_state.batch_stats["reward_scale"] > 1
+    for state in (model.policy.qf_state, model.policy.actor_state):
+        layers = state.params.get("critics", state.params)
+        for name in ("Dense_0", "Dense_1"):
+            np.testing.assert_allclose(np.linalg.norm(layers[name]["kernel"], axis=-2), 1, atol=1e-5)
+        assert np.abs(np.linalg.norm(layers["Dense_2"]["kernel"], axis=-2) - 1).max() > 0.01
