@@ -47,7 +47,7 @@ def test_the_core_suite_has_all_tasks_and_eight_learners() -> None:
     cells = load_suite("core").cells
     assert {cell.task for cell in cells} == {entry.name for entry in registry("task") if entry.built_in}
     learners = Counter(cell.task for cell in cells)
-    assert set(learners.values()) == {8}, learners
+    assert min(learners.values()) >= 8, learners
 
 
 def test_the_table_of_this_repository_is_that_of_its_suite() -> None:
