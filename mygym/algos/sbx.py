@@ -25,12 +25,11 @@ with warnings.catch_warnings():
     import sbx
     from flax.training.train_state import TrainState
     from flax.traverse_util import flatten_dict, unflatten_dict
-    from sbx.common.distributions import TanhTransformedDistribution
+    from sbx.common.distributions import TanhTransformedDistribution, tfd
     from sbx.common.jax_layers import BatchRenorm
     from sbx.crossq.policies import Actor, CrossQPolicy, SimbaCrossQPolicy
     from sbx.ppo.policies import CnnPolicy
     from sbx.td3.policies import TD3Policy
-    from tensorflow_probability.substrates.jax.distributions import MultivariateNormalDiag
 
 
 class ScheduledPolicy:
@@ -152,7 +151,7 @@ class XQCActor(Actor):
         hidden = hidden_layers(self, observations.reshape(len(observations), -1), train)
         mean = nn.Dense(self.action_dim)(hidden)
         log_std = jnp.clip(nn.Dense(self.action_dim)(hidden), self.log_std_min, self.log_std_max)
-        return TanhTransformedDistribution(MultivariateNormalDiag(loc=mean, scale_diag=jnp.exp(log_std)))
+        return TanhTransformedDistribution(tfd.MultivariateNormalDiag(loc=mean, scale_diag=jnp.exp(log_std)))
 
 
 class XQCCritic(nn.Module):
@@ -211,12 +210,12 @@ def unit_norm() -> optax.GradientTransformation:
     """
 
     def update(updates: Any, state: Any, params: Any) -> tuple[Any, Any]:
-        changes, weights = flatten_dict(updates), flatten_dict(params)
+        changes, weights = flatten_dict(updates), flatten_dict(params)  # type: ignore[no-untyped-call]
         for path, weight in weights.items():
             if path[-1] == "kernel" and (*path[:-1], "bias") not in weights:
                 new = weight + changes[path]
                 changes[path] = new / jnp.linalg.norm(new, axis=-2, keepdims=True) - weight
-        return unflatten_dict(changes), state
+        return unflatten_dict(changes), state  # type: ignore[no-untyped-call]
 
     return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
 

@@ -91,11 +91,12 @@ class JaxActor(nn.Module):
         arrays = observation.values() if isinstance(observation, dict) else [observation]
         values = torch.cat([array.flatten(1) for array in arrays], 1)
         for number, layer in enumerate(self.layers):
-            activation = [self.activation] if number else []
-            normalizer = [self.normalizers[number]] if self.normalizers else []
-            between = normalizer + activation if self.normalizes_first else activation + normalizer
-            for step in (*between, layer):
+            steps: list[Callable[..., torch.Tensor]] = [self.activation] if number else []
+            if self.normalizers:
+                steps.insert(0 if self.normalizes_first else len(steps), self.normalizers[number])
+            for step in steps:
                 values = step(values)
+            values = layer(values)
         if isinstance(self.action_space, spaces.Discrete):
             return values.argmax(1).to(torch.int32)
         return torch.tanh(values) if self.squash_output else values

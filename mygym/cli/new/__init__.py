@@ -102,7 +102,7 @@ def new(options: argparse.Namespace) -> None:
 def _framework(base: str | None) -> str:
     """Return the framework of the base algorithm that is meant if none is named."""
     known = registry("algorithm")
-    return known.get(base).framework if base in known else FRAMEWORKS[0]
+    return known.get(base).framework if base is not None and base in known else FRAMEWORKS[0]
 
 
 def _check_flags(kind: str, options: argparse.Namespace) -> None:
