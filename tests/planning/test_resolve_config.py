@@ -135,14 +135,17 @@ def test_the_hash_of_a_run_ignores_seed_logdir_and_evaluation() -> None:
         assert config_hash(resolve_config(overrides=other).values()) != config_hash(resolve_config().values())
 
 
-def test_on_policy_algorithms_are_rewarded_for_all_stages() -> None:
+def test_on_policy_algorithms_and_xqc_are_rewarded_for_all_stages() -> None:
     for algo, framework in COMBOS:
         run = {"algo": algo, "framework": framework}
         single, several = (resolve_config(overrides={**run, "task": task}) for task in ("reach", "push"))
-        is_on_policy = issubclass(algorithm(algo, framework).combo()[0], OnPolicyAlgorithm) or algo == "ppo_runner"
+        is_rewarded = issubclass(algorithm(algo, framework).combo()[0], OnPolicyAlgorithm) or algo in (
+            "ppo_runner",
+            "xqc",
+        )
         assert single.config.reward != "shaped"
-        assert (several.config.reward == "shaped") == is_on_policy
-        assert not is_on_policy or several.origins["reward"].endswith(", for several stages")
+        assert (several.config.reward == "shaped") == is_rewarded
+        assert not is_rewarded or several.origins["reward"].endswith(", for several stages")
         assert resolve_config(overrides={**run, "task": "push", "reward": "dense"}).config.reward == "dense"
 
 
