@@ -275,8 +275,8 @@ class XQC(CrossQ):
 
     Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
     cross-entropy loss of the distribution (Bellemare et al., 2017); of SimbaV2 (Lee et al., 2025), as there, the
-    scale of rewards. As in CrossQ, and unlike XQC, there are no target networks, and batch renormalisation follows the
-    batch normalisation. Each critic learns from the distribution of the critic with the lower expected return. The
+    scale of rewards. As in CrossQ there are no target networks, and batch renormalisation follows the batch
+    normalisation. Each critic learns from the distribution of the critic with the lower expected return. The
     target entropy `auto` is −0.5 for each component of an action, as in SimbaV2.
     """
 

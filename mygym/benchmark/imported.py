@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 import time
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mygym.benchmark.suite import NAME_IN_WORDS, is_name
 from mygym.config import load_file
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.judgement import find_finished, finished_result, judge
@@ -68,8 +68,8 @@ def add(folder: Path, source: Path, learner: str, episodes: int) -> list[tuple[P
         ConfigError: There is no finished run, or it needs modules that are not here.
         RunError: A policy cannot be loaded, or a file cannot be written.
     """
-    if learner and not re.fullmatch(r"[\w+.,=-][\w +.,=-]*", learner):
-        raise ConfigError(bad_value("--as", learner, "letters, digits, spaces and + . , = - _"))
+    if learner and not is_name(learner):
+        raise ConfigError(bad_value("--as", learner, NAME_IN_WORDS))
     added = []
     with _folder_of(source) as runs, tempfile.TemporaryDirectory() as temporary:
         finished, _ = find_finished([runs])
@@ -81,7 +81,11 @@ def add(folder: Path, source: Path, learner: str, episodes: int) -> list[tuple[P
             low, high = success_interval(claimed * record.episodes, record.episodes)
             agrees = low <= row.interval.high and row.interval.low <= high
             claim = "" if agrees else f"its result says {100 * claimed:.1f} %"
-            cell = folder / FOLDER / row.task / row.robot / result.engine / (learner or row.algo)
+            parts = row.task, row.robot, result.engine, learner or row.algo
+            for part in parts:  # of their result.json: the copy must not leave the folder
+                if not is_name(part):
+                    raise ConfigError(bad_value("--add", part, NAME_IN_WORDS, f"is a name in {record.path}"))
+            cell = folder.joinpath(FOLDER, *parts)
             place = cell / f"seed_{row.seed}"
             files.write_json(copy / JUDGEMENT, {**row.to_json(), "origin": source.name, "claimed": claimed})
             with files.writing(place):
@@ -99,8 +103,7 @@ def imported_cells(folder: Path) -> list[ImportedCell]:
         records, origin = [], ""
         for file in sorted(path.glob(f"seed_*/{JUDGEMENT}")):
             judged = json.loads(file.read_text(encoding="utf-8"))
-            names = {"success_rate": "success_rate", "success_low": "success_low", "success_high": "success_high"}
-            figures = {field: judged[name] for field, name in names.items()} | {"episodes": judged["episodes"]}
+            figures = {name: judged[name] for name in ("success_rate", "success_low", "success_high", "episodes")}
             records.append(replace(read_run(file.parent, time.time()), **figures))
             origin = judged["origin"]
         if records:

@@ -25,7 +25,15 @@ SHIPPED = files("mygym.benchmark") / "suites"
 DEFAULT = "default"
 """Algorithm of a cell that leaves the choice to the task."""
 
+NAME_IN_WORDS = "letters, digits, spaces and + . , = - _, not only dots"
+"""Form of the names of cells, whose parts are folders."""
+
 Names = str | Annotated[list[str], Field(min_length=1)]
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text may be a part of the name of a cell."""
+    return re.fullmatch(r"[\w+.,=-][\w +.,=-]*", text) is not None and text.strip(".") != ""
 
 
 class Grid(Section):
@@ -51,8 +59,8 @@ class Grid(Section):
     @field_validator("name")
     @classmethod
     def _valid_name(cls, name: str | None) -> str | None:
-        if name is not None and not re.fullmatch(r"[\w+.,=-][\w +.,=-]*", name):
-            raise ValueError("letters, digits, spaces and + . , = - _")
+        if name is not None and not is_name(name):
+            raise ValueError(NAME_IN_WORDS)
         return name
 
     @field_validator("set")

@@ -326,6 +326,24 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     assert cell.command == "mygym train --config imported/reach/panda/pybullet/theirs/seed_0/config.yaml --seed S"
 
 
+@pytest.mark.parametrize("key", ["task", "robot", "engine", "algo"])
+def test_a_run_from_elsewhere_stays_in_the_folder(
+    key: str,
+    folder: Path,
+    original: Path,
+    tmp_path: Path,
+    mygym_command: Command,  # noqa: F811
+) -> None:
+    (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
+    theirs = shutil.copytree(run, tmp_path / "theirs" / "seed_0")
+    result = json.loads((theirs / "result.json").read_text())
+    (theirs / "result.json").write_text(json.dumps({**result, key: "../../../../../outside"}))
+    before = sorted(tmp_path.rglob("*"))
+    outcome = mygym_command("benchmark", str(folder), "--add", str(theirs), "--episodes", "1")
+    assert (outcome.code, "outside" in outcome.err) == (2, True), outcome
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
