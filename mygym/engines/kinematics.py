@@ -68,8 +68,11 @@ class BatchKinematics:
         origins = (chain.basis[:, 0] + chain.basis[:, 1]).reshape(-1, 4, 4)  # the transforms at joint positions of 0
         joints = len(origins)
         self._first = arrays.floats(origins[0, :3].T[:, :, None])
-        # Rows: the three axes and the origin of the next frame, in the axes of the frame before it.
-        self._next = [arrays.floats(matrix[:3].T) for matrix in (*origins[1:], chain.tool)]
+        # The three axes and the origin of the next frame: their components along each axis of the frame before it.
+        self._next = [
+            [arrays.floats(components[:, None, None]) for components in matrix[:3]]
+            for matrix in (*origins[1:], chain.tool)
+        ]
         self._arrays, self._xp = arrays, arrays.xp
         self._home, self._lower, self._upper = (
             arrays.floats(values)[:, None] for values in (chain.home, chain.lower, chain.upper)
@@ -85,18 +88,18 @@ class BatchKinematics:
         cosines, sines = xp.cos(q), xp.sin(q)
         axes, origins = (self._arrays.zeros(3, len(self._slides), size) for _ in range(2))
         frame = self._arrays.zeros(4, 3, size) + self._first
-        position = frame[3]
+        x, y, z, position = frame
         for index, slides in enumerate(self._slides):
             if slides:
-                position = position + q[index] * frame[2]
+                position = position + q[index] * z
             else:
                 cosine, sine = cosines[index], sines[index]
-                turned = cosine * frame[0] + sine * frame[1]
-                frame[1] = cosine * frame[1] - sine * frame[0]
-                frame[0] = turned
-            axes[:, index], origins[:, index] = frame[2], position
-            frame = xp.matmul(self._next[index], frame[:3].reshape(3, 3 * size)).reshape(4, 3, size)
-            position = position + frame[3]
+                x, y = cosine * x + sine * y, cosine * y - sine * x
+            axes[:, index], origins[:, index] = z, position
+            along_x, along_y, along_z = self._next[index]
+            frame = along_x * x + along_y * y + along_z * z  # matrix products of some processors round by `N`
+            x, y, z, offset = frame
+            position = position + offset
         return Frames(axes, origins, frame[:3], position)
 
     def jacobian(self, frames: Frames) -> list[Array]:
@@ -214,10 +217,9 @@ def quaternions(rotation: Array, held: FloatArray) -> Array:
         rotation: `(3, 3, N)`, see `Frames.rotation`.
         held: `(3, 3)`: the rotation that the controller holds.
     """
-    xp, size = namespace(rotation), rotation.shape[2]
-    matrix = constant(tuple(map(tuple, held.tolist())), rotation)
+    xp, matrix = namespace(rotation), constant(tuple(map(tuple, held.tolist())), rotation)
     # Relative to the held rotation w is large, so that the division is safe; r[j][i] is row i, column j.
-    r = xp.reshape(xp.matmul(matrix, xp.reshape(rotation, (3, 3 * size))), (3, 3, size))
+    r = total(matrix[:, :, None, None] * rotation, 1)
     w = 0.5 * xp.sqrt(xp.clip(1.0 + r[0][0] + r[1][1] + r[2][2], 1e-6, None))
     factor = 0.25 / w
     x, y, z = (r[1][2] - r[2][1]) * factor, (r[2][0] - r[0][2]) * factor, (r[0][1] - r[1][0]) * factor
