@@ -27,6 +27,7 @@ with warnings.catch_warnings():
     from flax.traverse_util import flatten_dict, unflatten_dict
     from sbx.common.distributions import TanhTransformedDistribution, tfd
     from sbx.common.jax_layers import BatchRenorm
+    from sbx.common.type_aliases import BatchNormTrainState
     from sbx.crossq.policies import Actor, CrossQPolicy, SimbaCrossQPolicy
     from sbx.ppo.policies import CnnPolicy
     from sbx.td3.policies import TD3Policy
@@ -125,7 +126,7 @@ BINS = 101
 """Number of returns to which a critic of XQC gives probabilities."""
 
 RETURNS = np.linspace(-5, 5, BINS, dtype=np.float32)
-"""These returns, in units of the critics' `reward_scale`."""
+"""These returns, in units of the `reward_scale` of the critics' state."""
 
 
 def hidden_layers(module: Any, values: jax.Array, train: bool) -> jax.Array:
@@ -171,7 +172,7 @@ class XQCCritic(nn.Module):
 
 
 class XQCCritics(nn.Module):
-    """Several critics, and the scale of their returns; SBX passes the fields that all its critics have."""
+    """Several critics; SBX passes the fields that all its critics have."""
 
     net_arch: Sequence[int]
     batch_norm_momentum: float
@@ -191,7 +192,6 @@ class XQCCritics(nn.Module):
             in_axes=None,
             axis_size=self.n_critics,
         )(self.net_arch, self.batch_norm_momentum, self.renorm_warmup_steps, self.activation_fn)
-        self.reward_scale = self.variable("batch_stats", "reward_scale", jnp.ones, ())
 
     def __call__(self, observations: jax.Array, actions: jax.Array, train: bool = False) -> jax.Array:
         """Return the expected returns `(n_critics, n, 1)` in units of `reward_scale`."""
@@ -200,6 +200,17 @@ class XQCCritics(nn.Module):
     def logits(self, observations: jax.Array, actions: jax.Array, train: bool = False) -> jax.Array:
         """Return the logits `(n_critics, n, BINS)`."""
         return self.critics(observations, actions, train)
+
+
+class XQCTrainState(BatchNormTrainState):  # type: ignore[no-untyped-call]
+    """Critics, their targets, and what `XQC.train` sets before each update."""
+
+    target_params: Any
+    """Moving averages of the weights, with which the returns after the next state are computed."""
+    tau: jax.Array
+    """Share of the weights in a step of the averages."""
+    reward_scale: jax.Array
+    """Unit of `RETURNS`."""
 
 
 def unit_norm() -> optax.GradientTransformation:
@@ -265,9 +276,20 @@ class XQCPolicy(ScheduledCrossQPolicy):
 
         self.optimizer_class = projected
         try:
-            return super().build(*args)
+            key = super().build(*args)
         finally:
             self.optimizer_class = optimizer_class
+        state = self.qf_state
+        self.qf_state = XQCTrainState.create(  # type: ignore[no-untyped-call]
+            apply_fn=state.apply_fn,
+            params=state.params,
+            tx=state.tx,
+            batch_stats=state.batch_stats,
+            target_params=state.params,
+            tau=jnp.ones(()),
+            reward_scale=jnp.ones(()),
+        )
+        return key
 
 
 class XQC(CrossQ):
@@ -275,12 +297,20 @@ class XQC(CrossQ):
 
     Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
     cross-entropy loss of the distribution (Bellemare et al., 2017); of SimbaV2 (Lee et al., 2025), as there, the
-    scale of rewards. As in CrossQ there are no target networks, and batch renormalisation follows the batch
-    normalisation. Each critic learns from the distribution of the critic with the lower expected return. The
-    target entropy `auto` is −0.5 for each component of an action, as in SimbaV2.
+    scale of rewards. Unlike CrossQ it has target networks: without them the success on long tasks is less steady
+    (benchmarks/results/learning.md). As in CrossQ, batch renormalisation follows the batch normalisation. Each critic
+    learns from the distribution of the target critic with the lower expected return. The target entropy `auto` is
+    −0.5 for each component of an action, as in SimbaV2.
+
+    Args:
+        tau: Share of the critics' weights in each step of the moving averages that are their targets; 1: no targets.
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": XQCPolicy, "MultiInputPolicy": XQCPolicy}
+
+    def __init__(self, policy: Any, env: Any, tau: float = 0.01, **kwargs: Any) -> None:
+        super().__init__(policy, env, **kwargs)
+        self.tau = tau
 
     def _setup_model(self) -> None:
         is_automatic = self.target_entropy == "auto"
@@ -311,9 +341,11 @@ class XQC(CrossQ):
     def train(self, gradient_steps: int, batch_size: int) -> None:
         """Update the networks."""
         policy: Any = self.policy
-        scale = jnp.asarray(self.reward_scale(), jnp.float32)
-        self.logger.record("train/reward_scale", float(scale))
-        policy.qf_state = policy.qf_state.replace(batch_stats={**policy.qf_state.batch_stats, "reward_scale": scale})
+        scale = self.reward_scale()
+        self.logger.record("train/reward_scale", scale)
+        policy.qf_state = policy.qf_state.replace(
+            tau=jnp.asarray(self.tau, jnp.float32), reward_scale=jnp.asarray(scale, jnp.float32)
+        )
         super().train(gradient_steps, batch_size)
 
     @staticmethod
@@ -338,28 +370,35 @@ class XQC(CrossQ):
         next_actions = distribution.sample(seed=noise_key)
         ent_coef = ent_coef_state.apply_fn({"params": ent_coef_state.params})
         bonus = -ent_coef * distribution.log_prob(next_actions)
-        rewards = rewards / qf_state.batch_stats["reward_scale"]
+        rewards = rewards / qf_state.reward_scale
 
-        def loss(params: Any) -> tuple[jax.Array, Any]:
-            logits, statistics = qf_state.apply_fn(
+        def logits(params: Any) -> tuple[jax.Array, jax.Array, Any]:
+            """Return the logits of states and of next states, which are normalised together (Bhatt et al., 2024)."""
+            both, changed = qf_state.apply_fn(
                 {"params": params, "batch_stats": qf_state.batch_stats},
-                jnp.concatenate([observations, next_observations]),  # a normalisation of both (Bhatt et al., 2024)
+                jnp.concatenate([observations, next_observations]),
                 jnp.concatenate([actions, next_actions]),
                 method="logits",
                 mutable=["batch_stats"],
                 train=True,
             )
-            current, following = jnp.split(logits, 2, axis=1)
-            probabilities = jax.nn.softmax(jax.lax.stop_gradient(following))
-            lower = (probabilities @ RETURNS).argmin(0)
-            probabilities = jnp.take_along_axis(probabilities, lower[None, :, None], axis=0)[0]
-            returns = rewards[:, None] + ((1 - dones) * discounts)[:, None] * (RETURNS + bonus[:, None])
-            target = project(returns, probabilities)
-            return -(target * jax.nn.log_softmax(current)).sum(-1).mean(1).sum(), statistics["batch_stats"]
+            current, following = jnp.split(both, 2, axis=1)
+            return current, following, changed["batch_stats"]
+
+        probabilities = jax.nn.softmax(logits(qf_state.target_params)[1])
+        lower = (probabilities @ RETURNS).argmin(0)
+        probabilities = jnp.take_along_axis(probabilities, lower[None, :, None], axis=0)[0]
+        returns = rewards[:, None] + ((1 - dones) * discounts)[:, None] * (RETURNS + bonus[:, None])
+        target = project(returns, probabilities)
+
+        def loss(params: Any) -> tuple[jax.Array, Any]:
+            current, _, statistics = logits(params)
+            return -(target * jax.nn.log_softmax(current)).sum(-1).mean(1).sum(), statistics
 
         (loss_value, statistics), gradients = jax.value_and_grad(loss, has_aux=True)(qf_state.params)
-        qf_state = qf_state.apply_gradients(grads=gradients).replace(batch_stats=statistics)
-        return qf_state, (loss_value, ent_coef), key
+        qf_state = qf_state.apply_gradients(grads=gradients)
+        averages = optax.incremental_update(qf_state.params, qf_state.target_params, qf_state.tau)
+        return qf_state.replace(batch_stats=statistics, target_params=averages), (loss_value, ent_coef), key
 
 
 def project(returns: jax.Array, probabilities: jax.Array) -> jax.Array:

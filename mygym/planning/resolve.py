@@ -56,7 +56,7 @@ SHORTEST_ROLLOUT = 16
 """Steps of each environment in a rollout below which the default stays as it is."""
 
 ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
-"""Default algorithm for tasks of several stages without an `algo` in their `run_defaults`
+"""Default algorithm for tasks of several stages without an `algo` in their `run_defaults` that can be used
 (`benchmarks/results/learning.md`)."""
 
 LEARNING_KEYS = (
@@ -78,12 +78,16 @@ def recommended_layer(asked: RunConfig) -> Layer:
         return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
     if not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
         return Layer("task", {})
-    task = find_task(asked.task)
+    task, why = find_task(asked.task), ""
     if "algo" in task.run_defaults:
-        return Layer(f"task {task.name}", {"algo": task.run_defaults["algo"]})
+        entry = registry("algorithm").get(task.run_defaults["algo"], "algo")
+        lacks = "framework" in asked.model_fields_set and asked.framework not in entry.frameworks
+        if not entry.missing_extras and not lacks:
+            return Layer(f"task {task.name}", {"algo": entry.name})
+        why = f"; {entry.name}, the best, needs {' and '.join(entry.missing_extras or entry.frameworks)}"
     if len(task.stage_names) == 1:
         return Layer("task", {})
-    return Layer("tasks of several stages", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
+    return Layer(f"tasks of several stages{why}", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
 
 
 def framework_layer(asked: RunConfig) -> Layer:

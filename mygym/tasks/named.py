@@ -109,6 +109,7 @@ register_task(
     objects={"base": "cube", "middle": "cube", "top": "cube"},
     tolerance=0.02,
     horizon=250,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "set_table",

@@ -66,10 +66,40 @@ def test_rewards_are_divided_by_the_deviation_of_their_discounted_sums() -> None
     assert model.reward_scale() == pytest.approx(1), "the largest sum of 5 is within the range of the returns"
 
 
+def test_targets_follow_the_critics_and_decide_what_they_learn() -> None:
+    import jax
+
+    model = build(tau=0.25, gradient_steps=1, train_freq=1, policy_delay=1).learn(5)
+    before = model.policy.qf_state
+    model.train(1, 8)
+    after = model.policy.qf_state
+    weights = (jax.tree.leaves(tree) for tree in (before.target_params, after.params, after.target_params))
+    for old, weight, target in zip(*weights, strict=True):
+        np.testing.assert_allclose(target, old + 0.25 * (weight - old), atol=1e-6)
+        assert (target != weight).any()
+
+    batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
+    numbers = {name: np.full(4, value, np.float32) for name, value in (("rewards", 0), ("dones", 0), ("discounts", 1))}
+    biases = []
+    for targets in (after.target_params, jax.tree.map(np.negative, after.target_params)):
+        state = after.replace(target_params=targets)
+        new, _, _ = model.update_critic(
+            model.policy.actor_state,
+            state,
+            model.ent_coef_state,
+            **batch,
+            next_observations=2 * batch["observations"],
+            **numbers,
+            key=model.key,
+        )
+        biases.append(new.params["critics"]["Dense_2"]["bias"])
+    assert np.abs(biases[0] - biases[1]).max() > 1e-4
+
+
 @pytest.mark.slow
 def test_an_update_uses_the_scale_and_keeps_the_norms() -> None:
     model = build(learning_rate=0.1).learn(30)
-    assert model.policy.qf_state.batch_stats["reward_scale"] > 1
+    assert model.policy.qf_state.reward_scale > 1
     for state in (model.policy.qf_state, model.policy.actor_state):
         layers = state.params.get("critics", state.params)
         for name in ("Dense_0", "Dense_1"):

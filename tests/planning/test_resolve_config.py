@@ -20,7 +20,7 @@ from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.planning.resolve import from_python, resolve_config
-from mygym.registry import algorithm, register_algorithm, registry
+from mygym.registry import algorithm, entries, register_algorithm, registry
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import register_task
 from mygym.training import env_factory, model_factory
@@ -209,6 +209,20 @@ def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task
     assert config.algo_params["policy_kwargs"]["net_arch"] == [128, 128]
     assert task == "push" or config.task_params.starts == {"in_hand": 0.3}
     assert resolve_config(overrides={"task": "reach", **more}).config.algo == "sac"
+
+
+def test_the_algorithm_that_learns_a_task_is_chosen_where_it_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"task": "build_tower"}
+    best = resolve_config(overrides=config)
+    assert (best.config.algo, best.config.framework) == ("xqc", "jax")
+    assert best.origins["algo"] == "task build_tower"
+    in_pytorch = resolve_config(overrides={**config, "framework": "pytorch"})
+    assert (in_pytorch.config.algo, in_pytorch.config.framework) == ("ppo", "pytorch")
+    assert in_pytorch.origins["algo"] == "tasks of several stages; xqc, the best, needs jax"
+    monkeypatch.setattr(entries, "is_installed", {"jax": False}.get)
+    without_jax = resolve_config(overrides=config)
+    assert without_jax.config == in_pytorch.config
+    assert without_jax.origins["algo"] == "tasks of several stages; xqc, the best, needs mygym[jax]"
 
 
 @pytest.mark.parametrize("task", sorted(algorithm("sac").task_defaults))
