@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import fields, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,11 @@ for profile, examples in {"normal": 10, "slow": 100}.items():
     )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The slow suite takes half a day: a part of it each day covers it, too."""
+    parser.addoption("--one-in", type=int, default=1, metavar="N", help="of the slow tests, those of one day in N")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Try more examples in the slow suite, and others each time."""
     hypothesis.settings.load_profile("slow" if config.option.markexpr == "slow" else "normal")
@@ -68,12 +74,16 @@ gc.disable()  # tests collect it between each other: on the way, a tenth of thei
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let a single worker begin with the tests that import and compile longest: those of JAX and of the export.
 
-    Properties belong to the slow suite too, which tries more examples.
+    Properties belong to the slow suite too, which tries more examples. Of that, `--one-in` takes each N-th case.
     """
     if config.option.markexpr == "slow":
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker("slow")
+        days, slow = config.option.one_in, [item for item in items if item.get_closest_marker("slow")]
+        today = slow[date.today().toordinal() % days :: days]
+        config.hook.pytest_deselected(items=list(set(items) - set(today)))
+        items[:] = today
     items.sort(key=lambda item: not re.search(r"export|test_weights|jax", item.nodeid))
 
 
