@@ -100,7 +100,7 @@ register_task(
     words="to the other side",
     tolerance=0.03,
     horizon=250,
-    run_defaults={"robot": "panda_pair"},
+    run_defaults={"robot": "panda_pair", "algo": "xqc"},
 )
 register_task(
     "build_tower",
@@ -117,6 +117,7 @@ register_task(
     help="put a cup onto its saucer and a candle to its place",
     tolerance=0.03,
     horizon=250,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "poke",
