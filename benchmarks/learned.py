@@ -1,4 +1,4 @@
-"""Env steps until each algorithm has learned a task, from the stored results of `algorithms.py` and `learning.py`.
+"""Env steps until each algorithm has learned a task, from the table of `algorithms` and the results of `learning.py`.
 
     python benchmarks/learned.py > mygym/reporting/learned.json
 
@@ -14,9 +14,11 @@ import re
 import statistics
 from pathlib import Path
 
+from mygym.benchmark.stored import read_stored
 from mygym.planning.resolve import resolve_config
 
 RESULTS = Path(__file__).parent / "results"
+TABLE = Path(__file__).parent / "tables" / "algorithms"
 
 GOOD = 0.9
 """Success rate from which a task counts as learned."""
@@ -31,9 +33,10 @@ DEFAULTS = re.compile(
 def learned() -> dict[str, dict[str, int]]:
     """Return task → algorithm → env steps."""
     measured: dict[tuple[str, str], list[int]] = {}
-    for row in json.loads((RESULTS / "algorithms.json").read_text(encoding="utf-8")):
-        if row["framework"] == "pytorch":
-            measured.setdefault(("reach", row["algorithm"]), []).append(row["steps"])
+    for cell in read_stored(TABLE).values():
+        for record in cell.setting.records:
+            if record.framework == "pytorch":
+                measured.setdefault(("reach", record.algo), []).append(record.steps)
     for row in json.loads((RESULTS / "learning.json").read_text(encoding="utf-8")):
         words = DEFAULTS.fullmatch(row["command"])
         if words is None or words["task"] == "reach":

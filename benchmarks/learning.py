@@ -65,7 +65,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         [
             *(f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")),
             "--task hit_board --steps 400000",
-            "--algo ppo --task hit_board",
+            *(f"--algo ppo --task {task}" for task in ("hit_board", "hand_over")),
             "--task stack --learners 2",
             "--task stack --set control.step=0.02",
             "--task stack --set control.step=0.02 --set task_params.starts.in_hand=0.3",
@@ -80,7 +80,10 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
             "--algo sac --framework jax --task stack --steps 400000",
         ],
     ),
-    "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),
+    "several": (
+        "Several sub-tasks",
+        [f"{algo}--task {task}" for task in ("build_tower", "set_table") for algo in ("", "--algo ppo ")],
+    ),
     "imitation": (
         "For comparison: imitation of the scripted expert",
         [f"--algo dagger --task {task.name}" for task in registry("task").registered()],

@@ -11,7 +11,7 @@ from mygym.errors import RegistryError
 from mygym.registry import Algorithm, Entry
 from mygym.registry.signatures import source_location
 
-RESULT = "algorithms.md"
+TABLE = "tables/algorithms/table.md"
 
 
 def pages() -> dict[str, str]:
@@ -19,9 +19,9 @@ def pages() -> dict[str, str]:
     entries = built_in("algorithm")
     overview = page(
         "Algorithms and their parameters",
-        stored_rows(RESULT, "`python train.py --algo"),
-        "Success on `reach` with default settings, from [the stored table](../../../benchmarks/results/algorithms.md), "
-        "which `python benchmarks/algorithms.py` makes. [Your own algorithm](../../your_own_algorithm.md) adds a name.",
+        stored_rows(TABLE, "`mygym train"),
+        "Success on `reach` with default settings, from [a table](../../../benchmarks/tables/algorithms/table.md) of "
+        "`mygym benchmark algorithms`. [Your own algorithm](../../your_own_algorithm.md) adds a name.",
         toctree(f"{entry.name}.md" for entry in entries),
     )
     each = {f"algorithms/{entry.name}.md": algorithm_page(entry) for entry in entries}
@@ -31,7 +31,7 @@ def pages() -> dict[str, str]:
 def algorithm_page(entry: Entry) -> str:
     """Return the page of an algorithm in all its frameworks."""
     parts = [_framework(framework, algorithm) for framework, algorithm in entry.load().items()]
-    return page(entry.name, entry.help, section("Measured", stored_rows(RESULT, f"| {entry.name} |")), *parts)
+    return page(entry.name, entry.help, section("Measured", stored_rows(TABLE, f"--algo {entry.name} ")), *parts)
 
 
 def _framework(framework: str, algorithm: Algorithm) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from mygym.registry import Entry, registry
 
 ROOT = Path(__file__).parent.parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+BENCHMARKS = ROOT / "benchmarks"
 
 
 def built_in(kind: str) -> list[Entry]:
@@ -91,10 +91,10 @@ def stored_rows(result: str, words: str) -> str:
     """Return the tables of a stored result, reduced to rows that contain some words.
 
     Args:
-        result: Name of a file in `benchmarks/results`.
+        result: A file in `benchmarks`.
         words: Text of the wanted rows.
     """
-    lines, kept = (RESULTS / result).read_text(encoding="utf-8").splitlines(), []
+    lines, kept = (BENCHMARKS / result).read_text(encoding="utf-8").splitlines(), []
     header: list[str] = []
     for before, line in zip(["", *lines], lines, strict=False):
         if line.startswith("|") and not before.startswith("|"):

@@ -114,13 +114,13 @@ def _rewards() -> str:
 
 
 def _card(name: str) -> str:
-    rows = stored_rows("cards.md", f"| {name} |")
+    rows = stored_rows("results/cards.md", f"| {name} |")
     source = f"From [the stored cards]({RESULTS}/cards.md), made by `python benchmarks/cards.py --episodes 30`:"
     return f"{source}\n\n{rows}" if rows else ""
 
 
 def _learning(name: str) -> str:
-    rows = stored_rows("learning.md", f"--task {name} ")
+    rows = stored_rows("results/learning.md", f"--task {name} ")
     if not rows:
         return ""
     curves = f"![learning curves](../../../benchmarks/results/learning_{CURVES[name]}.png)" if name in CURVES else ""

@@ -1,7 +1,7 @@
 """Tables of the built-in algorithms and of the parts of networks; an algorithm has the values of `recipes/NAME.yaml`.
 
 A class is imported, and a recipe read, at its first use. With its recipe each algorithm solves `reach`
-(`benchmarks/results/algorithms.md`). `mygym describe algo NAME --yaml` prints the complete config of an algorithm.
+(`benchmarks/tables/algorithms/table.md`). `mygym describe algo NAME --yaml` prints the complete config of an algorithm.
 """
 
 from __future__ import annotations

@@ -21,9 +21,6 @@ from mygym.training import directory
 CURVE = (120, 30)
 """Width and height of a learning curve, pixels."""
 
-NUMBERS = {"success, %": 100.0, "env steps to 90 %": 1.0, "time to 90 %": 1.0}
-"""Columns of cells that are sorted by a number → its factor."""
-
 
 def write_page(benchmark_table: Table, folder: Path) -> str:
     """Return the page of a table.
@@ -70,6 +67,8 @@ def _row(cell: CellRow, folder: Path) -> dict[str, Cell]:
     summary, texts = cell.summary, cell_texts(cell)
     numbers = {
         "success, %": summary.success_rate if summary else None,
+        "env steps": cell.steps,
+        "time": cell.seconds,
         "env steps to 90 %": summary.steps_to_90 if summary else None,
         "time to 90 %": summary.seconds_to_90 if summary else None,
     }
@@ -123,11 +122,12 @@ def _films(records: Sequence[RunRecord], folder: Path) -> Html:
 
 
 def _profiles(benchmark_table: Table) -> Iterator[Html]:
-    """Yield the performance profiles of the learners of each robot and engine."""
+    """Yield the performance profiles of the best learners of each robot and engine that has several tasks."""
     groups: dict[str, dict[str, list[CellRow]]] = {}
     for cell in benchmark_table.cells:
         if cell.setting.records:
             groups.setdefault(f"robot {cell.group}, engine {cell.engine}", {}).setdefault(cell.learner, []).append(cell)
+    groups = {title: learners for title, learners in groups.items() if max(map(len, learners.values())) > 1}
     if not groups:
         return
     try:
@@ -138,13 +138,18 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
     thresholds = np.linspace(0, 1, 101)
     figure, panels = figures.make_panels(len(groups), 1)
     for (panel,), (title, learners) in zip(panels, groups.items(), strict=True):
-        for index, (learner, cells) in enumerate(learners.items()):
-            scores = np.concatenate([cell.setting.scores for cell in cells])
-            name = f"{learner} ({len(cells)} tasks)"
-            figures.draw_line(panel, index, thresholds, performance_profile(scores, thresholds), name, steps=True)
+        profiles = {
+            f"{learner} ({len(cells)} tasks)": performance_profile(
+                np.concatenate([cell.setting.scores for cell in cells]), thresholds
+            )
+            for learner, cells in learners.items()
+        }
+        best = sorted(profiles, key=lambda name: -profiles[name].mean())[: figures.MAX_LINES]
+        for index, name in enumerate(name for name in profiles if name in best):
+            figures.draw_line(panel, index, thresholds, profiles[name], name, steps=True)
         panel.set_title(title)
         panel.set(xlabel="success rate", ylabel="share of runs above it")
-        figures.finish_row([panel], 0, rates=True)
+        figures.finish_row([panel], len(profiles), rates=True)
     yield element("h2", "Performance profiles")
     yield element("figure", inline_svg(figures.rendered(figure, "svg")))
 

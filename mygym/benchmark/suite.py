@@ -17,13 +17,16 @@ from mygym.config.schema import DEFAULT_ENGINE, Section
 from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.resolve import resolve_config
-from mygym.registry import FRAMEWORKS
+from mygym.registry import FRAMEWORKS, registry
 
 SHIPPED = files("mygym.benchmark") / "suites"
 """Folder of the suites that come with mygym."""
 
 DEFAULT = "default"
 """Algorithm of a cell that leaves the choice to the task."""
+
+ALL = "all"
+"""Algorithms of cells: those that come with mygym, in each framework."""
 
 NAME_IN_WORDS = "letters, digits, spaces and + . , = - _, not only dots"
 """Form of the names of cells, whose parts are folders."""
@@ -42,7 +45,9 @@ class Grid(Section):
     task: Names
     robot: Names | None = Field(None, description="default: the robot of the task")
     engine: Names = Field(DEFAULT_ENGINE, description="engine of the training; the judge is that of the task")
-    algo: Names = Field(DEFAULT, description="KEYWORD or KEYWORD/FRAMEWORK; default: the task's own")
+    algo: Names = Field(
+        DEFAULT, description="KEYWORD or KEYWORD/FRAMEWORK; default: the task's own; all: the built-in ones"
+    )
     seeds: Annotated[int, Field(ge=1, le=1000)] | Annotated[list[int], Field(min_length=1)] = Field(
         1, description="number of seeds, counted from 0, or a list"
     )
@@ -190,7 +195,7 @@ def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:
     seeds = tuple(range(grid.seeds)) if isinstance(grid.seeds, int) else tuple(grid.seeds)
     robots: Sequence[str | None] = [None] if grid.robot is None else _listed(grid.robot)
     for task, robot, engine, algo in itertools.product(
-        _listed(grid.task), robots, _listed(grid.engine), _listed(grid.algo)
+        _listed(grid.task), robots, _listed(grid.engine), _built_in() if grid.algo == ALL else _listed(grid.algo)
     ):
         values = merged(merged(common, grid.set), {"task": task, "engine": engine, **_algorithm(algo)})
         if robot is not None:
@@ -201,6 +206,13 @@ def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:
             raise ConfigError(f"{where}, {task}, {algo}: {error}") from None
         config = resolved.config
         yield Cell(str(config.task), str(config.robot), config.engine, grid.name or algo, values, seeds, resolved)
+
+
+def _built_in() -> list[str]:
+    """Return the algorithms that come with mygym: `KEYWORD`, and `KEYWORD/FRAMEWORK` for its other frameworks."""
+    entries = [entry for entry in registry("algorithm") if entry.built_in]
+    pairs = [(entry, framework) for entry in entries for framework in entry.frameworks]
+    return [entry.name + (f"/{each}" if each != entry.framework else "") for entry, each in pairs]
 
 
 def _algorithm(name: str) -> dict[str, str]:

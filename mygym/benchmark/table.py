@@ -81,6 +81,17 @@ class CellRow:
         """Figures of the runs; None without a run that has ended."""
         return summarize(self.setting) if self.setting.records else None
 
+    @property
+    def steps(self) -> float | None:
+        """Env steps of the runs, their median; None without a run."""
+        return float(np.median([record.steps for record in self.setting.records])) if self.setting.records else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time of the runs in s, the median of those that have recorded it."""
+        seconds = [record.wall_time_s for record in self.setting.records if record.wall_time_s is not None]
+        return float(np.median(seconds)) if seconds else None
+
     def to_json(self) -> dict[str, Any]:
         """Return the cell for table.json, which `read_stored` reads again; without folders of this machine."""
         summary = self.summary
@@ -315,6 +326,8 @@ def cell_texts(cell: CellRow) -> dict[str, str]:
         "seeds": f"{len(cell.setting.records)} of {len(cell.planned)}",
         "success, %": success_text(cell),
         "each": ", ".join(f"{100 * score:.0f}" for (score,) in cell.setting.scores),
+        "env steps": _median_text(cell.steps, ",.0f"),
+        "time": duration(cell.seconds),
         "env steps to 90 %": _median_text(summary.steps_to_90 if summary else None, ",.0f"),
         "time to 90 %": duration(summary.seconds_to_90) if summary else "",
         "verified": f"{sum(cell.verified)} of {len(cell.verified)}" if cell.verified else "",

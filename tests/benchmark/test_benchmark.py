@@ -26,6 +26,7 @@ from mygym.benchmark.suite import make_suite
 from mygym.benchmark.table import build_table
 from mygym.benchmark.verification import fisher
 from mygym.errors import ConfigError
+from mygym.reporting import figures
 from mygym.sweeps import executors
 from tests.cli.conftest import Command, mygym_command  # noqa: F401  (the fixture)
 from tests.conftest import ROOT
@@ -224,11 +225,24 @@ def test_the_page_makes_no_request_and_links_films(original: Path) -> None:
     assert len(re.findall('<input type="search"', page)) == 2
 
 
-def test_the_page_needs_no_matplotlib(original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_performance_profiles_are_of_the_best_learners_over_several_tasks(
+    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"learner {number}" for number in range(figures.MAX_LINES + 1)]
+    content = {"cells": [{"task": ["reach", "push"], "algo": "sac", "name": name} for name in names]}
+    for number, name in enumerate(names):
+        for task in ("reach", "push"):
+            rate = 0.9 if number == 2 else number / 100
+            make_run(tmp_path / "cells" / task / "panda" / "pybullet" / name, rate, 0, task=task, algo="sac")
+    profiles = build_table(benchmark(tmp_path, content))
+    page = write_page(profiles, tmp_path)
+    assert [name for name in names if f"{name} (2 tasks)" in page] == names[1:]
+    assert f"the best {len(names) - 1} of {len(names)}" in page
+    assert "Performance profiles" not in write_page(build_table(benchmark(original)), original), "one task each"
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    page = write_page(build_table(benchmark(original)), original)
+    page = write_page(profiles, tmp_path)
     assert "mygym[results]" in page
-    assert page.count("<polyline") == 3
+    assert "learner 0" in page
 
 
 def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym_command: Command) -> None:  # noqa: F811

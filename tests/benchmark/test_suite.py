@@ -50,12 +50,13 @@ def test_the_core_suite_has_all_tasks_and_eight_learners() -> None:
     assert min(learners.values()) >= 8, learners
 
 
-def test_the_table_of_this_repository_is_that_of_its_suite() -> None:
-    folder = ROOT / "benchmarks" / "tables" / "core"
-    suite = load_suite("core")
+@pytest.mark.parametrize(("name", "runs"), [("algorithms", 110), ("core", 150)])
+def test_a_table_of_this_repository_is_that_of_its_suite(name: str, runs: int) -> None:
+    folder = ROOT / "benchmarks" / "tables" / name
+    suite = load_suite(name)
     assert load_suite(folder / "suite.yaml").content == suite.content
     table = build_table(Benchmark(suite, folder))
-    assert sum(len(cell.setting.records) for cell in table.cells) > 150
+    assert sum(len(cell.setting.records) for cell in table.cells) > runs
     shown, written = ((folder / "table.md").read_text().splitlines(), table.to_markdown().splitlines())
     assert [line for line in shown if " runs; mygym " not in line] == [
         line for line in written if " runs; mygym " not in line
