@@ -67,6 +67,7 @@ register_task(
     path="solution",
     words="through the maze",
     horizon=500,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "vertical_maze",
