@@ -202,15 +202,29 @@ class XQCCritics(nn.Module):
         return self.critics(observations, actions, train)
 
 
-class XQCTrainState(BatchNormTrainState):  # type: ignore[no-untyped-call]
-    """Critics, their targets, and what `XQC.train` sets before each update."""
+class AveragedState(BatchNormTrainState):  # type: ignore[no-untyped-call]
+    """Networks, and moving averages of their weights."""
 
-    target_params: Any
-    """Moving averages of the weights, with which the returns after the next state are computed."""
+    averages: Any
+
+
+class CriticState(AveragedState):  # type: ignore[no-untyped-call]
+    """Critics, and what `XQC.train` sets before each update; the averages are their targets."""
+
     tau: jax.Array
     """Share of the weights in a step of the averages."""
     reward_scale: jax.Array
     """Unit of `RETURNS`."""
+
+
+def averaged(cls: Any, state: BatchNormTrainState, **values: jax.Array) -> Any:
+    """Return a state of a class whose averages are the weights of another state."""
+    names = ("apply_fn", "params", "tx", "batch_stats")
+    return cls.create(**{name: getattr(state, name) for name in names}, averages=state.params, **values)
+
+
+ACTOR_TAU = 1e-3
+"""Share of the actor's weights in each step of their averages, after the first 9,990 updates."""
 
 
 def unit_norm() -> optax.GradientTransformation:
@@ -279,17 +293,15 @@ class XQCPolicy(ScheduledCrossQPolicy):
             key = super().build(*args)
         finally:
             self.optimizer_class = optimizer_class
-        state = self.qf_state
-        self.qf_state = XQCTrainState.create(  # type: ignore[no-untyped-call]
-            apply_fn=state.apply_fn,
-            params=state.params,
-            tx=state.tx,
-            batch_stats=state.batch_stats,
-            target_params=state.params,
-            tau=jnp.ones(()),
-            reward_scale=jnp.ones(()),
-        )
+        self.actor_state = averaged(AveragedState, self.actor_state)
+        self.qf_state = averaged(CriticState, self.qf_state, tau=jnp.ones(()), reward_scale=jnp.ones(()))
         return key
+
+    def _predict(self, observation: Any, deterministic: bool = False) -> Any:
+        """Return actions; those without noise are of the averages of the weights."""
+        if deterministic:
+            return self.select_action(self.actor_state.replace(params=self.actor_state.averages), observation)
+        return super()._predict(observation)
 
 
 class XQC(CrossQ):
@@ -297,10 +309,10 @@ class XQC(CrossQ):
 
     Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
     cross-entropy loss of the distribution (Bellemare et al., 2017); of SimbaV2 (Lee et al., 2025), as there, the
-    scale of rewards. Unlike CrossQ it has target networks: without them the success on long tasks is less steady
-    (benchmarks/results/learning.md). As in CrossQ, batch renormalisation follows the batch normalisation. Each critic
-    learns from the distribution of the target critic with the lower expected return. The target entropy `auto` is
-    −0.5 for each component of an action, as in SimbaV2.
+    scale of rewards. Unlike CrossQ it has target networks. As in CrossQ, batch renormalisation follows the batch
+    normalisation. Each critic learns from the distribution of the target critic with the lower expected return. The
+    target entropy `auto` is −0.5 for each component of an action, as in SimbaV2. Actions without noise, as in
+    evaluations, are of moving averages of the actor's weights: the success of the last weights varies.
 
     Args:
         tau: Share of the critics' weights in each step of the moving averages that are their targets; 1: no targets.
@@ -350,6 +362,15 @@ class XQC(CrossQ):
 
     @staticmethod
     @jax.jit
+    def update_actor(actor_state: Any, *args: Any) -> tuple[Any, ...]:
+        """Return the actor after an update, and what CrossQ's update returns."""
+        actor_state, *rest = CrossQ.update_actor(actor_state, *args)
+        share = jnp.maximum(ACTOR_TAU, 10 / (actor_state.step + 10))  # at first, of the last tenth of the updates
+        averages = optax.incremental_update(actor_state.params, actor_state.averages, share)
+        return actor_state.replace(averages=averages), *rest
+
+    @staticmethod
+    @jax.jit
     def update_critic(
         actor_state: Any,
         qf_state: Any,
@@ -385,7 +406,7 @@ class XQC(CrossQ):
             current, following = jnp.split(both, 2, axis=1)
             return current, following, changed["batch_stats"]
 
-        probabilities = jax.nn.softmax(logits(qf_state.target_params)[1])
+        probabilities = jax.nn.softmax(logits(qf_state.averages)[1])
         lower = (probabilities @ RETURNS).argmin(0)
         probabilities = jnp.take_along_axis(probabilities, lower[None, :, None], axis=0)[0]
         returns = rewards[:, None] + ((1 - dones) * discounts)[:, None] * (RETURNS + bonus[:, None])
@@ -397,8 +418,8 @@ class XQC(CrossQ):
 
         (loss_value, statistics), gradients = jax.value_and_grad(loss, has_aux=True)(qf_state.params)
         qf_state = qf_state.apply_gradients(grads=gradients)
-        averages = optax.incremental_update(qf_state.params, qf_state.target_params, qf_state.tau)
-        return qf_state.replace(batch_stats=statistics, target_params=averages), (loss_value, ent_coef), key
+        averages = optax.incremental_update(qf_state.params, qf_state.averages, qf_state.tau)
+        return qf_state.replace(batch_stats=statistics, averages=averages), (loss_value, ent_coef), key
 
 
 def project(returns: jax.Array, probabilities: jax.Array) -> jax.Array:

@@ -59,7 +59,8 @@ class JaxActor(nn.Module):
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
         self.squash_output = bool(policy.squash_output)
         state = policy.actor_state
-        params = state.params.get("params", state.params)  # CrossQ's state has the inner mapping
+        weights = getattr(state, "averages", state.params)  # of XQC, which acts with them
+        params = weights.get("params", weights)  # CrossQ's state has the inner mapping
         self._check(policy, params)
         self.activation = ACTIVATIONS[policy.activation_fn.__name__]
         # A squashed Gaussian has another dense layer at its end, for the standard deviation.

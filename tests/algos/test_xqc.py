@@ -73,7 +73,7 @@ def test_targets_follow_the_critics_and_decide_what_they_learn() -> None:
     before = model.policy.qf_state
     model.train(1, 8)
     after = model.policy.qf_state
-    weights = (jax.tree.leaves(tree) for tree in (before.target_params, after.params, after.target_params))
+    weights = (jax.tree.leaves(tree) for tree in (before.averages, after.params, after.averages))
     for old, weight, target in zip(*weights, strict=True):
         np.testing.assert_allclose(target, old + 0.25 * (weight - old), atol=1e-6)
         assert (target != weight).any()
@@ -81,8 +81,8 @@ def test_targets_follow_the_critics_and_decide_what_they_learn() -> None:
     batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
     numbers = {name: np.full(4, value, np.float32) for name, value in (("rewards", 0), ("dones", 0), ("discounts", 1))}
     biases = []
-    for targets in (after.target_params, jax.tree.map(np.negative, after.target_params)):
-        state = after.replace(target_params=targets)
+    for targets in (after.averages, jax.tree.map(np.negative, after.averages)):
+        state = after.replace(averages=targets)
         new, _, _ = model.update_critic(
             model.policy.actor_state,
             state,
