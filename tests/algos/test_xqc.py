@@ -66,17 +66,29 @@ def test_rewards_are_divided_by_the_deviation_of_their_discounted_sums() -> None
     assert model.reward_scale() == pytest.approx(1), "the largest sum of 5 is within the range of the returns"
 
 
-def test_targets_follow_the_critics_and_decide_what_they_learn() -> None:
+def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
     import jax
 
     model = build(tau=0.25, gradient_steps=1, train_freq=1, policy_delay=1).learn(5)
-    before = model.policy.qf_state
+    policy = model.policy
+    critics, actor, share = policy.qf_state, policy.actor_state, 10 / (policy.actor_state.step + 11)
     model.train(1, 8)
-    after = model.policy.qf_state
-    weights = (jax.tree.leaves(tree) for tree in (before.averages, after.params, after.averages))
-    for old, weight, target in zip(*weights, strict=True):
-        np.testing.assert_allclose(target, old + 0.25 * (weight - old), atol=1e-6)
-        assert (target != weight).any()
+    after = policy.qf_state
+    for rate, old, new in ((0.25, critics, after), (share, actor, policy.actor_state)):
+        weights = (jax.tree.leaves(tree) for tree in (old.averages, new.params, new.averages))
+        for mean, weight, result in zip(*weights, strict=True):
+            np.testing.assert_allclose(result, mean + rate * (weight - mean), atol=1e-6)
+        assert any(map(np.any, jax.tree.leaves(jax.tree.map(np.subtract, new.averages, new.params))))
+
+    observation, state = np.ones((1, 3), np.float32), policy.actor_state
+    opposite = jax.tree.map(np.negative, state.averages)
+    action, other, same = (
+        model.policy.predict(observation, deterministic=True)[0]
+        for policy.actor_state in (state, state.replace(averages=opposite), state.replace(params=opposite))
+    )
+    np.testing.assert_array_equal(action, same)
+    assert action != other
+    policy.actor_state = state
 
     batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
     numbers = {name: np.full(4, value, np.float32) for name, value in (("rewards", 0), ("dones", 0), ("discounts", 1))}
