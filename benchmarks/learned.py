@@ -24,10 +24,11 @@ GOOD = 0.9
 """Success rate from which a task counts as learned."""
 
 DEFAULTS = re.compile(
-    r"(?:--algo (?P<algo>\w+) )?(?:--framework jax )?--task (?P<task>\w+)(?: --learners 2)?"
+    r"(?:--algo (?P<algo>\w+) )?(?:--framework jax )?(?:--engine mujoco )?--task (?P<task>\w+)(?: --learners 2)?"
     r"|--config configs/(?P<file>\w+)_ppo.yaml"
 )
-"""Commands that train with the default values of a task, which do not depend on the framework and the workers."""
+"""Commands that train with the default values of a task: those of XQC do not depend on the engine, and none on the
+framework and the learners."""
 
 
 def learned() -> dict[str, dict[str, int]]:
