@@ -52,7 +52,7 @@ def json_schema() -> Json:
             field["enum"] = registry(kind).names()
         else:
             field["anyOf"] = [{"enum": registry(kind).names()}, *types]
-    for key in {"algo", *(key for layer in _preferences() for key in layer)} & set(schema["properties"]):
+    for key in {"algo", "framework", *(key for layer in _preferences() for key in layer)} & set(schema["properties"]):
         field = schema["properties"][key]
         field.pop("default", None)
         field["description"] = f"{field['description']}; its default depends on task, algorithm and engine"
