@@ -27,7 +27,7 @@ from mygym.training.directory import BEST_MODEL, BEST_POLICY, POLICY
 from mygym.training.files import write_bytes
 from mygym.training.vec_wrappers import without_route
 
-_NETWORK_FIELDS = ("params", "target_params", "batch_stats")
+_NETWORK_FIELDS = ("params", "averages", "target_params", "batch_stats")
 """Fields of a flax train state that belong to the networks; the other fields belong to their optimisers."""
 
 

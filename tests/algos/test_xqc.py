@@ -10,6 +10,8 @@ import pytest
 
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
+from mygym.training.policy import load_weights
+from mygym.training.policy import weights as weights_of
 
 
 def test_jax_is_chosen_as_the_only_framework() -> None:
@@ -89,6 +91,9 @@ def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
     np.testing.assert_array_equal(action, same)
     assert action != other
     policy.actor_state = state
+    saved = build()
+    load_weights(saved, weights_of(model))
+    np.testing.assert_array_equal(saved.predict(observation, deterministic=True)[0], action)
 
     batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
     numbers = {name: np.full(4, value, np.float32) for name, value in (("rewards", 0), ("dones", 0), ("discounts", 1))}
