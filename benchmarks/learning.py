@@ -88,8 +88,8 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "long": (
         "The longest tasks, by XQC and by PPO",
         [f"{words}--task {task}" for words in ("--engine mujoco ", "", "--algo ppo ") for task in LONGEST]
-        + [f"--engine mujoco --task {task} --steps 400000" for task in LONGEST]
-        + [f"--task {task} --set '{FALLING}'" for task in ("build_tower", "set_table")],
+        + [f"--engine mujoco --task {task} --steps 600000" for task in ("build_tower", "set_table")]
+        + [f"--task {task} --steps 600000 --set '{FALLING}'" for task in ("build_tower", "set_table")],
     ),
     "imitation": (
         "For comparison: imitation of the scripted expert",
