@@ -24,6 +24,7 @@ CURVES = {
     **dict.fromkeys(("press", "switch", "turn", "open_door", "open_drawer"), "parts"),
     "poke": "touching",
     **dict.fromkeys(("stack", "vertical_maze", "place_on_step"), "carrying"),
+    **dict.fromkeys(("maze", "build_tower", "set_table", "hand_over"), "long"),
 }
 """Task → name of its figure in `benchmarks/results/learning_NAME.png`."""
 

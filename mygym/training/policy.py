@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from mygym.training.directory import BEST_MODEL, BEST_POLICY, POLICY
 from mygym.training.files import write_bytes
 from mygym.training.vec_wrappers import without_route
 
-_NETWORK_FIELDS = ("params", "averages", "target_params", "batch_stats")
-"""Fields of a flax train state that belong to the networks; the other fields belong to their optimisers."""
+_OPTIMISER_FIELDS = ("step", "opt_state")
+"""Fields of a flax train state that belong to the optimiser; the other arrays belong to the networks."""
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:
@@ -57,8 +58,8 @@ def load_weights(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
             raise ValueError(str(error)) from None
         return
     arrays = {name: serialization.to_array(tensor) for name, tensor in tensors.items()}
-    for name, fields in serialization.filled(_networks(states), arrays).items():
-        setattr(model.policy, name, states[name].replace(**fields))
+    for name, networks in serialization.filled(_networks(states), arrays).items():
+        setattr(model.policy, name, states[name].replace(**networks))
 
 
 def parameter_counts(model: Any) -> dict[str, int]:
@@ -79,7 +80,11 @@ def _train_states(model: Any) -> Iterator[tuple[str, Any]]:
 
 def _networks(states: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
-        name: {field: getattr(state, field) for field in _NETWORK_FIELDS if hasattr(state, field)}
+        name: {
+            field.name: getattr(state, field.name)
+            for field in fields(state)
+            if field.metadata.get("pytree_node", True) and field.name not in _OPTIMISER_FIELDS
+        }
         for name, state in states.items()
     }
 

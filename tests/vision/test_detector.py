@@ -125,7 +125,7 @@ def test_a_short_training_finds_the_object_in_views_that_it_has_not_seen(dataset
     assert set(after) == set(CAMERAS)
     assert after["wrist"].seen > 0.7
     assert after["wrist"].mean is not None
-    assert after["wrist"].mean < 0.05  # m: 0.01 to 0.03, by the processor
+    assert after["wrist"].mean < 0.05  # m; less than 0.02 on some processors, 0.03 on others
     assert after["wrist"].overlap is not None
     assert after["wrist"].overlap > 0.5
     assert sum(row.images for row in after.values()) > 20
