@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, ClassVar
@@ -126,7 +128,7 @@ BINS = 101
 """Number of returns to which a critic of XQC gives probabilities."""
 
 RETURNS = np.linspace(-5, 5, BINS, dtype=np.float32)
-"""These returns, in units of the `reward_scale` of the critics' state."""
+"""These returns, in units of the `return_scale` of the critics' state, from its `return_center`."""
 
 
 def hidden_layers(module: Any, values: jax.Array, train: bool) -> jax.Array:
@@ -194,7 +196,7 @@ class XQCCritics(nn.Module):
         )(self.net_arch, self.batch_norm_momentum, self.renorm_warmup_steps, self.activation_fn)
 
     def __call__(self, observations: jax.Array, actions: jax.Array, train: bool = False) -> jax.Array:
-        """Return the expected returns `(n_critics, n, 1)` in units of `reward_scale`."""
+        """Return the expected returns `(n_critics, n, 1)` in units of `return_scale` from `return_center`."""
         return jax.nn.softmax(self.logits(observations, actions, train)) @ RETURNS[:, None]
 
     def logits(self, observations: jax.Array, actions: jax.Array, train: bool = False) -> jax.Array:
@@ -213,8 +215,10 @@ class CriticState(AveragedState):  # type: ignore[no-untyped-call]
 
     tau: jax.Array
     """Share of the weights in a step of the averages."""
-    reward_scale: jax.Array
+    return_scale: jax.Array
     """Unit of `RETURNS`."""
+    return_center: jax.Array
+    """The return that is 0 in `RETURNS`."""
 
 
 def averaged(cls: Any, state: BatchNormTrainState, **values: jax.Array) -> Any:
@@ -294,7 +298,9 @@ class XQCPolicy(ScheduledCrossQPolicy):
         finally:
             self.optimizer_class = optimizer_class
         self.actor_state = averaged(AveragedState, self.actor_state)
-        self.qf_state = averaged(CriticState, self.qf_state, tau=jnp.ones(()), reward_scale=jnp.ones(()))
+        self.qf_state = averaged(
+            CriticState, self.qf_state, tau=jnp.ones(()), return_scale=jnp.ones(()), return_center=jnp.zeros(())
+        )
         return key
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Any:
@@ -305,14 +311,16 @@ class XQCPolicy(ScheduledCrossQPolicy):
 
 
 class XQC(CrossQ):
-    """XQC: CrossQ with distributions of returns, normalised weights and normalised rewards (Palenicek et al., 2025).
+    """XQC: CrossQ with distributions of returns and normalised weights (Palenicek et al., 2025).
 
     Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
-    cross-entropy loss of the distribution (Bellemare et al., 2017); of SimbaV2 (Lee et al., 2025), as there, the
-    scale of rewards. Unlike CrossQ it has target networks. As in CrossQ, batch renormalisation follows the batch
-    normalisation. Each critic learns from the distribution of the target critic with the lower expected return. The
-    target entropy `auto` is −0.5 for each component of an action, as in SimbaV2. Actions without noise, as in
-    evaluations, are of moving averages of the actor's weights: the success of the last weights varies.
+    cross-entropy loss of the distribution (Bellemare et al., 2017). Unlike there, the distribution spans the range of
+    the returns seen, not a multiple of their deviation from 0: if returns lie in [−20, 0], half of the bins would be
+    empty and the rest too wide for the last stages of a long task, whose success came and went. Unlike CrossQ it has
+    target networks. As in CrossQ, batch renormalisation follows the batch normalisation. Each critic learns from the
+    distribution of the target critic with the lower expected return. The target entropy `auto` is −0.5 for each
+    component of an action, as in SimbaV2 (Lee et al., 2025). Actions without noise, as in evaluations, are of moving
+    averages of the actor's weights: the success of the last weights varies.
 
     Args:
         tau: Share of the critics' weights in each step of the moving averages that are their targets; 1: no targets.
@@ -329,34 +337,35 @@ class XQC(CrossQ):
         super()._setup_model()
         if is_automatic:  # a deviation of about 0.15 in each component; with CrossQ's −1 the policy stops to explore
             self.target_entropy = -0.5 * float(np.prod(self.action_space.shape))
-        self._discounted = np.zeros(self.n_envs)
-        self._moments = np.zeros(3)
-        self._largest = 0.0
+        self._recent: deque[tuple[Any, Any]] = deque(maxlen=math.ceil(5 / max(1 - self.gamma, 0.005)))
+        self._range = (0.0, 0.0)
 
     def _store_transition(
         self, replay_buffer: Any, buffer_action: Any, new_obs: Any, reward: Any, dones: Any, infos: Any
     ) -> None:
-        """Store a step, and add it to the statistics of the discounted sums of past rewards."""
-        self._discounted = self.gamma * self._discounted + reward
-        self._moments += [self.n_envs, self._discounted.sum(), (self._discounted**2).sum()]
-        self._largest = max(self._largest, float(np.abs(self._discounted).max()))
-        self._discounted[dones] = 0
+        """Store a step, and its rewards for the range of returns."""
+        self._recent.append((np.array(reward, float), np.array(dones)))
         super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
 
-    def reward_scale(self) -> float:
-        """Return the unit of the critics' returns: the deviation of past ones, or so much that the largest fits."""
-        count, total, squares = self._moments
-        if not self._largest:
-            return 1.0
-        return float(max(np.sqrt(squares / count - (total / count) ** 2), self._largest / RETURNS[-1]))
+    def return_range(self) -> tuple[float, float]:
+        """Return the least and the largest of 0 and the returns seen; what follows a truncation counts as 0."""
+        returns: Any = 0.0
+        least, largest = self._range
+        for reward, dones in reversed(self._recent):
+            returns = reward + self.gamma * np.where(dones, 0.0, returns)
+            least, largest = min(least, float(returns.min())), max(largest, float(returns.max()))
+        self._range = least, largest
+        return self._range
 
     def train(self, gradient_steps: int, batch_size: int) -> None:
         """Update the networks."""
         policy: Any = self.policy
-        scale = self.reward_scale()
-        self.logger.record("train/reward_scale", scale)
+        least, largest = self.return_range()
+        scale = (largest - least) / (RETURNS[-1] - RETURNS[0]) or 1.0
+        self.logger.record("train/return_scale", scale)
+        numbers = {"tau": self.tau, "return_scale": scale, "return_center": (least + largest) / 2}
         policy.qf_state = policy.qf_state.replace(
-            tau=jnp.asarray(self.tau, jnp.float32), reward_scale=jnp.asarray(scale, jnp.float32)
+            **{name: jnp.asarray(value, jnp.float32) for name, value in numbers.items()}
         )
         super().train(gradient_steps, batch_size)
 
@@ -391,7 +400,6 @@ class XQC(CrossQ):
         next_actions = distribution.sample(seed=noise_key)
         ent_coef = ent_coef_state.apply_fn({"params": ent_coef_state.params})
         bonus = -ent_coef * distribution.log_prob(next_actions)
-        rewards = rewards / qf_state.reward_scale
 
         def logits(params: Any) -> tuple[jax.Array, jax.Array, Any]:
             """Return the logits of states and of next states, which are normalised together (Bhatt et al., 2024)."""
@@ -409,8 +417,9 @@ class XQC(CrossQ):
         probabilities = jax.nn.softmax(logits(qf_state.averages)[1])
         lower = (probabilities @ RETURNS).argmin(0)
         probabilities = jnp.take_along_axis(probabilities, lower[None, :, None], axis=0)[0]
-        returns = rewards[:, None] + ((1 - dones) * discounts)[:, None] * (RETURNS + bonus[:, None])
-        target = project(returns, probabilities)
+        following = (RETURNS + bonus[:, None]) * qf_state.return_scale + qf_state.return_center
+        returns = rewards[:, None] + ((1 - dones) * discounts)[:, None] * following
+        target = project((returns - qf_state.return_center) / qf_state.return_scale, probabilities)
 
         def loss(params: Any) -> tuple[jax.Array, Any]:
             current, _, statistics = logits(params)

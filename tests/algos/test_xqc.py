@@ -53,19 +53,42 @@ def build(**params: Any) -> Any:
     return XQC("MlpPolicy", env, gamma=0.5, seed=0, policy_kwargs={"net_arch": [8, 8]}, **params)
 
 
-def test_rewards_are_divided_by_the_deviation_of_their_discounted_sums() -> None:
+def test_the_range_is_of_the_returns_seen() -> None:
     model = build()
-    assert model.reward_scale() == 1
     observation = np.zeros((1, 3))
     model._last_obs = observation
-    for reward, done in ((2.0, False), (4.0, True), (-1.0, False)):
+    for reward, done in ((2.0, False), (4.0, True), (-1.0, False), (-4.0, False), (0.0, False)):
         infos = [{"terminal_observation": observation[0]}]
         model._store_transition(
             model.replay_buffer, np.zeros((1, 1)), observation, np.array([reward]), np.array([done]), infos
         )
-    assert model.reward_scale() == pytest.approx(np.std([2.0, 5.0, -1.0]))  # an episode ends its sum
-    model._moments[0] = 10_000  # many sums of 0
-    assert model.reward_scale() == pytest.approx(1), "the largest sum of 5 is within the range of the returns"
+    assert model.return_range() == (-4, 4)  # returns: 4 = 2 + 4 / 2, 4 at the end, -3, -4, 0
+    again = build()
+    again.load_state_dict(model.state_dict())
+    again._recent.extend([(np.array([2.0]), np.array([False]))] * 2)
+    assert again.return_range() == (-4, 4), "a resumed run has another range"
+    assert list(again._recent)[:1] == list(model._recent)[:1]
+
+
+def test_an_update_gives_a_terminal_step_its_reward_as_its_return() -> None:
+    import jax.numpy as jnp
+
+    model = build(learning_rate=0.01)
+    state = model.policy.qf_state.replace(return_scale=jnp.float32(2), return_center=jnp.float32(-10))
+    batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
+    numbers = {"rewards": -13, "dones": 1, "discounts": 0.5}
+    for _ in range(200):
+        state, _, _ = model.update_critic(
+            model.policy.actor_state,
+            state,
+            model.ent_coef_state,
+            **batch,
+            next_observations=2 * batch["observations"],
+            **{name: np.full(4, value, np.float32) for name, value in numbers.items()},
+            key=model.key,
+        )
+    expected = state.apply_fn({"params": state.params, "batch_stats": state.batch_stats}, *batch.values())
+    np.testing.assert_allclose(expected, (-13 + 10) / 2, atol=0.4)
 
 
 def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
@@ -116,7 +139,7 @@ def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
 @pytest.mark.slow
 def test_an_update_uses_the_scale_and_keeps_the_norms() -> None:
     model = build(learning_rate=0.1).learn(30)
-    assert model.policy.qf_state.reward_scale > 1
+    assert model.policy.qf_state.return_scale > 1
     for state in (model.policy.qf_state, model.policy.actor_state):
         layers = state.params.get("critics", state.params)
         for name in ("Dense_0", "Dense_1"):
