@@ -205,7 +205,6 @@ def train_command(folder: Path) -> str:
 
 def robot_files(request: Request) -> dict[str, str | bytes]:
     """Return the files of a robot: the robot of a URDF with its picture, or the example."""
-    check_free("robot", request.name)
     folder = "envs/robots"
     descriptions: dict[str, str | bytes]
     if request.urdf is None:
@@ -226,7 +225,6 @@ def robot_files(request: Request) -> dict[str, str | bytes]:
 
 def workspace_files(request: Request) -> dict[str, str]:
     """Return the files of a workspace."""
-    check_free("workspace", request.name)
     config = {"workspace": request.name, "task": "reach"}
     return {
         f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
@@ -237,7 +235,6 @@ def workspace_files(request: Request) -> dict[str, str]:
 
 def object_files(request: Request) -> dict[str, str]:
     """Return the files of an object: the object of a URDF, or the example."""
-    check_free("object", request.name)
     text = example("objects/mallet.yaml") if request.urdf is None else _urdf_object(request, request.urdf)
     config = {"task": "push", "task_params": f"{{object: {request.name}}}"}
     return {
@@ -297,7 +294,6 @@ HOOKS: Mapping[str, tuple[str, str, str]] = {
 
 def algorithm_files(request: Request) -> dict[str, str]:
     """Return the files of an algorithm: a subclass of the base's class, or of `Runner`."""
-    check_free("algorithm", request.name)
     base = request.base or "ppo"
     if base == RUNNER:
         if request.framework not in RUNNERS:
@@ -312,13 +308,8 @@ def algorithm_files(request: Request) -> dict[str, str]:
         config["framework"] = request.framework
     framework = "" if request.framework == "pytorch" else f', framework="{request.framework}"'
     skip = "" if base == RUNNER else f', skip=["{LEARNS}"]'  # which takes minutes
-    return {
-        f"algos/{request.name}.py": code,
-        **config_file(request, config, "Trains this algorithm on the task reach."),
-        **checks_test_file(
-            request, checks_test("algorithm", request, f'{framework}, steps=300, config={{"n_envs": 2}}{skip}')
-        ),
-    }
+    checks = f'{framework}, steps=300, config={{"n_envs": 2}}{skip}'
+    return one_file(request, "algorithm", "algos", code, config, "Trains this algorithm on the task reach.", checks)
 
 
 def _subclass_values(base: str, framework: str) -> dict[str, str]:
@@ -360,7 +351,6 @@ def _import_of(entry: Algorithm, parent: type) -> tuple[str, str]:
 
 def policy_files(request: Request) -> dict[str, str]:
     """Return the files of a policy: a subclass of the base's policy class."""
-    check_free("policy", request.name)
     base = request.base or "ppo"
     entry = algorithm(base, request.framework)
     if request.framework != "pytorch":
@@ -373,12 +363,8 @@ def policy_files(request: Request) -> dict[str, str]:
         raise ConfigError(bad_value("--base", base, "an algorithm with networks, such as ppo or sac", why))
     values = {"base": base, "module": parent.__module__, "parent": parent.__name__}
     config = {"algo": base, "task": "reach", "algo_params": f"{{policy: {request.name}}}"}
-    test = checks_test("policy", request, f', steps=300, config={{"algo": "{base}", "n_envs": 2}}')
-    return {
-        f"algos/{request.name}.py": fill_class("policy.py", request, **values),
-        **config_file(request, config, f"Trains {base} with this policy."),
-        **checks_test_file(request, test),
-    }
+    code, checks = fill_class("policy.py", request, **values), f', steps=300, config={{"algo": "{base}", "n_envs": 2}}'
+    return one_file(request, "policy", "algos", code, config, f"Trains {base} with this policy.", checks)
 
 
 IN_RUNS = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
@@ -405,7 +391,6 @@ def one_file(
 
 def sampler_files(request: Request) -> dict[str, str]:
     """Return the files of a sampler."""
-    check_free("sampler", request.name)
     config = {"algo": "ppo", "strategy": "mixture", "strategy_params": f"{{sampler: {request.name}, candidates: 3}}"}
     help = "Trains the candidates of a super-network with this sampler."
     return one_file(request, "sampler", "algos", fill_class("sampler.py", request), config, help, IN_RUNS)
@@ -413,7 +398,6 @@ def sampler_files(request: Request) -> dict[str, str]:
 
 def callback_files(request: Request) -> dict[str, str]:
     """Return the files of a callback."""
-    check_free("callback", request.name)
     config = {"algo": "ppo", "callbacks": f"[{request.name}]"}
     code = fill_class("callback.py", request)
     return one_file(request, "callback", "algos", code, config, "Trains PPO with this callback.", IN_RUNS)
@@ -421,7 +405,6 @@ def callback_files(request: Request) -> dict[str, str]:
 
 def strategy_files(request: Request) -> dict[str, str]:
     """Return the files of a strategy."""
-    check_free("strategy", request.name)
     config = {"strategy": request.name, "strategy_params": "{share: 0.8}", "algo": "ppo"}
     help = "Trains PPO with this strategy on the default task."
     return one_file(request, "strategy", "algos", fill_class("strategy.py", request), config, help, IN_RUNS)
@@ -429,12 +412,8 @@ def strategy_files(request: Request) -> dict[str, str]:
 
 def task_files(request: Request) -> dict[str, str]:
     """Return the files of a task."""
-    check_free("task", request.name)
-    return {
-        f"envs/{request.name}.py": _task(request),
-        **_task_config(request, "Trains the default algorithm on this task."),
-        **checks_test_file(request, checks_test("task", request)),
-    }
+    help = "Trains the default algorithm on this task."
+    return one_file(request, "task", "envs", _task(request), _task_config(request), help, "")
 
 
 TASK_ASSETS = {"workspace": "table", "object": "cube"}
@@ -443,14 +422,12 @@ TASK_ASSETS = {"workspace": "table", "object": "cube"}
 
 def env_files(request: Request) -> dict[str, str]:
     """Return the files of an environment: a task, its workspace and its object."""
-    for kind in ("task", "workspace", "object"):
-        check_free(kind, request.name)
     names = {f'{kind}="{asset}"': f'{kind}="{request.name}"' for kind, asset in TASK_ASSETS.items()}
     return {
         f"envs/{request.name}.py": _task(request, names),
         f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
         f"envs/objects/{request.name}.yaml": template("object.yaml"),
-        **_task_config(request, "Trains the default algorithm in this environment."),
+        **config_file(request, _task_config(request), "Trains the default algorithm in this environment."),
         **checks_test_file(request, *(checks_test(kind, request) for kind in ("task", "workspace"))),
     }
 
@@ -459,13 +436,12 @@ def _task(request: Request, names: Mapping[str, str] | None = None) -> str:
     return example("nudge.py", {"nudge": request.name, env_id("nudge"): env_id(request.name), **(names or {})})
 
 
-def _task_config(request: Request, help: str) -> dict[str, str]:
-    return config_file(request, {"task": request.name, "reward": "sparse"}, help)
+def _task_config(request: Request) -> dict[str, str]:
+    return {"task": request.name, "reward": "sparse"}
 
 
 def stage_files(request: Request) -> dict[str, str]:
     """Return the files of a stage."""
-    check_free("stage", request.name)
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
     help = "Trains the default algorithm on a task that ends with this stage."
     return one_file(request, "stage", "envs", fill("stage.py", request), config, help, "")
@@ -473,8 +449,6 @@ def stage_files(request: Request) -> dict[str, str]:
 
 def predicate_files(request: Request) -> dict[str, str]:
     """Return the files of a predicate, and of a stage with the same name that produces it."""
-    for kind in ("predicate", "stage"):
-        check_free(kind, request.name)
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
     help = "Trains the default algorithm on a task that ends with this predicate."
     return one_file(request, "stage", "envs", fill("predicate.py", request), config, help, "")
@@ -482,7 +456,6 @@ def predicate_files(request: Request) -> dict[str, str]:
 
 def reward_files(request: Request) -> dict[str, str]:
     """Return the files of a reward."""
-    check_free("reward", request.name)
     code, config = example("quadratic.py", {"quadratic": request.name}), {"task": "reach", "reward": request.name}
     help = "Trains the default algorithm on the task reach with this reward."
     return one_file(request, "reward", "envs", code, config, help)
@@ -490,7 +463,6 @@ def reward_files(request: Request) -> dict[str, str]:
 
 def observation_files(request: Request) -> dict[str, str]:
     """Return the files of an observation component."""
-    check_free("observation", request.name)
     config = {"task": "reach", "observations": f"[ee_position, ee_velocity, command_offset, {request.name}]"}
     help = "Trains the default algorithm on the task reach with this observation."
     return one_file(request, "observation", "envs", fill("observation.py", request), config, help)
@@ -498,7 +470,6 @@ def observation_files(request: Request) -> dict[str, str]:
 
 def controller_files(request: Request) -> dict[str, str]:
     """Return the files of a controller."""
-    check_free("controller", request.name)
     config = {"task": "reach", "control": request.name}
     help = "Trains the default algorithm on the task reach with this controller."
     return one_file(request, "controller", "envs", fill_class("controller.py", request), config, help)
@@ -558,6 +529,14 @@ SCAFFOLDS: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {
 PACKAGES: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {"ros2-node": ros2_files}
 """Further kinds, which are not components: packages for a robot."""
 
+KINDS_TO_REGISTER: Mapping[str, tuple[str, ...]] = {
+    "algo": ("algorithm",),
+    "predicate": ("predicate", "stage"),
+    "env": ("task", "workspace", "object"),
+    "ros2-node": (),
+}
+"""Kind → kinds of the registry in which its name must be free, if they differ from the kind."""
+
 KINDS_TO_CHECK: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "stage"), "env": ("task", "workspace")}
 """Kind → kinds for `mygym check`, if they differ from the kind."""
 
@@ -576,4 +555,6 @@ def new_files(kind: str, request: Request) -> dict[Path, str | bytes]:
     if request.class_name is not None:
         check_identifier("--class", request.class_name)
     check_folder(request.folder)
+    for registered in KINDS_TO_REGISTER.get(kind, (kind,)):
+        check_free(registered, request.name)
     return {request.folder / path: content for path, content in {**SCAFFOLDS, **PACKAGES}[kind](request).items()}
