@@ -90,13 +90,7 @@ class Rows:
         return array if self.index is None else namespace(array).take(array, self.index, axis=-1)
 
     def replaced(self, array: Array, values: Array, axis: int = -1) -> Array:
-        """Return a new array with values of these environments; `axis`, the first or the last, is the batch axis.
-
-        Args:
-            array: `(…, N)`, or `(N, …)`.
-            values: `(…, n)`, or `(n, …)`.
-            axis: 0 or -1.
-        """
+        """Return a new `(…, N)` or `(N, …)` with values of these environments; `axis`, -1 or 0, is the batch axis."""
         xp = namespace(array)
         if self.index is None:
             shape = [1] * array.ndim

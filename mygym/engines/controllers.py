@@ -175,13 +175,7 @@ class BatchEndEffector(BatchController[E]):
         return self.yaw_command - tool_yaw
 
     def moved(self, ee_command: Array, displacement: Array, ee_position: Array) -> Array:
-        """Return the commanded positions `(3, N)` m after a displacement, within lag and bounds.
-
-        Args:
-            ee_command: `(3, N)` m, last commanded positions.
-            displacement: `(3, N)` m.
-            ee_position: `(3, N)` m, measured.
-        """
+        """Return the last commanded positions moved by a displacement, `(3, N)` m, within bounds and lag."""
         near = self._clamped(ee_command + displacement, ee_position, self.single.lag)
         return self._xp.minimum(self._xp.maximum(near, self._low), self._high)
 
@@ -434,11 +428,6 @@ class BatchArmControllers:
     """`ArmControllers` of `N` worlds.
 
     As in a single world, `read` comes after each measurement, before `reset`, `command` and `action_towards`.
-
-    Args:
-        arms: The controllers of one world.
-        count: `N`.
-        arrays: Array library.
     """
 
     def __init__(self, arms: ArmControllers, count: int, arrays: Arrays) -> None:

@@ -57,12 +57,7 @@ class Frames:
 
 
 class BatchKinematics:
-    """Forward and inverse kinematics of a batch of arms.
-
-    Args:
-        chain: The chain of joints.
-        arrays: Array library.
-    """
+    """Forward and inverse kinematics of a batch of arms."""
 
     def __init__(self, chain: Chain, arrays: Arrays) -> None:
         origins = (chain.basis[:, 0] + chain.basis[:, 1]).reshape(-1, 4, 4)  # the transforms at joint positions of 0

@@ -353,9 +353,6 @@ class World(ABC):
     def batch(self, count: int) -> BatchWorlds:
         """Return `count` worlds of this world's description as arrays, which go on when this world is closed.
 
-        Args:
-            count: `N`.
-
         Raises:
             ConfigError: The engine has none.
         """
@@ -562,14 +559,7 @@ class SavedWorld:
 
 
 def _out_of_reach(robot: RobotSpec, chain: Chain, workspace: WorkspaceSpec, missing: str) -> str:
-    """Return the message for a robot that misses `tool_home`: its arm and tool in figures, and the lines that set them.
-
-    Args:
-        robot: The robot.
-        chain: Its first arm.
-        workspace: The workspace.
-        missing: By how much the tool misses it.
-    """
+    """Return the message for a robot that misses `tool_home`: figures of arm and tool, and the lines that set them."""
     tool, few = robot.end_effector, freedom(robot).moves
     away = float(np.linalg.norm(np.array(workspace.tool_home) - Kinematics(chain).joint_points(chain.home)[0]))
     why = (

@@ -100,10 +100,6 @@ def check_options(options: Any) -> None:
 def checked_command(action: Any, shape: tuple[int, ...] | None) -> FloatArray:
     """Return a copy of a continuous action, which may be a torch tensor on any device, with a gradient or without.
 
-    Args:
-        action: The action.
-        shape: Shape of actions.
-
     Raises:
         DivergedError: A value is not finite.
         ValueError: The action has another shape.

@@ -190,11 +190,7 @@ class BatchEnv:
         return replace(step, observations=self.begin(Rows.of_mask(ended)))
 
     def play(self, commands: Array) -> BatchStep:
-        """Advance all environments by a control step, without the beginnings of the next episodes.
-
-        Args:
-            commands: See `advance`.
-        """
+        """Advance all environments by a control step, as `advance`, without the beginnings of the next episodes."""
         episodes, xp = self.episodes, self.arrays.xp
         episodes.advance(commands)
         observations = self._observe()

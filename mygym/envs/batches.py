@@ -33,10 +33,6 @@ def engine_of(spec: EnvSpec) -> str:
 def check_batch(spec: EnvSpec, engine: str) -> None:
     """Refuse an environment that no batch, or no batch of an engine, can have, before anything is built.
 
-    Args:
-        spec: The environment.
-        engine: Name of the engine.
-
     Raises:
         ConfigError: The message names the key, the value, and what is allowed.
         RegistryError: Unknown name.

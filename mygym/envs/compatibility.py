@@ -59,11 +59,6 @@ def load_objects(task: Task, params: Mapping[str, Any]) -> list[list[ObjectSpec]
 def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, ArticulatedPart]) -> Task:
     """Return the task with the parts and paths of a workspace.
 
-    Args:
-        task: The task.
-        workspace: The workspace.
-        parts: The workspace's parts by name.
-
     Raises:
         ConfigError: The workspace lacks a part or path, a stage needs a part that its sub-task does not name, or a
             part's goal is out of its range.

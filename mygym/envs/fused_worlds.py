@@ -59,9 +59,6 @@ FIXTURES = {"table"}
 def check_supported(spec: EnvSpec) -> None:
     """Refuse an environment that the engine cannot represent, before anything is built.
 
-    Args:
-        spec: The environment.
-
     Raises:
         ConfigError: The message names the key, the value, and what the engine can represent.
         RegistryError: Unknown name.

@@ -374,14 +374,7 @@ EPISODE_STATE = ("goals", "progress", "memory", "stages_done", "failed", "touche
 
 
 class Snapshot:
-    """State of an episode, which can be restored until the next reset.
-
-    Args:
-        episodes: The episode.
-        randomizer: Its domain randomization.
-        memory: Memory of its observations.
-        actions: Actions since the reset.
-    """
+    """State of an episode, which can be restored until the next reset."""
 
     def __init__(
         self, episodes: Episodes, randomizer: DomainRandomizer, memory: Memory, actions: Sequence[NDArray[Any]]

@@ -29,9 +29,6 @@ class DomainRandomizer:
     Each randomizer has its own random stream, which follows from the episode's seed and the randomizer's name:
     switching a randomizer on changes nothing else in an episode.
 
-    Args:
-        config: The config's `randomize`.
-
     Raises:
         ConfigError: Unknown randomizer, or an invalid range.
     """

@@ -49,10 +49,6 @@ def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict
     """Return the named parameters of a function, or of a class's constructor, positional parameters first.
 
     If a constructor takes `**kwargs`, the parameters of the next class in the MRO follow.
-
-    Args:
-        owner: A class or a function.
-        leave_out: Names to omit.
     """
     return {name: parameter for name, parameter in _parameters(owner).items() if name not in leave_out}
 

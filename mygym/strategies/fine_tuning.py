@@ -32,13 +32,7 @@ class AdaptedLinear(nn.Linear):
 
 
 class LoRALinear(AdaptedLinear):
-    """Low-rank change of the weights (Hu et al., 2022): `W x + b + scale · B A x`.
-
-    Args:
-        layer: The layer.
-        rank: Number of rows of `A`.
-        scale: Factor of the change.
-    """
+    """Low-rank change of the weights (Hu et al., 2022): `W x + b + scale · B A x`."""
 
     def __init__(self, layer: nn.Linear, rank: int, scale: float) -> None:
         super().__init__(layer)
@@ -66,12 +60,7 @@ class IA3Linear(AdaptedLinear):
 
 
 class BottleneckLinear(AdaptedLinear):
-    """Bottleneck after the layer (Houlsby et al., 2019): `y + U relu(D y + d) + u` of the output `y = W x + b`.
-
-    Args:
-        layer: The layer.
-        size: Width of the bottleneck.
-    """
+    """Bottleneck after the layer (Houlsby et al., 2019): `y + U relu(D y + d) + u` of the output `y = W x + b`."""
 
     def __init__(self, layer: nn.Linear, size: int) -> None:
         super().__init__(layer)

@@ -175,12 +175,7 @@ def _is_excluded(name: str, gives: Sequence[str], predicates: Mapping[str, Predi
 
 
 def held_after(stages: Sequence[Stage], predicates: Mapping[str, Predicate]) -> tuple[bool, ...]:
-    """Return whether a hand holds the object after each stage of a sub-task.
-
-    Args:
-        stages: Stages of the sub-task.
-        predicates: Name → predicate.
-    """
+    """Return whether a hand holds the object after each stage of a sub-task."""
     holding: set[str] = set()
     result = []
     for stage in stages:

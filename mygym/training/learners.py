@@ -318,10 +318,7 @@ class OtherLearners:
             process.send("rollout", data)
 
     def exchange(self, gradients: NDArray[Any]) -> NDArray[Any]:
-        """Return the mean of the gradients of all processes, and send it to them.
-
-        Args:
-            gradients: `(n,)`, of this process.
+        """Return the mean of the gradients `(n,)` of all processes, and send it to them.
 
         Raises:
             MygymError: A process has failed.

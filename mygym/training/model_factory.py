@@ -200,13 +200,7 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
 
 
 def _arguments(plan: RunPlan, schema: Schema, env: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments with which training constructs the algorithm.
-
-    Args:
-        plan: The plan.
-        schema: The algorithm's parameters.
-        env: Training environments.
-    """
+    """Return the arguments with which training constructs the algorithm."""
     config = plan.config
     policy, kwargs = schema.arguments(config.algo_params)
     if is_frozen(schema):

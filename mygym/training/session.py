@@ -115,14 +115,7 @@ def _only_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_result(start: Start, plan: RunPlan, model: Any, env: AnyEnv) -> Iterator[Result]:
-    """Create and lock the directory of a new run; yield the empty result, whose `path` is the run directory.
-
-    Args:
-        start: Where the run starts.
-        plan: The plan, as built.
-        model: The algorithm.
-        env: An environment of the run.
-    """
+    """Create and lock the directory of a new run; yield the empty result, whose `path` is the run directory."""
     from mygym.training.runner import setting_name
 
     config, robot, digest = plan.config, env.robot.name, config_hash(plan.resolved.values())

@@ -74,12 +74,7 @@ class EncoderNetwork(nn.Module):
 
 
 class VAE(nn.Module):
-    """Variational autoencoder (Kingma & Welling, 2014, https://arxiv.org/abs/1312.6114).
-
-    Args:
-        shape: `(C, H, W)` of the images.
-        latents: Number of latents.
-    """
+    """Variational autoencoder (Kingma & Welling, 2014, https://arxiv.org/abs/1312.6114)."""
 
     of_channels: Tensor
     """`(C,)`: weights of the errors of channels; their sum is 1."""
@@ -182,12 +177,7 @@ class ObjectEncoder(nn.Module):
         return self.positions(images, self.logits(images).argmax(1)).flatten(1)
 
     def positions(self, images: Tensor, classes: Tensor) -> Tensor:
-        """Return the latents `(n, objects, 3 or 4)` of images whose pixels have known classes.
-
-        Args:
-            images: `(n, C, H, W)` in [0, 1].
-            classes: `(n, H, W)` int64.
-        """
+        """Return latents `(n, objects, 3 or 4)` of images `(n, C, H, W)` with classes of their pixels `(n, H, W)`."""
         masks = (classes[:, None] == self.of_objects).flatten(2).float()  # (n, K, cells)
         coordinates = torch.stack([self.columns, self.rows], -1).expand(images.shape[0], -1, -1)
         if self.has_depth:

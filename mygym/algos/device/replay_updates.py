@@ -103,10 +103,7 @@ class SACUpdate(ReplayUpdate):
         return metrics
 
     def _critic_gradient(self, *inputs: Any) -> torch.Tensor:
-        """Set the gradients of critic and entropy coefficient.
-
-        Args:
-            inputs: See `inputs_of`.
+        """Set the gradients of critic and entropy coefficient; for the inputs, see `inputs_of`.
 
         Returns:
             Entropy coefficient, loss of the critic and, if the coefficient is learned, its loss.

@@ -98,13 +98,7 @@ class ArmModel:
 
 
 class BatchArm:
-    """`N` arms, each at its home at first.
-
-    Args:
-        model: The arm.
-        count: `N`.
-        arrays: Array library.
-    """
+    """`N` arms, each at its home at first."""
 
     STATE = ("q", "velocity", "time", "ee_position", "ee_velocity", "rotation")
     """Attributes on which the next steps depend; the last axis is `N`."""

@@ -40,14 +40,7 @@ class GraspLimits:
 
 
 class BatchGrasp:
-    """Holds of `N` boxes.
-
-    Args:
-        gripper: The fingers.
-        box: The boxes.
-        count: `N`.
-        arrays: Array library.
-    """
+    """Holds of `N` boxes."""
 
     def __init__(self, gripper: BatchGripper, box: BatchBox, count: int, arrays: Arrays) -> None:
         self._gripper, self._box, self._arrays = gripper, box, arrays
@@ -177,11 +170,6 @@ class BatchWorld:
     """`N` worlds, each at the start of an episode at first; boxes are at the origin until `reset` places them.
 
     See `mygym.engines.world.BatchWorlds` for the methods.
-
-    Args:
-        model: The world.
-        count: `N`.
-        arrays: Array library.
     """
 
     def __init__(self, model: WorldModel, count: int, arrays: Arrays) -> None:

@@ -251,11 +251,7 @@ class Bodies:
             self._pushed[...] = 0.0
 
     def push(self, forces: FloatArray) -> None:
-        """Push the articulated parts of all worlds during the next `advance`.
-
-        Args:
-            forces: `(N, P)` N or N m.
-        """
+        """Push the articulated parts of all worlds with `(N, P)` N or N m during the next `advance`."""
         if self._pushed is None:
             self._pushed = self._batch.bind("qfrc_applied")
         self._pushed[:, self.model.part_v] = forces

@@ -159,11 +159,7 @@ def background_of(color: Color, randomization: EpisodeRandomization) -> Color:
 
 
 class Appearance:
-    """Colours and textures of the visual bodies in a client.
-
-    Args:
-        client: Bullet client.
-    """
+    """Colours and textures of the visual bodies in a client."""
 
     def __init__(self, client: int) -> None:
         self._client = client
