@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +57,7 @@ def read_stored(source: str | Path) -> dict[str, StoredCell]:
 
 
 def _cell(cell: Mapping[str, Any]) -> StoredCell:
-    names, stored = {field.name for field in fields(RunRecord)}, cell["setting"]
-    records = tuple(RunRecord(**{name: record[name] for name in names & record.keys()}) for record in stored["records"])
+    stored = cell["setting"]
+    records = tuple(map(RunRecord.of_json, stored["records"]))
     curves = {int(seed): tuple((int(s), float(r)) for s, r in curve) for seed, curve in cell["curves"].items()}
     return StoredCell(Setting(str(cell["name"]), dict(stored["config"]), records), curves, tuple(cell["verified"]))
-
-
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted keys as nested mappings."""
-    values: dict[str, Any] = {}
-    for key, value in flat.items():
-        *path, last = key.split(".")
-        inner = values
-        for name in path:
-            inner = inner.setdefault(name, {})
-        inner[last] = value
-    return values

@@ -22,15 +22,13 @@ from mygym.benchmark.stored import SCHEMA, Curve, StoredCell, read_stored
 from mygym.benchmark.verification import verdicts
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.comparison import Comparison, count, summarize
+from mygym.reporting.comparison import Comparison, count, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
 from mygym.reporting.settings import Setting, shaping_values
 from mygym.reporting.statistics import (
     Interval,
-    bootstrap_interval,
     iqm,
     probability_of_improvement,
-    success_interval,
 )
 from mygym.reporting.tables import as_markdown, duration
 from mygym.tasks.lookup import find_task
@@ -264,7 +262,7 @@ def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
     first = {cell.task: cell for cell in group[0] if cell.setting.records}
     for cells in group:
         ended = [cell for cell in cells if cell.setting.records]
-        scores = _matrix(ended)
+        scores, records = _matrix(ended), [record for cell in ended for record in cell.setting.records]
         common = [cell for cell in ended if cell.task in first] if cells is not group[0] else []
         improvement = None
         if common:
@@ -280,21 +278,9 @@ def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
             sum(float(iqm(cell.setting.scores)) >= THRESHOLD for cell in ended),
             len(scores),
             success,
-            _interval(ended, scores),
+            success_bounds(records, scores) if records else Interval(math.nan, math.nan),
             improvement,
         )
-
-
-def _interval(cells: Sequence[CellRow], scores: FloatArray) -> Interval:
-    """Return the wider bounds of the bootstrap, stratified by task, and of Wilson's interval over all episodes."""
-    if not cells:
-        return Interval(math.nan, math.nan)
-    records = [record for cell in cells for record in cell.setting.records]
-    successes = sum((record.success_rate or 0.0) * record.episodes for record in records)
-    over_episodes = success_interval(successes, sum(record.episodes for record in records))
-    over_runs = bootstrap_interval(iqm, scores)
-    low, high = np.fmin(over_runs.low, over_episodes.low), np.fmax(over_runs.high, over_episodes.high)
-    return Interval(float(low), float(high))
 
 
 def _matrix(cells: Sequence[CellRow]) -> FloatArray:
@@ -326,9 +312,9 @@ def cell_texts(cell: CellRow) -> dict[str, str]:
         "seeds": f"{len(cell.setting.records)} of {len(cell.planned)}",
         "success, %": success_text(cell),
         "each": ", ".join(f"{100 * score:.0f}" for (score,) in cell.setting.scores),
-        "env steps": _median_text(cell.steps, ",.0f"),
+        "env steps": _median_text(cell.steps),
         "time": duration(cell.seconds),
-        "env steps to 90 %": _median_text(summary.steps_to_90 if summary else None, ",.0f"),
+        "env steps to 90 %": _median_text(summary.steps_to_90 if summary else None),
         "time to 90 %": duration(summary.seconds_to_90) if summary else "",
         "verified": f"{sum(cell.verified)} of {len(cell.verified)}" if cell.verified else "",
         "from": cell.origin,
@@ -352,8 +338,8 @@ def learner_cells(row: LearnerRow) -> dict[str, str]:
     }
 
 
-def _median_text(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
+def _median_text(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
 
 
 @cache

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from mygym.benchmark.execution import CELL, Benchmark, PlannedRun
-from mygym.benchmark.stored import nested
 from mygym.config import merged
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import RunRecord, read_run
@@ -21,6 +20,7 @@ from mygym.reporting.settings import ENDED
 from mygym.reporting.statistics import SIGNIFICANCE
 from mygym.sweeps.executors import Executor, execute
 from mygym.sweeps.run import run_memory
+from mygym.sweeps.space import with_values
 from mygym.sweeps.storage import SeedRun
 from mygym.training import directory, files
 from mygym.training.result import machine_in_words, versions
@@ -153,7 +153,8 @@ def _prepared(benchmark: Benchmark, run: PlannedRun) -> SeedRun:
     if original is not None:
         config = directory.saved_config(original)
     else:  # the table has what shapes a result
-        config = merged(run.cell.values, nested(benchmark.stored[run.cell.name].setting.config))
+        values = benchmark.stored[run.cell.name].setting.config.items()
+        config = merged(run.cell.values, with_values({}, {tuple(key.split(".")): value for key, value in values}))
     with files.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     files.write_yaml(folder / CELL, {key: value for key, value in config.items() if key not in NOT_REPEATED})

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
@@ -70,6 +70,11 @@ class RunRecord:
     error: str | None
     machine: str = ""
     """Processor and number of its cores; empty if unknown."""
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Self:
+        """Return a record that was stored as JSON, perhaps with fewer or other fields."""
+        return cls(**{name: content[name] for name in COLUMNS if name in content})
 
 
 COLUMNS = tuple(field.name for field in fields(RunRecord))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +140,11 @@ def _unique_seeds(records: Iterable[RunRecord]) -> list[RunRecord]:
 def _stored(file: Path) -> list[Setting]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        names = {each.name for each in fields(RunRecord)}
         return [
             Setting(
                 f"{file}: {setting['path']}",
                 dict(setting["config"]),
-                tuple(
-                    RunRecord(**{name: record[name] for name in names & record.keys()}) for record in setting["records"]
-                ),
+                tuple(map(RunRecord.of_json, setting["records"])),
                 figures=setting.get("figures", {}),
             )
             for setting in content["settings"]
