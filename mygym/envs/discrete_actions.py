@@ -55,8 +55,7 @@ class DiscreteActions:
         """
         if not self.space.contains(action):
             raise ValueError(f"action {action!r:.100} is not in {self.space}")
-        numbers = np.unravel_index(int(action), self.counts) if isinstance(self.space, spaces.Discrete) else action
-        return 2.0 * np.asarray(numbers) / (self.counts - 1) - 1.0
+        return self.commands(np.asarray(action))
 
     def commands(self, actions: NDArray[Any]) -> FloatArray:
         """Return the commands `(N, A)` of a batch of actions `(N,)` or `(N, A)`, which are not checked."""

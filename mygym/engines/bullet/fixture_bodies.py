@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
 from mygym.engines.bullet.object_bodies import MAX_PIECES, create_collision
+from mygym.engines.world import GRAVITY
 from mygym.robotics.fixtures import (
     ArticulatedPart,
     FixtureSpec,
@@ -29,11 +30,10 @@ class FixtureBodies:
         client: Bullet client.
         dt: s, duration of a control step.
         substeps: Physics steps per control step.
-        gravity: m/s², of the parts that are lifted.
     """
 
-    def __init__(self, workspace: WorkspaceSpec, client: int, dt: float, substeps: int, gravity: float) -> None:
-        self._client, self._dt, self._substeps, self._gravity = client, dt, substeps, gravity
+    def __init__(self, workspace: WorkspaceSpec, client: int, dt: float, substeps: int) -> None:
+        self._client, self._dt, self._substeps = client, dt, substeps
         self._fixtures = {name: spec for name, spec in workspace.fixtures.items() if spec.collides}
         self._movables = {name: articulated_parts(spec) for name, spec in self._fixtures.items()}
         self._files = {
@@ -119,7 +119,7 @@ class FixtureBodies:
             )
             if part.lifts:
                 mass = bullet.getDynamicsInfo(body, link, physicsClientId=client)[0]
-                self._weights.append((body, link, (0.0, 0.0, -self._gravity * mass)))
+                self._weights.append((body, link, (0.0, 0.0, -GRAVITY * mass)))
         self._groups.append((body, links, len(self._links)))
         self._links += [(body, link) for link in links]
 

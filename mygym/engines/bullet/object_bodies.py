@@ -14,7 +14,7 @@ import numpy as np
 
 from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
 from mygym.engines.bullet.robot_body import RobotBody
-from mygym.engines.world import HIT, PRESSED, MovingDistractor
+from mygym.engines.world import GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.inertia import RigidBody
 from mygym.robotics.links import add_collisions, hull_file
@@ -100,12 +100,11 @@ class ObjectBodies:
 
     Args:
         client: Bullet client.
-        gravity: m/s².
         moving: Index of an object → its motion; such objects are weightless.
     """
 
-    def __init__(self, client: int, gravity: float, moving: Mapping[int, MovingDistractor]) -> None:
-        self._client, self._gravity, self._moving = client, gravity, dict(moving)
+    def __init__(self, client: int, moving: Mapping[int, MovingDistractor]) -> None:
+        self._client, self._moving = client, dict(moving)
         self.ids: list[int] = []
         """Bullet ids of the bodies; `ABSENT` for absent objects."""
 
@@ -127,7 +126,7 @@ class ObjectBodies:
         self._specs = specs
         masses = randomization.object_mass or (1.0,) * len(specs)
         self._weights = [
-            (0.0, 0.0, 0.0 if k in self._moving else -self._gravity * mass * spec.mass)
+            (0.0, 0.0, 0.0 if k in self._moving else -GRAVITY * mass * spec.mass)
             for k, (spec, mass) in enumerate(zip(specs, masses, strict=True))
         ]
         self.ids = [
@@ -174,7 +173,7 @@ class ObjectBodies:
         for k, _ in self._bodies:
             if not (touched[k] or state.touch[0, k] or k in self._moving):
                 end, velocity = state.object_position[0, k].tolist(), state.object_velocity[0, k].tolist()
-                hit = position_at_hit(starts[k], velocities[k], end, velocity, dt, self._gravity)
+                hit = position_at_hit(starts[k], velocities[k], end, velocity, dt, GRAVITY)
                 if hit is not None:
                     state.hit[0, k], state.hit_position[0, k] = True, hit
 

@@ -14,7 +14,7 @@ from mygym.engines.bullet.fixture_bodies import FixtureBodies
 from mygym.engines.bullet.object_bodies import ObjectBodies, add_object
 from mygym.engines.bullet.robot_body import RobotBody
 from mygym.engines.inspection import DEPTH, FAR, NEIGHBOUR_JOINTS, PROBE, corners_of, half_edges
-from mygym.engines.world import GRAVITY, World, WorldSpec
+from mygym.engines.world import World, WorldSpec
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.workspace import Area
@@ -67,9 +67,9 @@ class BulletWorld(World):
         mode = self.control.kind.mode
         self.robot_body = RobotBody(self.robot, self.client, self.spec.gripper, mode, self.dt, substeps)
         """The robot in the client."""
-        self.fixture_bodies = FixtureBodies(self.workspace, self.client, self.dt, substeps, GRAVITY)
+        self.fixture_bodies = FixtureBodies(self.workspace, self.client, self.dt, substeps)
         """The workspace's fixtures in the client."""
-        self.object_bodies = ObjectBodies(self.client, GRAVITY, self.moving_distractors)
+        self.object_bodies = ObjectBodies(self.client, self.moving_distractors)
         """The objects in the client."""
 
     def _load(self, joint_position: FloatArray, part_position: list[float], object_poses: FloatArray) -> None:

@@ -306,18 +306,18 @@ class MujocoInspection:
 
     def _overlap(self, geoms: Geoms, others: Geoms, depth: float = DEPTH) -> bool:
         """Return whether two groups of geoms overlap by more than `depth` m."""
-        return self._nearest(geoms, others, 0.0) < -depth
+        return self._distance(geoms, others) < -depth
 
-    def _nearest(self, geoms: Geoms, others: Geoms, far: float) -> float:
-        """Return the smallest signed distance of two groups of geoms, m; `far` if it is larger."""
+    def _distance(self, geoms: Geoms, others: Geoms) -> float:
+        """Return the smallest signed distance of two groups of geoms, m; 0 if they are apart."""
         model, data = self._model, self._data
         if not (geoms and others):
-            return far
+            return 0.0
         a, b = np.array(geoms), np.array(others)
         between = np.linalg.norm(data.geom_xpos[a][:, None] - data.geom_xpos[b], axis=2)
-        near = between < model.geom_rbound[a][:, None] + model.geom_rbound[b] + far
+        near = between < model.geom_rbound[a][:, None] + model.geom_rbound[b]
         pairs = np.argwhere(near).tolist()
-        return min((mujoco.mj_geomDistance(model, data, a[i], b[j], far, None) for i, j in pairs), default=far)
+        return min((mujoco.mj_geomDistance(model, data, a[i], b[j], 0.0, None) for i, j in pairs), default=0.0)
 
     def collisions(self) -> list[str]:
         """List the collisions of the robot; a link may overlap links up to `NEIGHBOUR_JOINTS` joints away."""
@@ -418,7 +418,7 @@ class MujocoInspection:
         for other in range(1, self._model.nbody):
             if other != body and self._model.body(other).name.startswith(("robot/", "object/")):
                 others += self._geoms(other)
-        return -self._nearest(self._geoms(body), others, 0.0)
+        return -self._distance(self._geoms(body), others)
 
     def finger_points(self, positions: Sequence[Sequence[float]]) -> list[list[tuple[FloatArray, FloatArray]]]:
         """Return the fingers' nearest points to the tool point, and the poses of their links."""

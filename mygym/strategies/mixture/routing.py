@@ -72,16 +72,6 @@ def check_weights(key: str, weights: ArrayLike, candidates: int) -> NDArray[np.f
     return values
 
 
-def check_tau(key: str, tau: float) -> None:
-    """Check a temperature.
-
-    Raises:
-        ConfigError: The temperature is not above 0.
-    """
-    if not 0 < tau < np.inf:
-        raise ConfigError(bad_value(key, tau, "above 0"))
-
-
 def usage_entropy(usage: NDArray[np.floating]) -> float:
     """Return the normalised entropy of usage shares `(…, candidates)`, averaged over layers.
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from mygym.errors import ConfigError, bad_value
-from mygym.strategies.mixture.routing import PROTOCOLS, Protocol, Units, check_tau, check_weights
+from mygym.strategies.mixture.routing import PROTOCOLS, Protocol, Units, check_weights
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ class ForwardState(nn.Module):
         if weights is not None:
             self.weights.copy_(torch.as_tensor(check_weights("weights", weights, self.candidates)))
         if tau is not None:
-            check_tau("tau", tau)
+            if not 0 < tau < float("inf"):
+                raise ConfigError(bad_value("tau", tau, "above 0"))
             self.tau.fill_(tau)
         self.number.fill_(PROTOCOLS.index(protocol))
         self._cache_buffers()
