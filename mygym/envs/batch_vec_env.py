@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mygym.engines.arrays import to_numpy
 from mygym.envs.batch_env import BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_batch import MultiTaskBatch, MultiTaskStep, make_batch
+from mygym.nested import map_arrays
 
 METHODS = ("compute_reward", "compute_terminated")
 """Methods of `RobotEnv` that algorithms call with goal vectors."""
@@ -89,7 +91,7 @@ class BatchVecEnv(VecEnv):
         if ended.any():
             last = self._arranged(step.last)
             for index in np.flatnonzero(ended).tolist():
-                infos[index]["terminal_observation"] = _row(last, index)
+                infos[index]["terminal_observation"] = map_arrays(itemgetter(index), last)
         return self._arranged(step.observations), step.reward, ended, infos
 
     def infos(self, step: BatchStep) -> list[dict[str, Any]]:
@@ -191,10 +193,3 @@ def in_numpy(step: BatchStep) -> BatchStep:
     """Return the outcome of a step in numpy, except the observations."""
     values = {field.name: getattr(step, field.name) for field in fields(step)}
     return type(step)(**{name: value if isinstance(value, dict) else to_numpy(value) for name, value in values.items()})
-
-
-def _row(observations: Any, index: int) -> Any:
-    """Return the observation of an environment."""
-    if isinstance(observations, dict):
-        return {key: value[index] for key, value in observations.items()}
-    return observations[index]

@@ -15,7 +15,7 @@ from mygym.engines.engine import FUSED
 from mygym.envs.batch_env import BatchEnv, BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.fused_worlds import check_memory
-from mygym.envs.multi_task_env import check_equal_spaces, checked_weights, goal_rewards, with_codes
+from mygym.envs.multi_task_env import check_equal_spaces, checked_weights, goal_rewards, with_code_slice, with_codes
 from mygym.types import Array
 
 Indices = NDArray[np.int64]
@@ -85,9 +85,7 @@ class MultiTaskBatch:
     @property
     def components(self) -> dict[str, slice]:
         """Slice of `observation` that holds each component."""
-        slices = self._first.components
-        end = max((component.stop for component in slices.values()), default=0)
-        return slices | ({} if self._codes is None else {"variant": slice(end, end + self._codes.shape[1])})
+        return with_code_slice(self._first.components, self._codes)
 
     def set_weights(self, weights: Sequence[float] | None) -> None:
         """Set the relative frequency of each task from the next episodes on, see `MultiTaskEnv.set_weights`.

@@ -74,9 +74,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
     @property
     def components(self) -> dict[str, slice]:
         """Slice of `observation` that holds each component."""
-        slices = self.playing.components
-        end = max((component.stop for component in slices.values()), default=0)
-        return slices | ({} if self._codes is None else {"variant": slice(end, end + self._codes.shape[1])})
+        return with_code_slice(self.playing.components, self._codes)
 
     def try_all(self) -> None:
         """Build all environments now, and begin an episode in each.
@@ -270,6 +268,12 @@ def with_codes(space: Any, codes: NDArray[np.float32] | None) -> Any:
     lower, upper = (np.full(codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
     low, high = np.concatenate([space.low, lower]), np.concatenate([space.high, upper])
     return gymnasium.spaces.Box(low, high, dtype=np.float32)
+
+
+def with_code_slice(slices: Mapping[str, slice], codes: NDArray[np.float32] | None) -> dict[str, slice]:
+    """Return the slices of an observation with that of the code, `variant`; None: there are no codes."""
+    end = max((component.stop for component in slices.values()), default=0)
+    return {**slices, **({} if codes is None else {"variant": slice(end, end + codes.shape[1])})}
 
 
 def goal_rewards(env_of: Callable[[int], Any], achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

@@ -20,8 +20,6 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
 
-from mygym.config.parameter_checks import Range
-from mygym.config.schedules import parse
 from mygym.demonstrations import Demonstrations, Transitions, check_compatible, load_demonstrations, variant_indices
 from mygym.demonstrations.episodes import Observations
 from mygym.demonstrations.recording import ATTEMPTS, attempts
@@ -30,11 +28,11 @@ from mygym.errors import ConfigError, bad_value
 from mygym.experts import OraclePolicy
 from mygym.nested import map_arrays
 from mygym.registry import algorithm
-from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
+from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss, weight_schedule
 from mygym.strategies.strategy import Strategy
 from mygym.training import env_factory
 from mygym.training.buffers import ImitationBuffer
-from mygym.training.vec_wrappers import without_route
+from mygym.training.vec_wrappers import running_statistics, without_route
 
 
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
@@ -169,7 +167,7 @@ class Demos(Strategy):
         self.dataset, self.episodes = dataset, episodes
         self.share, self.warm_start, self.weight = share, warm_start, weight
         if isinstance(weight, dict):
-            parse("strategy_params.weight", weight, Range(0))
+            weight_schedule(weight)
 
     def run_defaults(self) -> Mapping[str, Any]:
         """Return normalised observations; with a dataset, also its controller, and for replay its reward."""
@@ -221,7 +219,9 @@ class Demos(Strategy):
         self.labels = label_buffer(self.model, steps, labels)
         self.normalizer = self.model.get_vec_normalize_env()
         if self.normalizer is not None:
-            _update_statistics(self.normalizer.obs_rms, steps.observations)
+            seen = steps.observations
+            for key, running in running_statistics(self.normalizer).items():
+                running.update(seen[key] if isinstance(seen, dict) else seen)
         if self.share:
             model = cast(OffPolicyAlgorithm, self.model)
             assert model.replay_buffer is not None
@@ -231,8 +231,7 @@ class Demos(Strategy):
         if self.warm_start:
             self._imitate(self.warm_start)
         if self.weight:
-            schedule = self.weight if isinstance(self.weight, dict) else {"schedule": "constant", "value": self.weight}
-            self.schedule = parse("strategy_params.weight", schedule, Range(0), self.config.steps)
+            self.schedule = weight_schedule(self.weight, self.config.steps)
             add_loss(self._optimizer(), self._weighted_loss)
 
     def begin_iteration(self) -> None:
@@ -317,12 +316,3 @@ class Demos(Strategy):
         optimizer = actor_optimizer(self.model)
         assert optimizer is not None  # see `requires`
         return optimizer
-
-
-def _update_statistics(statistics: Any, observations: Observations) -> None:
-    """Update the running statistics of a normaliser with observations."""
-    if isinstance(observations, dict):
-        for key, running in statistics.items():
-            running.update(observations[key])
-    else:
-        statistics.update(observations)

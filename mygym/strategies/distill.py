@@ -17,8 +17,6 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from torch.distributions import Normal, kl_divergence
 
-from mygym.config.parameter_checks import Range
-from mygym.config.schedules import Schedule, parse
 from mygym.envs.observation_spec import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
@@ -26,7 +24,7 @@ from mygym.planning.derived import env_spec
 from mygym.planning.plan import Plannable, plan_of
 from mygym.planning.strategies import Variant
 from mygym.registry import algorithm
-from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
+from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss, weight_schedule
 from mygym.strategies.strategy import Strategy
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.buffers import ImitationBuffer
@@ -327,7 +325,7 @@ class Distill(Strategy):
         self.teacher = teacher
         self.weight: Any = WEIGHT if weight is None else weight
         self.batch_size, self.buffer_size = batch_size, buffer_size
-        self._schedule(None)
+        weight_schedule(self.weight)
         self.losses: list[float] = []
         """Losses since the last `begin_iteration`."""
         self.labels: ImitationBuffer | None = None
@@ -358,7 +356,7 @@ class Distill(Strategy):
         spaces = without_route(self.training_env.observation_space), answers
         self.labels = ImitationBuffer(self.buffer_size, *spaces, model.device, self.training_env.num_envs)
         self.normalizer = unwrap_vec_normalize(self.training_env)
-        self.schedule = self._schedule(self.config.steps)
+        self.schedule = weight_schedule(self.weight, self.config.steps)
         optimizer = actor_optimizer(model)
         assert optimizer is not None  # see `requires`
         add_loss(optimizer, self.loss)
@@ -408,12 +406,3 @@ class Distill(Strategy):
         super().load_state_dict(state)
         if self.labels is not None:
             self.labels.load_state_dict(state["labels"])
-
-    def _schedule(self, total_steps: int | None) -> Schedule:
-        """Return the weight as a schedule.
-
-        Raises:
-            ConfigError: The weight is not a schedule, or it falls below 0.
-        """
-        schedule = self.weight if isinstance(self.weight, Mapping) else {"schedule": "constant", "value": self.weight}
-        return parse("strategy_params.weight", schedule, Range(0.0), total_steps)

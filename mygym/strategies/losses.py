@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.nn import functional
+
+from mygym.config.parameter_checks import Range
+from mygym.config.schedules import Schedule, parse
 
 
 def actor_optimizer(model: Any) -> torch.optim.Optimizer | None:
@@ -33,6 +36,16 @@ def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor |
             value.backward()  # type: ignore[no-untyped-call]
 
     optimizer.register_step_pre_hook(add)
+
+
+def weight_schedule(weight: float | Mapping[str, Any], total_steps: int | None = None) -> Schedule:
+    """Return the weight of an added loss, a number or a schedule, as a schedule.
+
+    Raises:
+        ConfigError: It is not a schedule, or it falls below 0.
+    """
+    schedule = weight if isinstance(weight, Mapping) else {"schedule": "constant", "value": weight}
+    return parse("strategy_params.weight", schedule, Range(0), total_steps)
 
 
 def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor, *, deterministic: bool = True) -> torch.Tensor:

@@ -21,7 +21,7 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 from mygym.engines.arrays import Arrays, free_memory
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import map_arrays
-from mygym.training.vec_wrappers import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize
+from mygym.training.vec_wrappers import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize, running_statistics
 
 Observations = dict[str, torch.Tensor]
 
@@ -37,12 +37,6 @@ class DeviceNormalizer:
     def __init__(self, normalizer: FlooredNormalize, device: torch.device) -> None:
         self._normalizer, self._device = normalizer, device
         self.load()
-
-    @property
-    def _running(self) -> dict[str, Any]:
-        """Key of the observations → running statistics; an empty key for flat observations."""
-        running = self._normalizer.obs_rms
-        return running if isinstance(running, dict) else {"": running}
 
     @property
     def constants(self) -> tuple[Any, ...]:
@@ -68,7 +62,7 @@ class DeviceNormalizer:
     def _statistics(self) -> Iterator[tuple[Any, str]]:
         """Yield SB3's running statistics and the attributes with their values, in the order of the variables."""
         for name in ("mean", "var", "count"):
-            yield from ((each, name) for each in self._running.values())
+            yield from ((each, name) for each in running_statistics(self._normalizer).values())
 
     def update(self, observations: Observations) -> None:
         """Take the observations `(N, …)` of a step into account, see `FlooredMeanStd`."""
@@ -98,8 +92,8 @@ class DeviceNormalizer:
 
     def set_variables(self, arrays: Iterable[torch.Tensor]) -> None:
         """Replace the statistics by the next of `arrays`."""
-        rest = iter(arrays)
-        self._mean, self._var, self._count = ({key: next(rest) for key in self._running} for _ in range(3))
+        rest, keys = iter(arrays), running_statistics(self._normalizer)
+        self._mean, self._var, self._count = ({key: next(rest) for key in keys} for _ in range(3))
 
 
 Tensors = Any

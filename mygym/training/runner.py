@@ -95,6 +95,8 @@ class Loop:
         self.over = False
         """Whether training has ended."""
         self._end_iteration = end_iteration
+        self._evaluations = find_callback(callback, EvaluationCallback)
+        """Those of a run; None outside a run."""
         self._iterating = False
         self._stepped = False
 
@@ -248,10 +250,9 @@ class Loop:
         Raises:
             RunError: `learn` was called outside a run, so evaluation environments are missing.
         """
-        evaluations = find_callback(self.callback, EvaluationCallback)
-        if evaluations is None:
+        if self._evaluations is None:
             raise RunError(f"{type(self.runner).__name__}.training: loop.evaluate() is for runs of mygym.train")
-        evaluation = evaluations.extra()
+        evaluation = self._evaluations.extra()
         self.runner.policy.set_training_mode(False)
         return evaluation
 
@@ -261,8 +262,7 @@ class Loop:
 
         It is known after the env steps of the iteration.
         """
-        evaluations = find_callback(self.callback, EvaluationCallback)
-        return evaluations is not None and self.num_timesteps >= evaluations.marks.next
+        return self._evaluations is not None and self.num_timesteps >= self._evaluations.marks.next
 
     def record(self, name: str, value: float | torch.Tensor) -> None:
         """Record a figure of the runner, such as a loss on training, validation or test data.
@@ -286,14 +286,12 @@ class Loop:
             raise RunError(
                 f"{type(self.runner).__name__}.training: loop.record({name!r}, {value!r}) is no finite number"
             )
-        evaluations = find_callback(self.callback, EvaluationCallback)
-        if evaluations is not None:
-            evaluations.figures.add(str(name), number)
+        if self._evaluations is not None:
+            self._evaluations.figures.add(str(name), number)
 
     def curves(self) -> Curves:
         """Return the figures at all marks so far; empty outside a run."""
-        evaluations = find_callback(self.callback, EvaluationCallback)
-        return Curves.of(evaluations.records if evaluations is not None else ())
+        return Curves.of(self._evaluations.records if self._evaluations is not None else ())
 
     def end(self) -> None:
         """End training, with a last evaluation if a mark has been passed; called by `next_iteration`."""

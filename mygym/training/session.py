@@ -424,12 +424,10 @@ class Session:
     def _check_loading(self) -> None:
         """Save the untrained model of a user's class and load it: a mistake would cost the run at its end.
 
-        A resumed run keeps its trained model instead; a mistake since then leaves it the checkpoint.
-
         Raises:
             RunError: It cannot be loaded.
         """
-        if self.checkpoint is not None or not model_factory.constructed_by_user(self.plan.schema.cls):
+        if not model_factory.constructed_by_user(self.plan.schema.cls):
             return
         self.save_model()
         random = random_state()

@@ -174,6 +174,12 @@ class FlooredNormalize(VecNormalize):
         return observations, rewards, dones, infos
 
 
+def running_statistics(normalizer: VecNormalize) -> dict[str, RunningMeanStd]:
+    """Return key → running statistics of the observations; an empty key for flat observations."""
+    running = normalizer.obs_rms
+    return running if isinstance(running, dict) else {"": running}
+
+
 class LastObservations(VecEnvWrapper):
     """Takes the last observations of episodes out of the infos."""
 

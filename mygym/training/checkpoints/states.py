@@ -25,6 +25,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, 
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.serialization import can_be_saved
+from mygym.training.vec_wrappers import running_statistics
 
 
 def object_state(value: Any) -> Any:
@@ -332,14 +333,13 @@ def _equal(first: Any, second: Any) -> bool:
 
 def normalizer_state(normalizer: VecNormalize) -> dict[str, Any]:
     """Return the running mean, variance and count of each array of the observation."""
-    statistics = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
-    return {key: {"mean": r.mean.copy(), "var": r.var.copy(), "count": float(r.count)} for key, r in statistics.items()}
+    statistics = running_statistics(normalizer).items()
+    return {key: {"mean": r.mean.copy(), "var": r.var.copy(), "count": float(r.count)} for key, r in statistics}
 
 
 def load_normalizer_state(normalizer: VecNormalize, state: Mapping[str, Any]) -> None:
     """Restore a state of `normalizer_state`."""
-    statistics = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
-    for key, running in statistics.items():
+    for key, running in running_statistics(normalizer).items():
         running.mean, running.var = np.array(state[key]["mean"]), np.array(state[key]["var"])
         running.count = state[key]["count"]
 
