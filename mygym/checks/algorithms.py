@@ -31,6 +31,7 @@ from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.registry.user_files import PACKAGE
+from mygym.reporting.settings import different_keys
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.checkpoints.checkpoints import Checkpoints
 from mygym.training.evaluation import evaluate_policy
@@ -131,12 +132,6 @@ def first_difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDA
     return next(different, "")
 
 
-def different_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    """Return the dotted names of the values that differ between two configs."""
-    a, b = dict(flatten(first)), dict(flatten(second))
-    return ", ".join(sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key)))
-
-
 def actions_in_another_process(run: Path, imports: Sequence[str], observations: Sequence[Any]) -> NDArray[np.float32]:
     """Return the actions of a run's policy, loaded in another process, which must import the class by itself.
 
@@ -192,12 +187,7 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
 def algorithm_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of an algorithm in a framework, in runs of `steps` env steps with further config values."""
     subject = Subject(name, framework, steps, folder, config)
-    yield Check("constructs", subject.constructs)
-    yield Check("honest requirements", subject.meets_its_registration, needs=("constructs",))
-    yield Check("trains", subject.trains, needs=("honest requirements",))
-    yield Check("save and load", subject.saves_and_loads, needs=("trains",))
-    yield Check("result and config", subject.records_everything, needs=("trains",))
-    yield Check("deterministic", subject.repeats_exactly, needs=("trains",))
+    yield from _training_checks(subject)
     yield Check("resumes", subject.resumes, needs=("deterministic",))
     yield Check("survives a bad environment", subject.survives, needs=("trains",))
     if algorithm(name, framework).parent:
@@ -320,7 +310,7 @@ class Subject:
         demand(stored is not None and stored.to_json() == result.to_json(), "result.json cannot be read back")
         values = directory.saved_config(result.path)
         again = resolve_config(values)
-        changed = different_keys(values, again.values())
+        changed = ", ".join(different_keys(dict(flatten(values)), dict(flatten(again.values()))))
         demand(again.values() == values, f"config.yaml resolves to other values: {changed}")
         through_json = json.loads(json.dumps(values))
         demand(resolve_config(through_json).values() == values, "the config changes in a round trip through JSON")
@@ -447,7 +437,11 @@ def policy_checks(name: str, framework: str, steps: int, folder: Path, config: M
         return
     chosen = {"algo": trainer(entry.load_for(framework), framework), "algo_params": {"policy": name}}
     complete = merged(chosen, config)
-    subject = Subject(complete["algo"], framework, steps, folder, complete)
+    yield from _training_checks(Subject(complete["algo"], framework, steps, folder, complete))
+
+
+def _training_checks(subject: Subject) -> Iterator[Check]:
+    """Yield the checks that algorithms and the policies that they train have in common."""
     yield Check("constructs", subject.constructs)
     yield Check("honest requirements", subject.meets_its_registration, needs=("constructs",))
     yield Check("trains", subject.trains, needs=("honest requirements",))

@@ -70,7 +70,7 @@ def _contexts(episode: Episode) -> tuple[StageContext, list[StageContext]]:
 
 def _is_pure_predicate(name: str, episode: Episode) -> str:
     predicate, (batch, singles) = _load(name), _contexts(episode)
-    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
+    arrays = arrays_of(batch)
     shares = []
     for condition in ("begins", "keeps"):
         result = demand_pure(condition, getattr(predicate, condition), batch, singles, arrays, exact=True)
@@ -140,7 +140,7 @@ def _is_batched(name: str) -> None:
     singles = list(zip(contexts[1:], memories[:-1], strict=True))
     batch = joined(contexts[1:])
     memory = {name: np.concatenate([memory[name] for _, memory in singles]) for name in memories[0]}
-    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals, *memory.values()]
+    arrays = [*arrays_of(batch), *memory.values()]
     result = demand_pure("the reward", lambda state: step(state)[0], (batch, memory), singles, arrays)
     demand(result.shape == (len(singles),), f"the reward has shape {result.shape}, not {(len(singles),)}")
 
@@ -228,7 +228,7 @@ def example(name: str) -> dict[str, Any]:
 def _is_pure_component(name: str, episode: Episode) -> str:
     component = find_component(name)
     batch = episode.batch
-    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
+    arrays = arrays_of(batch)
     values = demand_pure("the component", component.function, batch, episode.contexts, arrays)
     demand(values.ndim == 2, f"the component has shape {values.shape}, not (N, d)")
     largest = float(np.abs(values).max())

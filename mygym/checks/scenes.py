@@ -138,10 +138,6 @@ class Rest:
     """`(n + 1, 3)` m, of the centre of mass."""
     orientation: FloatArray
     """`(n + 1, 4)` quaternions."""
-    speed: FloatArray
-    """`(n + 1,)` m/s."""
-    spin: FloatArray
-    """`(n + 1,)` rad/s."""
     depth: float
     """Penetration at the end, m."""
 
@@ -181,15 +177,13 @@ def measure_rest(world: World, start: tuple[float, float], seconds: float = 1.0,
         rows.append(_first_object(world))
     with inspection_of(world) as shapes:
         depth = shapes.depth(0)
-    position, orientation, velocity, spin = np.split(np.array(rows), [3, 7, 10], axis=1)
-    return Rest(position, orientation, np.linalg.norm(velocity, axis=1), np.linalg.norm(spin, axis=1), depth)
+    position, orientation = np.split(np.array(rows), [3], axis=1)
+    return Rest(position, orientation, depth)
 
 
 def _first_object(world: World) -> FloatArray:
-    """Return `(13,)`: position, orientation, velocity and angular velocity of the first object."""
-    state = world.state
-    fields = (state.object_position, state.object_orientation, state.object_velocity, state.object_angular_velocity)
-    return np.concatenate([field[0, 0] for field in fields])
+    """Return `(7,)`: position and orientation of the first object."""
+    return np.concatenate([world.state.object_position[0, 0], world.state.object_orientation[0, 0]])
 
 
 PUSH_STEPS = 100

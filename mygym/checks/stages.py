@@ -75,9 +75,10 @@ def concatenated(batches: Sequence[Any]) -> Any:
     return type(batches[0])(**{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names})
 
 
-def arrays_of(batch: Any) -> list[Any]:
-    """Return all arrays of a dataclass of arrays."""
-    return [getattr(batch, field.name) for field in fields(batch)]
+def arrays_of(batch: EpisodeContext | StageContext) -> list[Any]:
+    """Return the arrays of the state, of the progress and of the goals."""
+    values = [getattr(each, field.name) for each in (batch.state, batch.progress) for field in fields(each)]
+    return [*values, batch.goals]
 
 
 def demand_pure(
@@ -349,7 +350,7 @@ def _is_pure(name: str) -> None:
     demand(visited, f"the experts of {', '.join(episode.contexts[0].task.stage_names[:-1])} do not reach its start")
     stage, count, batched = episode.contexts[0].task.sequence.stages[last], len(visited), joined(visited)
     batch = StageContext(batched.state, batched.progress, batched.goals, bound)
-    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
+    arrays = arrays_of(batch)
     before = [array.copy() for array in arrays]
     potential, command = np.asarray(stage.potential(batch)), stage.expert(batch, stage.start_pose or _at_target)
     target, gripper = np.asarray(command.target), np.broadcast_to(command.gripper, (count,))
