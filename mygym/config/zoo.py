@@ -17,7 +17,7 @@ from mygym.config.parameter_checks import NAMED
 from mygym.config.schema import RunConfig
 from mygym.config.toolkit import Conversion
 from mygym.errors import ConfigError, bad_value
-from mygym.nested import merged
+from mygym.nested import common, merged
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.registry.signatures import fits
 
@@ -115,7 +115,7 @@ def convert(data: Mapping[str, Any], path: str | Path, env_id: str | None = None
     known = _known(given, schema, (), notes)
     if her:
         _delay(known, config, notes)
-    config["algo_params"] = merged(_stated(schema.defaults(), _preferred(chosen, schema, config)), known)
+    config["algo_params"] = merged(common(schema.defaults(), _preferred(chosen, schema, config)), known)
     if starts := _preferred_starts(chosen, config):
         config["task_params"] = merged({"starts": starts}, config.get("task_params", {}))
     return Conversion(config, notes)
@@ -327,17 +327,6 @@ def _preferred(entry: Algorithm, schema: Schema, config: Mapping[str, Any]) -> d
     for layer in (entry.stage_defaults, of_task):
         preferred = merged(preferred, layer.get("algo_params", {}))
     return {key: value for key, value in preferred.items() if key != "policy"}
-
-
-def _stated(defaults: Mapping[str, Any], preferred: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of the class for the preferred hyperparameters."""
-    return {
-        key: _stated(defaults[key], value)
-        if isinstance(value, Mapping) and isinstance(defaults[key], Mapping)
-        else defaults[key]
-        for key, value in preferred.items()
-        if key in defaults
-    }
 
 
 def _preferred_starts(entry: Algorithm, config: Mapping[str, Any]) -> dict[str, float]:

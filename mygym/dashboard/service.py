@@ -25,6 +25,7 @@ from mygym.dashboard.jobs import FOLDER, PROGRAM, QUEUED, STARTED, Jobs, QueuedJ
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.curves import read_curve
 from mygym.reporting.records import COLUMNS, RunRecord, read_run, run_directories
+from mygym.robotics.files import stamp
 from mygym.training import directory
 from mygym.training.files import to_yaml
 from mygym.training.result import Result
@@ -135,11 +136,11 @@ class RunIndex:
 
     def _entry(self, run: Path, now: float) -> Entry:
         files = (directory.PROGRESS, directory.CONFIG, directory.RESULT)
-        stamps = tuple(stamp for name in files for stamp in _stamp(run / name))
+        stamps = tuple(stamp(run / name) for name in files)
         stored = self._known.get(str(run))
         if stored and stored[0] == stamps and stored[1].record.status in ("done", "diverged"):
             record = stored[1].record
-            return replace(stored[1], record=replace(record, age_s=now - stored[0][-1] / 1e9))
+            return replace(stored[1], record=replace(record, age_s=now - stored[0][-1][0] / 1e9))
         record = read_run(run, now)
         curve = read_curve(record, evaluations_only=True)
         rates = [] if curve is None else curve.along("steps", "success")[1].tolist()
@@ -172,14 +173,6 @@ def _parsed(line: bytes) -> Any:
         return json.loads(line)
     except ValueError:
         return None
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0)
-    return status.st_size, status.st_mtime_ns
 
 
 def _steps(run: Path) -> int | None:

@@ -426,7 +426,6 @@ class FrameworkCombos(Mapping[str, Combo]):
     """Framework → `(AlgoClass, args, kwargs)` of one algorithm; a class is imported when it is looked up."""
 
     def __init__(self, entry: Entry) -> None:
-        self._name = entry.name
         self._entry = entry
 
     @property
@@ -436,7 +435,7 @@ class FrameworkCombos(Mapping[str, Combo]):
 
     def __getitem__(self, framework: str) -> Combo:
         if framework not in self._frameworks:
-            raise unknown_framework(framework, self._frameworks, f"algorithm {self._name!r}")
+            raise unknown_framework(framework, self._frameworks, f"algorithm {self._entry.name!r}")
         return self._frameworks[framework].combo()
 
     def __contains__(self, framework: object) -> bool:

@@ -92,7 +92,7 @@ class NewRun:
         self.fields = {field.key: field for field in fields_of(RunConfig.model_json_schema())}
         with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-5 gap-6 w-full items-start"):
             with ui.column().classes("lg:col-span-3 w-full gap-3"):
-                with ui.element("div").classes("grid grid-cols-1 sm:grid-cols-2 gap-x-4 gap-y-2 w-full"):
+                with _grid():
                     for key in FIRST:
                         self._input(self.fields.get(key) or Field(key, ""))
                 self.parameters = ui.expansion("Hyperparameters", icon="tune").classes("w-full")
