@@ -81,10 +81,8 @@ def _stl(path: Path) -> Mesh:
     # A binary file may have more bytes than its triangles take; only exact files are left to Bullet.
     has_more = not content.startswith(b"solid") and 84 + 50 * count <= len(content)
     if is_binary_stl(content) or has_more:
-        rows = np.frombuffer(
-            content[84 : 84 + 50 * count], dtype=np.dtype([("floats", "<f4", 12), ("attribute", "<u2")])
-        )
-        corners = rows["floats"][:, 3:].reshape(-1, 3).astype(float)
+        rows = np.frombuffer(content[84 : 84 + 50 * count], dtype=TRIANGLE)
+        corners = rows["corners"].reshape(-1, 3).astype(float)
     else:
         lines = (line.split() for line in content.decode("latin-1").splitlines())
         corners = np.array([[float(word) for word in words[1:4]] for words in lines if words[:1] == ["vertex"]])

@@ -18,7 +18,7 @@ from mygym.robotics.files import temporary_file
 from mygym.robotics.inference.findings import Finding
 from mygym.robotics.mesh_files import binary_stl
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
-from mygym.robotics.urdf import set_inertial, set_origin, text_of
+from mygym.robotics.urdf import add_joint, set_inertial, set_origin, text_of
 from mygym.types import FloatArray
 
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -134,7 +134,7 @@ class _Conversion:
             parent, pose = child, pose_matrix(-m.jnt_pos[joint], np.eye(3))
         else:
             if parent:
-                self._join(robot, f"{parent}_to_{name}", "fixed", parent, name, pose)
+                add_joint(robot, f"{parent}_to_{name}", "fixed", parent, name, pose)
         link = ET.SubElement(robot, "link", name=name)
         if m.body_mass[body] > 0:
             inertial_pose = self._pose(m.body_ipos[body], m.body_iquat[body])
@@ -150,24 +150,16 @@ class _Conversion:
             if m.site_bodyid[site] == body and TOOL_SITE.search(site_name):
                 ET.SubElement(robot, "link", name=f"{site_name}_site")
                 site_pose = self._pose(m.site_pos[site], m.site_quat[site])
-                self._join(robot, f"{site_name}_site_joint", "fixed", name, f"{site_name}_site", site_pose)
+                add_joint(robot, f"{site_name}_site_joint", "fixed", name, f"{site_name}_site", site_pose)
         for child_body in self._children(body):
             self._add(robot, child_body, name, self._pose(m.body_pos[child_body], m.body_quat[child_body]))
-
-    @staticmethod
-    def _join(robot: ET.Element, name: str, kind: str, parent: str, child: str, pose: FloatArray) -> ET.Element:
-        element = ET.SubElement(robot, "joint", name=name, type=kind)
-        ET.SubElement(element, "parent", link=parent)
-        ET.SubElement(element, "child", link=child)
-        set_origin(element, pose)
-        return element
 
     def _add_joint(self, robot: ET.Element, joint: int, parent: str, child: str, pose: FloatArray) -> None:
         m = self.model
         is_slide = m.jnt_type[joint] == SLIDE
         is_limited = bool(m.jnt_limited[joint])
         kind = "prismatic" if is_slide else "revolute" if is_limited else "continuous"
-        element = self._join(robot, self._name("joint", joint, "joint"), kind, parent, child, pose)
+        element = add_joint(robot, self._name("joint", joint, "joint"), kind, parent, child, pose)
         ET.SubElement(element, "axis", xyz=text_of(m.jnt_axis[joint]))
         limit = ET.SubElement(element, "limit")
         if is_limited:  # MuJoCo's positions begin at a reference, a URDF's at zero

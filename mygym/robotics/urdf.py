@@ -202,6 +202,15 @@ class Joint:
     mimic: Mimic | None = None
     """The joint that this joint follows; None: none."""
 
+    def motion(self, position: float) -> FloatArray:
+        """Return the motion `(4, 4)` of the child frame from position zero to a position, rad or m."""
+        moved = np.eye(4)
+        if self.kind == "prismatic":
+            moved[:3, 3] = position * np.array(self.axis)
+        else:
+            moved[:3, :3] = axis_angle_to_matrix(self.axis, position)
+        return moved
+
 
 _DECLARATION = re.compile(rb"""^\s*(?:<!--(?:(?!-->).)*-->\s*)*<\?xml.*?\?>""", re.DOTALL)
 """An XML declaration with the text before it; the parser refuses text before it, and the version 0.0 of some files."""
@@ -446,14 +455,17 @@ def lock_joints(root: ET.Element, positions: dict[str, float]) -> None:
         joint = joints[element.get("name", "")]
         if joint.name not in positions:
             continue
-        position, axis = positions[joint.name], np.array(joint.axis)
-        moved = np.eye(4)
-        if joint.kind == "prismatic":
-            moved[:3, 3] = position * axis
-        else:
-            moved[:3, :3] = axis_angle_to_matrix(axis, position)
-        set_origin(element, joint.origin @ moved)
+        set_origin(element, joint.origin @ joint.motion(positions[joint.name]))
         element.set("type", "fixed")
+
+
+def add_joint(root: ET.Element, name: str, kind: str, parent: str, child: str, pose: FloatArray) -> ET.Element:
+    """Join two links by a joint, in place, and return it; `pose` `(4, 4)` is that of the child in the parent frame."""
+    element = ET.SubElement(root, "joint", name=name, type=kind)
+    ET.SubElement(element, "parent", link=parent)
+    ET.SubElement(element, "child", link=child)
+    set_origin(element, pose)
+    return element
 
 
 def attach(root: ET.Element, tool: ET.Element, link: str, pose: FloatArray) -> None:
@@ -474,10 +486,7 @@ def attach(root: ET.Element, tool: ET.Element, link: str, pose: FloatArray) -> N
         if duplicate is not None:
             allowed = f"a tool whose {kind} names differ from the robot's, or a prefix"
             raise AssetError(bad_value("mounts", duplicate, allowed, f"is a {kind} of both"))
-    joint = ET.SubElement(root, "joint", name=f"{link}_to_{root_link(tool)}", type="fixed")
-    ET.SubElement(joint, "parent", link=link)
-    ET.SubElement(joint, "child", link=root_link(tool))
-    set_origin(joint, pose)
+    add_joint(root, f"{link}_to_{root_link(tool)}", "fixed", link, root_link(tool), pose)
     root.extend(tool.findall("link") + tool.findall("joint") + tool.findall("material"))
 
 

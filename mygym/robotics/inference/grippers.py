@@ -181,7 +181,7 @@ def infer_gripper(
     at_hold = hand.positions(path.at(share_with_gap(min(OBJECT, 0.5 * (width + rest)))))
     at_descent = hand.positions(path.at(share_with_gap(min(OBJECT + BESIDE, width))))
     tool = _tool_point(hand, path, at_hold, at_descent)
-    lever = _lever(hand, path, moved, tool, at_hold)
+    lever = _lever(hand, path, tool, at_hold)
     motors: list[Finding] = []
     force, velocity = _motors(moved, lever, motors)
     force = float(f"{force * len(path.fingers) / len(moved):.3g}")  # coupled joints add their forces
@@ -559,7 +559,7 @@ def _pad_links(hand: Hand, path: _Path, at_hold: Positions, tool: EndEffectorSpe
     return (*links, hand.wrist) if len(path.fingers) == 1 else tuple(links)
 
 
-def _lever(hand: Hand, path: _Path, moved: list[Joint], tool: EndEffectorSpec, at_hold: Positions) -> float:
+def _lever(hand: Hand, path: _Path, tool: EndEffectorSpec, at_hold: Positions) -> float:
     """Return the distance in m of the pads from the axis of the first finger's first joint; 1 for a sliding finger."""
     joint = path.fingers[0].joints[0]
     if joint.kind == "prismatic":

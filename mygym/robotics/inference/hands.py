@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 
 from mygym.robotics.surface_points import MeshReader, points_of_links
-from mygym.robotics.transforms import axis_angle_to_matrix
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint
 from mygym.types import FloatArray
 
@@ -107,11 +106,7 @@ class Hand:
         """Return the poses `(4, 4)` of all links behind the wrist; joints without a position are at zero."""
         poses = {self.wrist: np.eye(4)}
         for joint in self.order:
-            moved = np.eye(4)
-            if joint.kind == "prismatic":
-                moved[:3, 3] = positions.get(joint.name, 0.0) * np.array(joint.axis)
-            elif joint.kind in ROTARY_JOINT_TYPES:
-                moved[:3, :3] = axis_angle_to_matrix(joint.axis, positions.get(joint.name, 0.0))
+            moved = joint.motion(positions.get(joint.name, 0.0))
             poses[joint.child] = poses[joint.parent] @ joint.origin @ moved
         return poses
 
