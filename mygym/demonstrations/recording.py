@@ -160,14 +160,13 @@ def replay_episode(demonstration: Demonstration, env: AnyEnv, recorder: VideoRec
     observation, _ = env.reset(seed=demonstration.seed)
     for action in demonstration.lead_in:
         observation, *_ = env.step(action)
-    same = _is_same(observation, demonstration.observations, 0)
-    same &= np.array_equal(expert.act(observation), demonstration.expert_actions[0])
     for step in range(len(demonstration) + 1):
+        same = True
         if step:
             observation, reward, terminated, _, _ = env.step(demonstration.actions[step - 1])
-            same = _is_same(observation, demonstration.observations, step)
-            same &= np.array_equal(expert.act(observation), demonstration.expert_actions[step])
-            same &= reward == demonstration.rewards[step - 1] and terminated == demonstration.terminated[step - 1]
+            same = reward == demonstration.rewards[step - 1] and terminated == demonstration.terminated[step - 1]
+        same &= _is_same(observation, demonstration.observations, step)
+        same &= np.array_equal(expert.act(observation), demonstration.expert_actions[step])
         if not same and first_difference is None:
             first_difference = step
         if recorder is not None:

@@ -207,7 +207,7 @@ def train_vae(
     weights = class_weights(train.images.classes, classes, SMALL_CLASSES)
 
     def loss_of(pictures: Pictures, rows: NDArray[np.int64], sharpness: float) -> torch.Tensor:
-        of_pixels = weights[torch.from_numpy(pictures.images.classes[rows].astype(np.int64))]
+        of_pixels = weights[_as_classes(pictures.images.classes[rows])]
         around = functional.max_pool2d(of_pixels, NEIGHBOURHOOD, stride=1, padding=NEIGHBOURHOOD // 2)
         of_pixels = torch.lerp(of_pixels, around, sharpness)
         return vae.loss(scaled(pictures.pixels[rows]), of_pixels / of_pixels.mean())
@@ -465,7 +465,7 @@ def _batch(
         inputs.append(network_input(rgb, points))
         centres = np.concatenate([np.full((1, 3), np.nan), images.positions[row]])[images.classes[row]]
         offsets.append((DECIMETRES * (centres - points)).transpose(2, 0, 1).astype(np.float32))
-    classes = torch.from_numpy(images.classes[rows].astype(np.int64))
+    classes = _as_classes(images.classes[rows])
     return torch.from_numpy(np.stack(inputs)), classes, torch.from_numpy(np.stack(offsets))
 
 
