@@ -220,7 +220,7 @@ class _Converter:
         self.convert_control()
         self.convert_objects(task, robot)
         self.convert_distractors()
-        self.convert_algorithm(task)
+        self.convert_algorithm()
         self.convert_numbers()
         if self.task_params:
             self.config["task_params"] = self.task_params
@@ -493,7 +493,7 @@ class _Converter:
 
     # Learning ---------------------------------------------------------------------------------------------------------
 
-    def convert_algorithm(self, task: str) -> None:
+    def convert_algorithm(self) -> None:
         """Set algorithm, framework, reward, length of the rollout, environments and physics engine."""
         algo = given = self.take("algo", str, "a name such as ppo")
         networks = self.take("num_networks", int, "a whole number, at least 1") or 1

@@ -174,7 +174,7 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
     _check_network(config, schema)
 
 
-def check_critic(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
+def check_critic(config: RunConfig, schema: Schema) -> None:
     """Refuse observations of a critic that the algorithm or the strategy cannot separate from those of its actor.
 
     Raises:

@@ -367,7 +367,7 @@ def resolve_with_strategies(
     check_learners(resolved.config, schema.cls)
     check_overlap(resolved.config, schema.cls)
     check_images(resolved.config, entry, schema)
-    check_critic(resolved.config, entry, schema)
+    check_critic(resolved.config, schema)
     return resolved, strategies.of(resolved.config)
 
 
