@@ -75,6 +75,10 @@ class ResNet(nn.Sequential):
 class Frozen(nn.Module):
     """Network of a trained encoder, with buffers in place of parameters: nothing trains them, and models store them.
 
+    Args:
+        shape: `(C, H, W)` of the image.
+        encoder: The encoder.
+
     Raises:
         ValueError: The encoder takes images of another shape.
     """

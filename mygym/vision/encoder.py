@@ -74,7 +74,12 @@ class EncoderNetwork(nn.Module):
 
 
 class VAE(nn.Module):
-    """Variational autoencoder (Kingma & Welling, 2014, https://arxiv.org/abs/1312.6114)."""
+    """Variational autoencoder (Kingma & Welling, 2014, https://arxiv.org/abs/1312.6114).
+
+    Args:
+        shape: `(C, H, W)` of the images.
+        latents: Number of latents.
+    """
 
     of_channels: Tensor
     """`(C,)`: weights of the errors of channels; their sum is 1."""
