@@ -88,7 +88,7 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "long": (
         "The longest tasks, by XQC and by PPO",
         [f"{words}--task {task}" for words in ("--engine mujoco ", "", "--algo ppo ") for task in LONGEST]
-        + [f"--engine mujoco --task {task} --steps 600000" for task in ("build_tower", "set_table")]
+        + [f"--algo xqc --reward shaped --engine mujoco --task {task}" for task in ("build_tower", "set_table")]
         + [f"--task {task} --steps 600000 --set '{FALLING}'" for task in ("build_tower", "set_table")],
     ),
     "imitation": (

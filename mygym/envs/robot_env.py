@@ -60,17 +60,17 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         dictionary with an entry per image (uint8) and no goal vectors, see `image_params`.
     Rewards:
         `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `shaped` the progress of all
-        stages, −1 to 0; `staged` sparse plus the discounted difference of the stages' potential; others by
-        `register_reward`. A subclass may override
-        `compute_reward`, which then gives the goal reward of `step` and of hindsight. `compute_reward` of a wrapper
-        changes hindsight only, unless the wrapper changes `step`, too.
+        stages, −1 to 0; `timed` the same with a cost of time; `staged` sparse plus the discounted difference of the
+        stages' potential; others by `register_reward`. A subclass may override `compute_reward`, which then gives the
+        goal reward of `step` and of hindsight. `compute_reward` of a wrapper changes hindsight only, unless the wrapper
+        changes `step`, too.
     Starting state:
         The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the
         same episode to the bit after any history; the episodes after it follow from `s` and their number.
     Episode end:
         Terminated when success has held for `hold` steps; truncated after `horizon` steps. When an object leaves the
-        workspace: terminated if the reward includes the cost of a failure (`shaped`), otherwise truncated (termination
-        would end the −1 per step, and reward throwing the object away).
+        workspace: terminated if the reward includes the cost of a failure (`shaped`, `timed`), otherwise truncated
+        (termination would end the −1 per step, and reward throwing the object away).
 
     Copies:
         `copy.deepcopy(env)` and pickles are independent environments at the same step of the same episode, also in
@@ -104,7 +104,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             task's values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         robot_params: `home` (rad): joint positions of all arms at the start of an episode.
-        gamma: Discount of the rewards `staged` and `shaped`.
+        gamma: Discount of the rewards `staged`, `shaped` and `timed`.
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
         render_height: Pixels.

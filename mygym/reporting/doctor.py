@@ -44,6 +44,9 @@ def normalized(logs: RunLogs) -> str:
 LEARNED: Mapping[str, Mapping[str, int]] = json.loads(Path(__file__).with_name("learned.json").read_text("utf-8"))
 """Task → algorithm → env steps until 90 % success, written by `benchmarks/learned.py`."""
 
+PROGRESS = ("shaped", "timed")
+"""Rewards that pay for the progress of every stage."""
+
 IMITATION = ("bc", "dagger")
 """Algorithms that imitate the expert; they do not learn from reward."""
 
@@ -368,7 +371,7 @@ def reward_never_changes(logs: RunLogs) -> Finding | None:
     if np.ptp(rewards) > EQUAL * max(1.0, float(np.abs(rewards).max())):
         return None
     evidence = f"the mean reward of a step is {rewards[0]:g} in all {len(rewards):,} training episodes"
-    return Finding(evidence, "--reward shaped" if logs.setting("reward") != "shaped" else "check the reward function")
+    return Finding(evidence, "check the reward function" if logs.setting("reward") in PROGRESS else "--reward shaped")
 
 
 def never_touched_the_object(logs: RunLogs) -> Finding | None:
@@ -480,7 +483,7 @@ def _start_later(logs: RunLogs) -> str:
 
 def _shaped(logs: RunLogs) -> str:
     """Return the remedy for episodes that get stuck where no start helps."""
-    return "--reward shaped" if logs.setting("reward") != "shaped" else "--strategy curriculum"
+    return "--strategy curriculum" if logs.setting("reward") in PROGRESS else "--reward shaped"
 
 
 def _difference_to_training(logs: RunLogs) -> str:

@@ -238,11 +238,35 @@ def shaped(context: EpisodeContext, gamma: float, failed: Array) -> Array:
     A failure costs as much as no progress until the horizon. If it were a truncation, the critic would have to estimate
     a state that no episode continues from, and a policy would learn to lose the object.
     """
+    total = _progress(context)
+    return namespace(total).where(failed, _without_progress(context.task.horizon, gamma), total)
+
+
+TIME = 0.25
+"""Share of the reward `timed` that is a cost of time."""
+
+
+@register_reward("timed")
+def timed(context: EpisodeContext, gamma: float, failed: Array) -> Array:
+    """`shaped`, of which a quarter is a cost of time: 0 only after success, else at least −0.25.
+
+    Near the end of a long task `shaped` is almost 0 in every step, so a policy that waits there loses little.
+    """
+    total = (1.0 - TIME) * _progress(context) - TIME
+    xp = namespace(total)
+    total = xp.where(episode.is_success(context.task, context.progress), 0.0, total)
+    return xp.where(failed, _without_progress(context.task.horizon, gamma), total)
+
+
+def _progress(context: EpisodeContext) -> Array:
+    """`(N,)` in [−1, 0]: progress of all stages, which count by their weights."""
     weights = [stage.weight for stage in context.task.sequence.stages]
-    total = weighted_potential(context.task, context.progress, context.state, context.goals, weights) / sum(weights)
-    steps = context.task.horizon
-    worst = -float(steps) if gamma == 1.0 else -(1.0 - gamma**steps) / (1.0 - gamma)
-    return namespace(total).where(failed, worst, total)
+    return weighted_potential(context.task, context.progress, context.state, context.goals, weights) / sum(weights)
+
+
+def _without_progress(steps: int, gamma: float) -> float:
+    """Return the return of an episode of `steps` that earns −1 in each."""
+    return -float(steps) if gamma == 1.0 else -(1.0 - gamma**steps) / (1.0 - gamma)
 
 
 @register_reward("staged")

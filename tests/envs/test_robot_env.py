@@ -293,17 +293,37 @@ def test_an_episode_is_truncated_when_the_object_leaves(reward: str, cached_env:
     assert (terminated, truncated, info["failed"], info["is_success"]) == (False, True, True, False)
 
 
+@pytest.mark.parametrize("kind", ["shaped", "timed"])
 @pytest.mark.parametrize(("gamma", "cost"), [(0.95, (1 - 0.95**100) / 0.05), (1.0, 100.0)])
 def test_a_failure_costs_no_progress_until_the_horizon_if_the_reward_includes_it(
-    gamma: float, cost: float, cached_env: Any
+    gamma: float, cost: float, kind: str, cached_env: Any
 ) -> None:
-    env = cached_env(task="push", reward="shaped", gamma=gamma)
+    env = cached_env(task="push", reward=kind, gamma=gamma)
     reward, terminated, truncated, info = lose_the_object(env)
     assert (terminated, truncated, info["failed"], info["is_success"]) == (True, False, True, False)
     assert reward == pytest.approx(-cost)
     env.reset(seed=0)
     reward, *_ = env.step(np.zeros(env.action_space.shape, dtype=np.float32))[1:]
     assert -1.0 <= reward <= 0.0
+
+
+def test_the_timed_reward_is_zero_only_after_success(cached_env: Any) -> None:
+    def rewards(kind: str) -> list[float]:
+        env = cached_env(task="poke", reward=kind, task_params={"hold": 3})
+        env.reset(seed=0)
+        values = []
+        while True:
+            _, reward, terminated, truncated, _ = env.step(env.expert_action())
+            values.append(float(reward))
+            if terminated or truncated:
+                assert terminated
+                return values
+
+    timed, shaped = np.array(rewards("timed")), np.array(rewards("shaped"))
+    assert shaped[0] < -0.2
+    assert (shaped[-1], timed[-1]) == (0.0, 0.0)
+    np.testing.assert_allclose(timed[:-1], 0.75 * shaped[:-1] - 0.25, atol=1e-12)
+    assert list(shaped[-3:-1]) == [0.0, 0.0], "the last steps wait for `hold`"
 
 
 def test_an_object_that_is_pressed_into_the_table_is_not_placed(cached_env: Any) -> None:
@@ -588,7 +608,7 @@ def test_each_reward_has_its_values(reward: str, cached_env: Any) -> None:
     if reward == "dense":
         distance = np.linalg.norm(observation["achieved_goal"] - observation["desired_goal"])
         assert values == pytest.approx([-distance] * 4, abs=0.01)
-    elif reward == "shaped":
-        assert all(-1.0 < value < 0.0 for value in values)
+    elif reward in ("shaped", "timed"):
+        assert all(-1.0 < value < (-0.25 if reward == "timed" else 0.0) for value in values)
     else:
         assert values == pytest.approx([-1.0] * 4, abs=0.1 if reward == "staged" else 0)
