@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.config.schema import print_note
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.demonstrations.images import record_images
 from mygym.demonstrations.networks import measure_detector, train_detector, train_encoder
@@ -294,3 +294,9 @@ def _reason_for_numpy(plan: RunPlan) -> str:
 
     inherited = implemented_combos[plan.algorithm.parent or config.algo][config.framework][0]
     return reason_for_numpy(plan.schema.cls, plan.schema.component(("policy",)), inherited)
+
+
+def print_note(message: str) -> None:
+    """Print a note for the user on stderr."""
+    with contextlib.suppress(OSError):  # stderr is closed: keep training
+        print(f"note: {message}", file=sys.stderr, flush=True)  # noqa: T201

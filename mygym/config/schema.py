@@ -316,13 +316,8 @@ def renamed(values: Mapping[str, Any], notify: bool = True) -> dict[str, Any]:
 @functools.cache
 def note_former(former: str, name: str) -> None:
     """Note on standard error, once in a process, that something has another name now."""
-    print_note(f"{former} is called {name} now")
-
-
-def print_note(message: str) -> None:
-    """Print a note for the user on standard error; a closed stream is ignored."""
-    with contextlib.suppress(OSError):
-        print(f"note: {message}", file=sys.stderr, flush=True)  # noqa: T201
+    with contextlib.suppress(OSError):  # stderr is closed
+        print(f"note: {former} is called {name} now", file=sys.stderr, flush=True)  # noqa: T201
 
 
 class EnvConfig(Section):
