@@ -337,6 +337,7 @@ class XQC(CrossQ):
         super()._setup_model()
         if is_automatic:  # a deviation of about 0.15 in each component; with CrossQ's −1 the policy stops to explore
             self.target_entropy = -0.5 * float(np.prod(self.action_space.shape))
+        # e⁻⁵ of a return comes from later steps; at most 1,000, as for γ = 0.995.
         self._recent: deque[tuple[Any, Any]] = deque(maxlen=math.ceil(5 / max(1 - self.gamma, 0.005)))
         self._range = (0.0, 0.0)
 

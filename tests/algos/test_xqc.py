@@ -53,6 +53,21 @@ def build(**params: Any) -> Any:
     return XQC("MlpPolicy", env, gamma=0.5, seed=0, policy_kwargs={"net_arch": [8, 8]}, **params)
 
 
+def updated_critics(model: Any, state: Any, rewards: float, dones: float, discounts: float) -> Any:
+    """Return the critics after an update with four equal steps."""
+    batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
+    numbers = {"rewards": rewards, "dones": dones, "discounts": discounts}
+    return model.update_critic(
+        model.policy.actor_state,
+        state,
+        model.ent_coef_state,
+        **batch,
+        next_observations=2 * batch["observations"],
+        **{name: np.full(4, value, np.float32) for name, value in numbers.items()},
+        key=model.key,
+    )[0]
+
+
 def test_the_range_is_of_the_returns_seen() -> None:
     model = build()
     observation = np.zeros((1, 3))
@@ -75,19 +90,10 @@ def test_an_update_gives_a_terminal_step_its_reward_as_its_return() -> None:
 
     model = build(learning_rate=0.01)
     state = model.policy.qf_state.replace(return_scale=jnp.float32(2), return_center=jnp.float32(-10))
-    batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
-    numbers = {"rewards": -13, "dones": 1, "discounts": 0.5}
     for _ in range(200):
-        state, _, _ = model.update_critic(
-            model.policy.actor_state,
-            state,
-            model.ent_coef_state,
-            **batch,
-            next_observations=2 * batch["observations"],
-            **{name: np.full(4, value, np.float32) for name, value in numbers.items()},
-            key=model.key,
-        )
-    expected = state.apply_fn({"params": state.params, "batch_stats": state.batch_stats}, *batch.values())
+        state = updated_critics(model, state, rewards=-13, dones=1, discounts=0.5)
+    step = np.ones((4, 3), np.float32), np.ones((4, 1), np.float32)
+    expected = state.apply_fn({"params": state.params, "batch_stats": state.batch_stats}, *step)
     np.testing.assert_allclose(expected, (-13 + 10) / 2, atol=0.4)
 
 
@@ -118,20 +124,9 @@ def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
     load_weights(saved, weights_of(model))
     np.testing.assert_array_equal(saved.predict(observation, deterministic=True)[0], action)
 
-    batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
-    numbers = {name: np.full(4, value, np.float32) for name, value in (("rewards", 0), ("dones", 0), ("discounts", 1))}
     biases = []
     for targets in (after.averages, jax.tree.map(np.negative, after.averages)):
-        state = after.replace(averages=targets)
-        new, _, _ = model.update_critic(
-            model.policy.actor_state,
-            state,
-            model.ent_coef_state,
-            **batch,
-            next_observations=2 * batch["observations"],
-            **numbers,
-            key=model.key,
-        )
+        new = updated_critics(model, after.replace(averages=targets), rewards=0, dones=0, discounts=1)
         biases.append(new.params["critics"]["Dense_2"]["bias"])
     assert np.abs(biases[0] - biases[1]).max() > 1e-4
 
