@@ -61,11 +61,11 @@ ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
 
 LEARNING_KEYS = (
     *("algo", "algo_params", "training_params", "strategy", "strategy_params"),
-    *("reward", "her", "actions", "pretrained"),
+    *("her", "actions", "pretrained"),
 )
 """Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema.
 
-A framework does not choose: the algorithms of tasks exist in each.
+So does a reward of goal vectors, which is for hindsight. A framework does not: the algorithms of tasks exist in each.
 """
 
 BUDGET_KEYS = ("steps", "eval")
@@ -76,9 +76,10 @@ def recommended_layer(asked: RunConfig) -> Layer:
     """Return the algorithm for the fused engine, or for the task, unless the user has chosen how to learn."""
     if asked.engine == FUSED and "algo" not in asked.model_fields_set:
         return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
-    if not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
-        return Layer("task", {})
     task, why = find_task(asked.task), ""
+    has_goal_reward = "reward" in asked.model_fields_set and find_reward(asked.reward).depends_on_goals_only
+    if has_goal_reward or not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
+        return Layer("task", {})
     if "algo" in task.run_defaults:
         entry = registry("algorithm").get(task.run_defaults["algo"], "algo")
         lacks = "framework" in asked.model_fields_set and asked.framework not in entry.frameworks
@@ -310,12 +311,12 @@ def resolve_with_strategies(
     hidden = resolve(user[:1]).config if user[0].values and user[1].values else None  # a flag may hide a mistake
     asked = resolve(user).config  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
-    recommended = recommended_layer(asked)
-    asked = beneath(asked, [recommended])
     try:
         if hidden is not None:
             with errors_name_file():
                 check_names(hidden)
+        recommended = recommended_layer(asked)
+        asked = beneath(asked, [recommended])
         check_names(asked)
         framework = framework_layer(asked)
         asked = beneath(asked, [framework])

@@ -279,6 +279,13 @@ def test_a_choice_of_how_to_learn_keeps_the_default_algorithm(values: dict[str, 
     assert resolve_config(overrides={"task": "AG", **values}).config.algo == "sac"
 
 
+@pytest.mark.parametrize("reward", ["shaped", "timed", "staged"])
+def test_a_reward_of_the_stages_keeps_the_algorithm_of_the_task(reward: str) -> None:
+    for task in "set_table", "push", "open_drawer":
+        config = resolve_config(overrides={"task": task, "reward": reward}).config
+        assert (config.algo, config.reward) == (resolve_config(overrides={"task": task}).config.algo, reward)
+
+
 def test_subclasses_inherit_values_for_several_stages_except_those_that_they_state() -> None:
     class MyPPO(PPO):
         def __init__(self, policy: Any, env: Any, n_epochs: int = 7, **kwargs: Any) -> None:
