@@ -10,6 +10,7 @@ all trials are compared with those of the same sweep in processes of this machin
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import platform
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,20 @@ def file(steps: int) -> dict[str, Any]:
         },
         "sweep": {"objective": {"maximize": "mean_return"}},
     }
+
+
+@contextlib.contextmanager
+def simulated_cluster() -> Iterator[tuple[Any, list[Any]]]:
+    """Yield a cluster, and its nodes besides the head."""
+    from ray.cluster_utils import Cluster
+
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        yield cluster, [cluster.add_node(num_cpus=1, memory=2_000_000_000) for _ in range(NODES)]
+    finally:
+        ray: Any = importlib.import_module("ray")
+        ray.shutdown()
+        cluster.shutdown()
 
 
 def kill_a_node(cluster: Any, nodes: list[Any], folder: Path, log: list[str]) -> None:
@@ -85,27 +101,17 @@ def policies(folder: Path) -> dict[str, bytes]:
 
 def compare(folder: Path, steps: int) -> list[dict[str, Any]]:
     """Execute the sweep on the cluster and on this machine; return a row for each trial."""
-    from ray.cluster_utils import Cluster
-
     from mygym.sweeps.executors import LocalExecutor, RayExecutor
     from mygym.sweeps.run import new_sweep
 
     def note(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    memory = 2_000_000_000
-    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    nodes = [cluster.add_node(num_cpus=1, memory=memory) for _ in range(NODES)]
     lost: list[str] = []
-    killer = threading.Thread(target=kill_a_node, args=(cluster, nodes, folder, lost), daemon=True)
-    killer.start()
-    try:
-        executor = RayExecutor(cluster.address)
-        report = new_sweep(folder / "cluster", file(steps), {}, executor, note)
-    finally:
-        ray: Any = importlib.import_module("ray")
-        ray.shutdown()
-        cluster.shutdown()
+    with simulated_cluster() as (cluster, nodes):
+        killer = threading.Thread(target=kill_a_node, args=(cluster, nodes, folder, lost), daemon=True)
+        killer.start()
+        report = new_sweep(folder / "cluster", file(steps), {}, RayExecutor(cluster.address), note)
     new_sweep(folder / "local", file(steps), {}, LocalExecutor(1), note)
     on_cluster, here = policies(folder / "cluster"), policies(folder / "local")
     rows = []

@@ -145,11 +145,10 @@ class Benchmark:
         """
         stop_left_over(self.folder)
         waiting = [run for run in self.runs if not self.has_ended(run)]
-        notify(self.state(executor.jobs))
-        if not waiting:
-            return
         memory = _memory(waiting)
-        executor.limit(max(memory.values()))
+        if waiting:
+            executor.limit(max(memory.values()))  # a cluster learns here how many runs fit
+        notify(self.state(executor.jobs))
         left = dict(enumerate(waiting))
 
         def note(index: int) -> None:
@@ -182,7 +181,7 @@ class Benchmark:
         if not waiting:
             return "; all have ended"
         known = [seconds for run in waiting if (seconds := self._seconds(run.cell)) is not None]
-        about = f", about {duration(sum(known) / jobs)}" if known else ""
+        about = f", about {duration(max(sum(known) / jobs, *known))}" if known else ""
         unknown = len(waiting) - len(known)
         return f"; {len(waiting)} left{about}{f' without {unknown} of unknown length' if known and unknown else ''}"
 

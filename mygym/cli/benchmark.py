@@ -20,6 +20,7 @@ from mygym.training.files import write_json, write_text
 if TYPE_CHECKING:
     from mygym.benchmark.execution import Benchmark
     from mygym.benchmark.suite import Suite
+    from mygym.sweeps.executors import Executor
 
 EPISODES = "100"
 
@@ -92,17 +93,18 @@ def benchmark(options: argparse.Namespace) -> None:
     opened = Benchmark(*_place(options))
     words = shlex.join(["mygym", "benchmark", *options.words])
     if options.dry_run:
-        _dry_run(opened, options.json)
+        _dry_run(opened, options.json, parse_count(options.jobs or "1", "--jobs"))
         return
+    executor = make_executor(options)  # a wrong flag leaves no folder
     with contextlib.redirect_stdout(sys.stderr), opened.locked():  # Ray writes about lost nodes
         if options.verify:
-            holds = _verify(opened, options, words)
+            holds = _verify(opened, options, executor, words)
         elif options.add:
             _add(opened, options)
             holds = True
         else:
             if not options.table:
-                opened.execute(make_executor(options), words, print_note, _throttled(lambda: _write(opened)))
+                opened.execute(executor, words, print_note, _throttled(lambda: _write(opened)))
             holds = True
         _write(opened)
     _print(opened, options.json)
@@ -122,7 +124,7 @@ def _place(options: argparse.Namespace) -> tuple[Suite, Path]:
     return suite, Path(options.logdir or LOGDIR / suite.name)
 
 
-def _dry_run(opened: Benchmark, as_json: bool) -> None:
+def _dry_run(opened: Benchmark, as_json: bool, jobs: int) -> None:
     rows = [
         {
             "cell": cell.name,
@@ -137,15 +139,15 @@ def _dry_run(opened: Benchmark, as_json: bool) -> None:
         print_json(rows)
         return
     print_table(rows)
-    print(opened.state(1))
+    print(opened.state(jobs))
 
 
-def _verify(opened: Benchmark, options: argparse.Namespace, words: str) -> bool:
+def _verify(opened: Benchmark, options: argparse.Namespace, executor: Executor, words: str) -> bool:
     """Repeat runs; return whether all results hold."""
     from mygym.benchmark.verification import chosen, verify
 
     runs = chosen(opened, options.verify, parse_seed(options.seed))
-    verdicts = verify(opened, runs, make_executor(options), words, print_note)
+    verdicts = verify(opened, runs, executor, words, print_note)
     print_note(f"{sum(verdict.holds for verdict in verdicts)} of {len(runs)} results hold")
     return len(verdicts) == len(runs) and all(verdict.holds for verdict in verdicts)
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 import mygym
+from benchmarks.ray_cluster import simulated_cluster
 from mygym.benchmark import table as tables
 from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.page import write_page
@@ -28,9 +29,11 @@ from mygym.benchmark.verification import fisher
 from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.sweeps import executors
+from mygym.sweeps.executors import LocalExecutor
 from tests.cli.conftest import Command, mygym_command  # noqa: F401  (the fixture)
 from tests.conftest import ROOT
 from tests.reporting.runs import make_run
+from tests.sweeps import slurm
 from tests.sweeps.executor import TrainingExecutor
 
 SHORT = {
@@ -166,6 +169,55 @@ def test_a_benchmark_killed_at_ten_moments_has_the_same_table(tmp_path: Path) ->
     assert kills == 10
     assert len(results(tmp_path / "whole")) == 9
     assert results(tmp_path / "killed") == results(tmp_path / "whole")
+
+
+@pytest.fixture(params=["local", "ray", "slurm"])
+def executor(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Flags of an executor, which alone can train: Ray on simulated nodes, Slurm with a stand-in for its commands."""
+    monkeypatch.setattr(executors, "POLL", 0.05)
+    monkeypatch.setattr(executors, "LocalExecutor", LocalExecutor if request.param == "local" else None)
+    if request.param == "ray":
+        pytest.importorskip("ray", reason="needs Ray (the extra `cluster`)")
+        with simulated_cluster() as (cluster, _):
+            yield ["--executor", "ray", "--address", cluster.address]
+    elif request.param == "slurm":
+        pytest.importorskip("submitit", reason="needs submitit (the extra `cluster`)")
+        with slurm.cluster(tmp_path, monkeypatch.setenv):
+            yield ["--executor", "slurm", "--resource", "slurm_partition=cpu"]
+    else:
+        yield ["--jobs", "2"]
+
+
+@pytest.mark.slow
+def test_a_suite_has_the_same_table_on_each_executor(
+    executor: list[str],
+    original: Path,
+    tmp_path: Path,
+    mygym_command: Command,  # noqa: F811
+) -> None:
+    (tmp_path / "short.yaml").write_text(yaml.safe_dump(SUITE))
+    outcome = mygym_command("benchmark", "short.yaml", *executor)
+    assert (outcome.code, "3 of 3 runs" in outcome.out) == (0, True), outcome
+    assert results(tmp_path / "suites/short") == results(original)
+    tables = [build_table(benchmark(folder)) for folder in (tmp_path / "suites/short", original)]
+    assert tables[0].by_task() == tables[1].by_task()
+    assert tables[0].learners == tables[1].learners
+
+
+class Nodes(TrainingExecutor):
+    """An executor that learns from `limit` how many runs fit."""
+
+    def limit(self, memory: int) -> None:
+        self.jobs = 4
+
+
+@pytest.mark.parametrize(("seeds", "line"), [(3, "2 left, about 10 s"), (13, "12 left, about 30 s")])
+def test_the_time_left_is_that_of_the_runs_at_the_same_time(seeds: int, line: str, tmp_path: Path) -> None:
+    make_run(tmp_path / "cells/reach/panda/pybullet/sac")  # 10 s
+    opened, lines = benchmark(tmp_path, {"cells": [{"task": "reach", "algo": "sac", "seeds": seeds}]}), list[str]()
+    with pytest.raises(KeyboardInterrupt):
+        opened.execute(Nodes(dies_at=0), "mygym benchmark", lines.append, lambda: None)
+    assert lines == [f"1 of {seeds} runs are there; {line}"]
 
 
 def test_a_cell_with_other_values_is_refused(folder: Path) -> None:
@@ -389,11 +441,12 @@ def test_a_folder_that_executes_is_locked(folder: Path, mygym_command: Command) 
     assert (outcome.code, "another process" in outcome.err) == (2, True)
 
 
-def test_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_dry_run_and_wrong_flags_write_nothing(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SUITE))
     outcome = mygym_command("benchmark", "mine.yaml", "--dry-run")
     assert outcome.code == 0
     assert "0 of 3 runs are there; 3 left" in outcome.out
+    assert mygym_command("benchmark", "mine.yaml", "--executor", "slurmm").code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 

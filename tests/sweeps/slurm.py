@@ -13,18 +13,30 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 COMMANDS = ("sbatch", "srun", "sacct", "scancel", "scontrol")
 
 
-def install(folder: Path) -> None:
-    """Create the commands in `folder`."""
+@contextlib.contextmanager
+def cluster(folder: Path, setenv: Callable[[str, str], None]) -> Iterator[None]:
+    """Create the commands in `folder`, for processes that start from now on; at the end, kill the jobs."""
+    for name in ("bin", "jobs"):
+        (folder / name).mkdir()
     for name in COMMANDS:
-        file = folder / name
+        file = folder / "bin" / name
         file.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__)} {name} "$@"\n')
         file.chmod(0o755)
+    setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    setenv("SLURM_STAND_IN", str(folder / "jobs"))
+    setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    try:
+        yield
+    finally:
+        for group in (folder / "jobs").glob("*.group"):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(group.read_text()), signal.SIGKILL)
 
 
 def state_folder() -> Path:

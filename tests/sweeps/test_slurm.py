@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from mygym.errors import ConfigError
 from mygym.sweeps.executors import Job, LocalExecutor, SlurmExecutor
 from mygym.sweeps.run import new_sweep
-from tests.conftest import ROOT
 from tests.sweeps import slurm
 
 pytest.importorskip("submitit", reason="needs submitit (the extra `cluster`)")
@@ -34,25 +32,9 @@ sys.exit(word == "fail")
 
 @pytest.fixture
 def executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmExecutor]:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "jobs").mkdir()
-    slurm.install(tmp_path / "bin")
     (tmp_path / "script.py").write_text(SCRIPT)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("SLURM_STAND_IN", str(tmp_path / "jobs"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    yield SlurmExecutor(3, {"slurm_partition": "cpu"}, (sys.executable, str(tmp_path / "script.py")))
-    for group in (tmp_path / "jobs").glob("*.group"):
-        for process in psutil.process_iter():
-            if process.pid == int(group.read_text()) or _group(process.pid) == int(group.read_text()):
-                process.kill()
-
-
-def _group(number: int) -> int:
-    try:
-        return os.getpgid(number)
-    except ProcessLookupError:
-        return -1
+    with slurm.cluster(tmp_path, monkeypatch.setenv):
+        yield SlurmExecutor(3, {"slurm_partition": "cpu"}, (sys.executable, str(tmp_path / "script.py")))
 
 
 def code(executor: SlurmExecutor, handle: Any) -> int:
