@@ -13,13 +13,17 @@ from mygym.benchmark.stored import Curve
 from mygym.benchmark.table import CellRow, Table, cell_texts, learner_cells
 from mygym.errors import ConfigError
 from mygym.reporting import figures
+from mygym.reporting.comparison import count
 from mygym.reporting.records import RunRecord
-from mygym.reporting.report import Cell, Html, Number, as_html, details, element, inline_svg, page, table
+from mygym.reporting.report import Cell, Html, Number, details, element, inline_svg, page, table
 from mygym.reporting.statistics import performance_profile
 from mygym.training import directory
 
 CURVE = (120, 30)
 """Width and height of a learning curve, pixels."""
+
+NAMES = ("task", "robot", "engine", "learner")
+"""Columns of names; the others have numbers."""
 
 
 def write_page(benchmark_table: Table, folder: Path) -> str:
@@ -40,11 +44,12 @@ def write_page(benchmark_table: Table, folder: Path) -> str:
             "Percent of fresh episodes of the saved policies: the interquartile mean over the seeds, with its interval "
             "at 95 %; – is planned.",
         ),
-        table([{key: as_html(text) for key, text in row.items()} for row in benchmark_table.by_task()], search=True),
+        table(list(map(_cells, benchmark_table.by_task())), search=True),
         element("h2", "Learners over all their tasks"),
-        table([_learner(row) for row in map(learner_cells, benchmark_table.learners)]),
+        table([_cells(learner_cells(row)) for row in benchmark_table.learners]),
         *_profiles(benchmark_table),
         element("h2", "Cells"),
+        element("p", "Curves: success over env steps, a line for each seed. S in a command is the seed."),
         table(rows, search=True),
         element("h2", "Machines"),
         table([{"runs": Number(str(number), number), "machine": name} for name, number in machines.items()]),
@@ -53,24 +58,25 @@ def write_page(benchmark_table: Table, folder: Path) -> str:
     )
 
 
-def _learner(texts: Mapping[str, str]) -> dict[str, Cell]:
-    return {key: Number(text, _leading(text)) if text[:1].isdigit() else text for key, text in texts.items()}
-
-
-def _leading(text: str) -> float:
-    """Return the number at the beginning of a text."""
-    return float(text.split(" ")[0].replace(",", ""))
+def _cells(texts: Mapping[str, str]) -> dict[str, Cell]:
+    """Return the columns of a row: names, and texts that are sorted by the number at their beginning."""
+    return {
+        key: text if key in NAMES else Number(text, float(text.split(" ")[0]) if text[:1].isdigit() else None)
+        for key, text in texts.items()
+    }
 
 
 def _row(cell: CellRow, folder: Path) -> dict[str, Cell]:
     """Return the columns of a cell: its texts, those of a number sortable, the curve, films and the command."""
     summary, texts = cell.summary, cell_texts(cell)
     numbers = {
+        "seeds": len(cell.setting.records),
         "success, %": summary.success_rate if summary else None,
         "env steps": cell.steps,
         "time": cell.seconds,
         "env steps to 90 %": summary.steps_to_90 if summary else None,
         "time to 90 %": summary.seconds_to_90 if summary else None,
+        "verified": sum(cell.verified) if cell.verified else None,
     }
     command = texts.pop("command").strip("`")
     row: dict[str, Cell] = {
@@ -78,7 +84,7 @@ def _row(cell: CellRow, folder: Path) -> dict[str, Cell]:
     }
     return {
         **row,
-        "each, %": texts["each"],
+        "each, %": Number(texts["each"], min((score for (score,) in cell.setting.scores), default=None)),
         "curve": _curves(cell.curves.values()),
         "films": _films(cell.setting.records, folder),
         "command": details("show", element("pre", command)),
@@ -139,7 +145,7 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
     figure, panels = figures.make_panels(len(groups), 1)
     for (panel,), (title, learners) in zip(panels, groups.items(), strict=True):
         profiles = {
-            f"{learner} ({len(cells)} tasks)": performance_profile(
+            f"{learner} ({count(len(cells), 'task')})": performance_profile(
                 np.concatenate([cell.setting.scores for cell in cells]), thresholds
             )
             for learner, cells in learners.items()

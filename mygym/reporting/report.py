@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import json
+import math
 import os
 import re
 import shlex
@@ -76,12 +77,16 @@ def element(tag: str, *content: str, **attributes: str) -> Html:
 def table(rows: Sequence[Mapping[str, Cell]], *, search: bool = False) -> Html:
     """Return a table that is sorted by a click on a header; the rows have the same keys, which are the headers.
 
+    Columns without any text are left out.
+
     Args:
         rows: Column → cell of each row, at least one.
         search: Whether the table has a field above it that hides the rows without its words.
     """
-    head = [element("th", element("button", column, type="button")) for column in rows[0]]
-    body = [element("tr", *map(_html_cell, row.values())) for row in rows]
+    columns = {column: [row[column] for row in rows] for column in rows[0]}
+    columns = {column: cells for column, cells in columns.items() if any(map(_text, cells))}
+    head = [_header(column, cells) for column, cells in columns.items()]
+    body = [element("tr", *map(_html_cell, row)) for row in zip(*columns.values(), strict=True)]
     content = element("thead", element("tr", *head)), element("tbody", *body)
     field = [element("input", type="search", placeholder="search …", aria_label="search this table")] if search else []
     return element("div", *field, element("table", *content, class_="sortable"), class_="scroll")
@@ -113,9 +118,20 @@ def page(title: str, *content: str) -> str:
     )
 
 
+def _text(cell: Cell) -> str:
+    return cell.text if isinstance(cell, Number) else cell
+
+
+def _header(column: str, cells: Iterable[Cell]) -> Html:
+    """Return the header of a column, on the side of its cells."""
+    side = {"class_": "number"} if any(isinstance(cell, Number) for cell in cells) else {}
+    return element("th", element("button", column, type="button"), **side)
+
+
 def _html_cell(cell: Cell) -> Html:
     if isinstance(cell, Number):
-        return element("td", cell.text, class_="number", data_key="" if cell.value is None else repr(float(cell.value)))
+        value = math.nan if cell.value is None else float(cell.value)
+        return element("td", cell.text, class_="number", data_key=repr(value) if math.isfinite(value) else "")
     return element("td", cell, data_key=re.sub(r"<[^>]*>", "", cell) if isinstance(cell, Html) else cell)
 
 

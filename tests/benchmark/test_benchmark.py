@@ -277,6 +277,19 @@ def test_the_page_makes_no_request_and_links_films(original: Path) -> None:
     assert len(re.findall('<input type="search"', page)) == 2
 
 
+def test_columns_of_figures_are_sorted_by_their_values(tmp_path: Path) -> None:
+    rates = {"10x batch": 1.0, "9 critics": 0.095}
+    for name, rate in rates.items():
+        make_run(tmp_path / "cells" / "reach" / "panda" / "pybullet" / name, rate, 0, task="reach", algo="sac")
+    cells = [{"task": "reach", "algo": "sac", "seeds": 10, "name": name} for name in (*rates, "planned")]
+    page = write_page(build_table(benchmark(tmp_path, {"cells": cells})), tmp_path)
+    by_task, learners, each = re.findall("<table.*?</table>", page)[:3]
+    assert re.findall('class="number" data-key="([^"]*)"', by_task) == ["100.0", "9.5", ""]
+    for rows in (learners, each):
+        assert [name for name in (*rates, "planned") if f'<td data-key="{name}">' in rows] == [*rates, "planned"]
+    assert re.findall('data-key="([^"]*)">. of 10', each) == ["1.0", "1.0", "0.0"]
+
+
 def test_performance_profiles_are_of_the_best_learners_over_several_tasks(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 import shlex
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ import pytest
 
 from mygym.cli.main import main
 from mygym.cli.train import train
+from mygym.reporting.report import Cell, Number, table
 from mygym.training import directory, files
 from tests.reporting.runs import make_run
 
@@ -183,3 +185,14 @@ def test_bad_input(
     assert mygym_report(*words) == 2
     assert text in capsys.readouterr().err
     assert Path("old.html").read_text() == "old"
+
+
+def test_a_table_sorts_numbers_and_leaves_out_columns_without_text() -> None:
+    numbers = {"known": 0.5, "endless": math.inf, "undefined": math.nan, "missing": None}
+    rows: list[dict[str, Cell]] = [
+        {"name": name, "value": Number(str(value), value), "note": "", "figure": Number("", None)}
+        for name, value in numbers.items()
+    ]
+    html = table(rows)
+    assert re.findall('<td class="number" data-key="([^"]*)"', html) == ["0.5", "", "", ""], "others come last"
+    assert re.findall(r"<th\b[^>]*>", html) == ["<th>", '<th class="number">'], "a header is above its numbers"

@@ -11,7 +11,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const numeric = known.every((row) => !Number.isNaN(Number(key(row))));
       const before = header.getAttribute("aria-sort");
       const descending = before === null ? numeric : before === "ascending";
-      const compare = numeric ? (a, b) => key(a) - key(b) : (a, b) => key(a).localeCompare(key(b));
+      const compare = numeric ? (a, b) => key(a) - key(b) : (a, b) => key(a).localeCompare(key(b), undefined, { numeric: true });
       known.sort((a, b) => (descending ? compare(b, a) : compare(a, b)));
       body.append(...known, ...unknown);
       headers.forEach((other) => other.removeAttribute("aria-sort"));
@@ -26,4 +26,8 @@ for (const field of document.querySelectorAll("input[type=search]")) {
     const words = field.value.toLowerCase().split(/\s+/);
     for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
   });
+}
+// Brings into view what a cell shows when it is opened.
+for (const opened of document.querySelectorAll("td details")) {
+  opened.addEventListener("toggle", () => opened.scrollIntoView({ block: "nearest", inline: "nearest" }));
 }
