@@ -252,7 +252,9 @@ def _page(schema: Mapping[str, Any]) -> str:
 <title>mygym: API</title><style>:root{{color-scheme:light dark}}body{{font:15px system-ui;margin:2em auto;
 max-width:75em;padding:0 1em}}
 td{{padding:.35em .8em .35em 0;vertical-align:top}}.post{{color:#c2410c}}.get{{color:#0369a1}}
-pre{{overflow:auto;padding:1em;background:#8882}}</style><p><a href="/">mygym</a><h1>API</h1>
+pre{{overflow:auto;padding:1em;background:#8882}}
+@media(max-width:40em){{td{{display:block;padding:.1em 0}}td:first-child{{padding-top:1em}}}}
+</style><p><a href="/">mygym</a><h1>API</h1>
 <p>Clients send <code>Authorization: Bearer TOKEN</code>. The schema: <a href="/openapi.json">openapi.json</a></p>
 <pre>curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
      -d '{{"algo": "sac", "task": "reach", "strategy": "standard"}}' http://127.0.0.1:8080/api/start_training</pre>

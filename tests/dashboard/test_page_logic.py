@@ -178,7 +178,7 @@ def test_runs_are_filtered_ordered_archived_and_deleted(
 
         select(user, "seed 2")
         user.find("Delete").click()
-        await user.should_see("Delete for ever: 1 runs")
+        await user.should_see("Delete for ever: 1 run,")
         confirm(user, "Delete")
         await until(lambda: len(shown(user)) == 1)
 

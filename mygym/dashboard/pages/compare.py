@@ -131,7 +131,7 @@ def add_sweeps_page(service: Service) -> None:
         with frame("Sweeps"):
             folders = list(walk_sweeps(service.logdir))
             if not folders:
-                empty("No sweeps yet. `mygym sweep FILE` in a terminal searches for the values of a config.")
+                empty("No sweeps yet. In a terminal, mygym sweep FILE searches for the values of a config.")
                 return
             names = {index: folder.name for index, folder in enumerate(folders)}
             chosen = (

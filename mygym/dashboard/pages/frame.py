@@ -43,6 +43,8 @@ STYLE = """
 .q-table td, .q-table th { padding: 6px 10px }
 .q-field--with-bottom { padding-bottom: 0 !important }
 .q-field__bottom { position: static !important; transform: none !important; padding-top: 3px !important }
+.q-badge.bg-warning { color: #000 }
+.nicegui-code-copy { opacity: 0.8; top: 0.1rem }
 code, pre { white-space: pre-wrap; overflow-wrap: anywhere }
 a.link { color: inherit; text-decoration: underline; text-underline-offset: 3px }
 </style>
@@ -53,7 +55,7 @@ a.link { color: inherit; text-decoration: underline; text-underline-offset: 3px 
 def frame(title: str) -> Iterator[None]:
     """Show the navigation; the content of the block is the page."""
     ui.page_title(f"{title} · mygym")
-    ui.colors(primary="#2f6fed")
+    ui.colors(primary="#2f6fed", positive="#15803d")
     ui.add_head_html(STYLE)
     with ui.header().classes("items-center gap-x-5 gap-y-1 px-4 py-2 wrap").style("background: #0f2747"):
         ui.link("mygym", "/").classes("text-lg font-bold text-white no-underline")
@@ -124,6 +126,9 @@ GREY = "#8b94a3"
 
 MAX_POINTS = 400
 
+SHORT_STEPS = "steps => steps < 1e3 ? steps : steps < 1e6 ? steps / 1e3 + 'k' : steps / 1e6 + 'M'"
+"""Label of a number of env steps, short enough for a chart on a phone: `200k`."""
+
 Points = Sequence[tuple[float, float]]
 
 
@@ -141,14 +146,15 @@ def line_chart(y: str, series: Sequence[Mapping[str, Any]], percent: bool = Fals
         "nameTextStyle": {"color": GREY},
         "splitLine": {"lineStyle": {"opacity": 0.25}},
     }
+    steps = {**axis, "axisLabel": {"color": GREY, "hideOverlap": True, ":formatter": SHORT_STEPS}}
     named = [each["name"] for each in series if each.get("name")]
     return {
         "animation": False,
         "color": list(PALETTE),
         "grid": {"left": 56, "right": 24, "top": 48, "bottom": 44},
-        "legend": {"data": named, "textStyle": {"color": GREY}, "type": "scroll", "top": 0, "right": 8, "left": 120},
+        "legend": {"data": named, "textStyle": {"color": GREY}, "type": "scroll", "top": 0, "right": 8, "left": 48},
         "tooltip": {"trigger": "axis"},
-        "xAxis": {"type": "value", "name": "env steps", "nameLocation": "middle", "nameGap": 28, **axis},
+        "xAxis": {"type": "value", "name": "env steps", "nameLocation": "middle", "nameGap": 28, **steps},
         "yAxis": {"type": "value", "name": y, **({"min": 0, "max": 1} if percent else {"scale": True}), **axis},
         "series": list(series),
     }

@@ -103,7 +103,7 @@ class NewRun:
                             self._input(field)
             with ui.column().classes("lg:col-span-2 w-full gap-3 lg:sticky top-16"):
                 self.picture = ui.image().classes("w-full rounded").props('alt="Start of an episode" ratio=1.5')
-                self.message = ui.label().classes("w-full").style("overflow-wrap: anywhere; white-space: pre-line")
+                self.message = ui.label().classes("w-full").style("white-space: pre-line")
                 self.message.props("role=status")
                 with ui.row().classes("items-center"):
                     self.start = ui.button("Start", icon="play_arrow", on_click=self._start)

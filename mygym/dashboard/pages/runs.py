@@ -148,7 +148,7 @@ class RunsPage:
         verb = f"Move into {name}" if archive else "Delete for ever"
         size = f"{size_of(records) / 1e6:.1f} MB"
         with ui.dialog(value=True) as dialog, ui.card():
-            ui.label(f"{verb}: {len(records)} runs, {size}?")
+            ui.label(f"{verb}: {count(len(records), 'run')}, {size}?")
             ui.label("Runs that are running stay.").classes("opacity-70")
             with ui.row():
                 ui.button("Cancel", on_click=dialog.close).props("outline autofocus")
@@ -164,7 +164,7 @@ class RunsPage:
         except ConfigError as error:
             kept = [str(error)]
         self.service.index.entries(fresh=True)
-        attempt(self.update, f"{len(records) - len(kept)} runs removed")
+        attempt(self.update, f"{count(len(records) - len(kept), 'run')} removed")
         for message in kept:
             ui.notify(message, type="warning")
         self.table.selected = []
@@ -197,7 +197,7 @@ def _way(title: str, text: str, command: str) -> Iterator[None]:
     """Show a way to begin: in words, as a command, and as the elements of the block."""
     with ui.card().classes("w-full p-4 gap-3"):
         heading(title)
-        ui.label(text).style("overflow-wrap: anywhere")
+        ui.label(text)
         ui.code(command, language="bash").classes("w-full")
         with ui.row().classes("gap-2 items-center"):
             yield
@@ -270,7 +270,7 @@ def _waiting(service: Service, number: int) -> None:
     job = service.jobs.queue.get(number)
     ui.label(job.title).classes("text-2xl")
     badge = status_badge(job.state)
-    output = ui.code("").classes("w-full")
+    output = ui.code("", language="text").classes("w-full")
 
     def update() -> None:
         job = service.jobs.queue.get(number)
@@ -306,7 +306,7 @@ class RunPage:
             self.evaluate = ui.button("Evaluate 100 episodes", on_click=self._evaluate).props("outline")
             ui.link("Compare", f"/compare?runs={self.id}").classes("link")
             ui.link("Play in 3-D", f"/world?run={self.id}").classes("link")
-        ui.label(displayed(self.path)).classes("text-xs opacity-60").style("overflow-wrap: anywhere")
+        ui.label(displayed(self.path)).classes("text-xs opacity-60")
         with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
             self.success = ui.echart(charts.line_chart("success", [], percent=True)).classes("w-full h-64")
             self.returns = ui.echart(charts.line_chart("return", [])).classes("w-full h-64")
@@ -324,7 +324,7 @@ class RunPage:
             target_index=self.table.parent_slot.children.index(self.table) if self.table.parent_slot else 0
         )
         heading("Output")
-        self.output = ui.code("").classes("w-full max-h-80 overflow-auto")
+        self.output = ui.code("", language="text").classes("w-full max-h-80 overflow-auto")
         self._shown_videos: list[str] | None = None
         self._fill_config()
         self.update()
@@ -437,7 +437,7 @@ class RunPage:
                 with ui.card().classes("w-full p-3 gap-1"):
                     ui.label(name.replace("_", " ")).classes("font-semibold")
                     ui.label(finding.evidence)
-                    ui.label(f"Try {finding.remedy}").classes("opacity-80")
+                    ui.label(f"Try: {finding.remedy}").classes("opacity-80")
             if not findings:
                 ui.label("It has learned." if has_learned(logs) else "No findings so far.")
 

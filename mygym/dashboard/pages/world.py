@@ -173,13 +173,16 @@ class WorldView:
                     width=900, height=560, grid=False, camera=camera, background_color="#dfe6ee", fps=25,
                     on_drag_end=self._dragged,
                 )  # fmt: skip
-                self.scene.classes("w-full rounded").props('aria-label="The robot in 3-D"')
+                self.scene.classes("w-full rounded").style(
+                    "height: auto; min-height: 0; aspect-ratio: 900 / 560"
+                ).props('aria-label="The robot in 3-D"')
                 self.scene.move_camera(1.3, -1.3, 0.9, 0.15, 0.0, 0.2, duration=0)
                 self.text = ui.label("Loading …").props("role=status")
             with ui.column().classes("w-full gap-2") as self.panel:
                 with ui.row().classes("gap-2"):
                     self.expert = ui.button("Play the expert", on_click=lambda: self.send({"act": "expert"}))
                     self.policy = ui.button("Play the policy", on_click=lambda: self.send({"act": "policy"}))
+                    self.policy.set_visibility(False)  # until the process says that the run has one
                     ui.button("Pause", on_click=lambda: self.send({"act": ""})).props("outline")
                     ui.button("New episode", on_click=lambda: self.send({"reset": 1})).props("outline")
                 ui.label("Goal, m: drag the green sphere, or move the sliders").classes("text-sm opacity-80")
@@ -188,7 +191,7 @@ class WorldView:
 
     def _slider(self, name: str, low: float, high: float, value: float, changed: Any) -> ui.slider:
         with ui.row().classes("w-full items-center no-wrap gap-3"):
-            ui.label(name).classes("text-xs w-24").style("overflow-wrap: anywhere")
+            ui.label(name).classes("text-xs w-24 shrink-0")
             slider = ui.slider(min=low, max=high, step=0.01, value=value).props(f'aria-label="{name}" label')
         slider.on_value_change(changed)
         return slider
