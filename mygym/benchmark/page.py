@@ -13,10 +13,10 @@ from mygym.benchmark.stored import Curve
 from mygym.benchmark.table import CellRow, Table, cell_texts, learner_cells
 from mygym.errors import ConfigError
 from mygym.reporting import figures
-from mygym.reporting.comparison import count
 from mygym.reporting.records import RunRecord
 from mygym.reporting.report import Cell, Html, Number, details, element, inline_svg, page, table
 from mygym.reporting.statistics import performance_profile
+from mygym.reporting.tables import count
 from mygym.training import directory
 
 CURVE = (120, 30)

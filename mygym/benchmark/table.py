@@ -22,7 +22,7 @@ from mygym.benchmark.stored import SCHEMA, Curve, StoredCell, read_stored
 from mygym.benchmark.verification import verdicts
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.comparison import Comparison, count, success_bounds, summarize
+from mygym.reporting.comparison import Comparison, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
 from mygym.reporting.settings import Setting, shaping_values
 from mygym.reporting.statistics import (
@@ -30,7 +30,7 @@ from mygym.reporting.statistics import (
     iqm,
     probability_of_improvement,
 )
-from mygym.reporting.tables import as_markdown, duration
+from mygym.reporting.tables import as_markdown, count, duration
 from mygym.tasks.lookup import find_task
 from mygym.training import directory
 from mygym.training.result import Result, machine_in_words, versions

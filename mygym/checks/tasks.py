@@ -19,7 +19,7 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
-from mygym.reporting.comparison import count
+from mygym.reporting.tables import count
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 from mygym.training.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy

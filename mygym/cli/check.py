@@ -178,7 +178,7 @@ def card(options: argparse.Namespace) -> None:
 
 def _print_card(card: Mapping[str, Any], episodes: int) -> None:
     from mygym.checks.tasks import IDLE, REWARDS
-    from mygym.reporting.comparison import count
+    from mygym.reporting.tables import count
 
     print(f"{card['task']}: {card['words']}")
     scene = f"{card['robot']}, workspace {card['workspace']}, {card['control']}"

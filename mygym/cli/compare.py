@@ -26,7 +26,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
-from mygym.reporting.tables import FORMATS, duration
+from mygym.reporting.tables import FORMATS, count, duration
 from mygym.training.files import write_text
 
 
@@ -82,7 +82,7 @@ def compare_settings(options: argparse.Namespace) -> None:
         settings = find_settings(options.settings)
         if options.save:
             write_text(Path(options.save), store(settings))
-            print_note(f"{len(settings)} settings in {options.save}")
+            print_note(f"{count(len(settings), 'setting')} in {options.save}")
             if len(settings) == 1:
                 return
         comparisons = compare(settings, options.metric.split(",") if options.metric else ())

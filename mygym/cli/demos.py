@@ -20,6 +20,7 @@ from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_note
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.reporting.tables import count
 
 UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine"}
 """Config flags without a meaning for demonstrations; the task is a positional argument."""
@@ -106,7 +107,7 @@ def demos(options: argparse.Namespace) -> None:
     )
     solved, attempts = dataset.about["solved"], dataset.about["attempts"]
     rate = f"{solved / attempts:.1%} of {attempts} attempts solved"
-    print_note(f"{len(dataset)} episodes; {rate}; {dataset.mean_length:.1f} steps per episode")
+    print_note(f"{count(len(dataset), 'episode')}; {rate}; {dataset.mean_length:.1f} steps per episode")
     print(f"dataset: {dataset.path}")
 
 
@@ -149,7 +150,7 @@ def replay(options: argparse.Namespace) -> None:
     replays = replay(options.dataset, episode=episode, video=options.video, camera=options.camera, **sizes)
     different = [replayed for replayed in replays if replayed.differs_at is not None]
     steps = sum(replayed.steps for replayed in replays)
-    print(f"{len(replays)} episodes, {steps} steps; {len(different)} differ from the dataset")
+    print(f"{count(len(replays), 'episode')}, {steps} steps; {len(different)} differ from the dataset")
     if options.video:
         print(f"video: {options.video}")
     if different:

@@ -26,7 +26,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
 from mygym.reporting.run_logs import RunLogs, read_logs
-from mygym.reporting.tables import FORMATS, duration
+from mygym.reporting.tables import FORMATS, count, duration
 from mygym.training.files import check_new
 
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
@@ -141,7 +141,7 @@ def _remove(records: Sequence[RunRecord], options: Any) -> None:
     kept = remove_runs(idle, archive)
     for message in kept:
         print_note(message)
-    print_note(f"{len(idle) - len(kept)} runs {'moved' if archive else 'deleted'}")
+    print_note(f"{count(len(idle) - len(kept), 'run')} {'moved' if archive else 'deleted'}")
 
 
 def _success(record: RunRecord) -> str:

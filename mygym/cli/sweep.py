@@ -14,6 +14,7 @@ from mygym.cli.output import print_json, print_note, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
+from mygym.reporting.tables import count
 
 if TYPE_CHECKING:
     from mygym.sweeps.executors import Executor
@@ -120,7 +121,7 @@ def sweep(options: argparse.Namespace) -> None:
         )
         return
     shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in report.rows[:SHOWN]]
-    print_table(shown, f"score: {report.objective}; {len(report.rows)} trials")
+    print_table(shown, f"score: {report.objective}; {count(len(report.rows), 'trial')}")
     for key, share in report.importance.items():
         print_note(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")

@@ -28,6 +28,7 @@ from mygym.reporting.statistics import (
     runs_needed,
     success_interval,
 )
+from mygym.reporting.tables import count
 from mygym.types import FloatArray
 
 THRESHOLDS = 101
@@ -281,11 +282,6 @@ def summary_in_words(folder: str | Path) -> str:
     if summary.steps_to_90 is None or summary.seconds_to_90 is None:
         return text
     return f"{text}; 90 % after {summary.steps_to_90:,.0f} env steps, {summary.seconds_to_90:.0f} s (medians)"
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number and its noun: `1 seed`, `5 seeds`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def different_rewards(settings: Sequence[Setting]) -> list[str]:

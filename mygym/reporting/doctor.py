@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mygym.reporting.comparison import count
 from mygym.reporting.records import DAMAGED, RUNNING
 from mygym.reporting.run_logs import RECENT, SUCCESS, RunLogs
 from mygym.reporting.statistics import success_interval
+from mygym.reporting.tables import count
 from mygym.types import FloatArray
 
 

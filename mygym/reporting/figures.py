@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mygym.errors import ConfigError
-from mygym.reporting.comparison import Sensitivity, count, profile_bands, spans_decades
+from mygym.reporting.comparison import Sensitivity, profile_bands, spans_decades
 from mygym.reporting.curves import AXES, LABELS, SettingCurves, is_rate, metrics_of, setting_band, stage_curves
 from mygym.reporting.settings import names_of
+from mygym.reporting.tables import count
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:

@@ -23,11 +23,12 @@ from urllib.parse import quote
 from mygym.config.loading import load_file
 from mygym.errors import ConfigError
 from mygym.reporting import figures
-from mygym.reporting.comparison import Selection, count, different_rewards, summarize
+from mygym.reporting.comparison import Selection, different_rewards, summarize
 from mygym.reporting.curves import SettingCurves, stage_order
 from mygym.reporting.figures import rendered
 from mygym.reporting.records import RunRecord, SweepFiles
 from mygym.reporting.settings import Setting, different_keys, names_of
+from mygym.reporting.tables import count
 from mygym.training import directory
 from mygym.training.files import is_file
 from mygym.training.result import versions

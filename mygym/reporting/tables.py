@@ -1,4 +1,4 @@
-"""Tables for papers and spreadsheets: CSV, Markdown and LaTeX; durations in words."""
+"""Tables for papers and spreadsheets: CSV, Markdown and LaTeX; counts and durations in words."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 LATEX_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 LATEX_SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number and its noun: `1 seed`, `5 seeds`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float | None) -> str:

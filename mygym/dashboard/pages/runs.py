@@ -17,13 +17,12 @@ from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, spark, status_badge
 from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of
 from mygym.errors import ConfigError, MygymError
-from mygym.reporting.comparison import count
 from mygym.reporting.curves import LABELS, LOGGED, Curve, SettingCurves, metrics_of, read_curve, stage_curves
 from mygym.reporting.doctor import diagnose, has_learned
 from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of
 from mygym.reporting.run_logs import read_logs
 from mygym.reporting.settings import settings_of
-from mygym.reporting.tables import duration
+from mygym.reporting.tables import count, duration
 from mygym.training import directory
 
 PERIOD = 2.0
