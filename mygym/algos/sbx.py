@@ -317,7 +317,9 @@ class XQC(CrossQ):
     cross-entropy loss of the distribution (Bellemare et al., 2017). Unlike there, the distribution spans the range of
     the returns seen, not a multiple of their deviation from 0: if returns lie in [−20, 0], half of the bins would be
     empty and the rest too wide for the last stages of a long task, whose success came and went. Unlike CrossQ it has
-    target networks. As in CrossQ, batch renormalisation follows the batch normalisation. Each critic learns from the
+    target networks, which normalise by running statistics: normalising the next steps together with the current ones,
+    as in CrossQ, learned no better and took 1.6 times as long. As in CrossQ, batch renormalisation follows the batch
+    normalisation. Each critic learns from the
     distribution of the target critic with the lower expected return. The target entropy `auto` is −0.5 for each
     component of an action, as in SimbaV2 (Lee et al., 2025). Actions without noise, as in evaluations, are of moving
     averages of the actor's weights: the success of the last weights varies.
@@ -402,20 +404,13 @@ class XQC(CrossQ):
         ent_coef = ent_coef_state.apply_fn({"params": ent_coef_state.params})
         bonus = -ent_coef * distribution.log_prob(next_actions)
 
-        def logits(params: Any) -> tuple[jax.Array, jax.Array, Any]:
-            """Return the logits of states and of next states, which are normalised together (Bhatt et al., 2024)."""
-            both, changed = qf_state.apply_fn(
-                {"params": params, "batch_stats": qf_state.batch_stats},
-                jnp.concatenate([observations, next_observations]),
-                jnp.concatenate([actions, next_actions]),
-                method="logits",
-                mutable=["batch_stats"],
-                train=True,
-            )
-            current, following = jnp.split(both, 2, axis=1)
-            return current, following, changed["batch_stats"]
-
-        probabilities = jax.nn.softmax(logits(qf_state.averages)[1])
+        logits = qf_state.apply_fn(
+            {"params": qf_state.averages, "batch_stats": qf_state.batch_stats},
+            next_observations,
+            next_actions,
+            method="logits",
+        )
+        probabilities = jax.nn.softmax(logits)
         lower = (probabilities @ RETURNS).argmin(0)
         probabilities = jnp.take_along_axis(probabilities, lower[None, :, None], axis=0)[0]
         following = (RETURNS + bonus[:, None]) * qf_state.return_scale + qf_state.return_center
@@ -423,8 +418,15 @@ class XQC(CrossQ):
         target = project((returns - qf_state.return_center) / qf_state.return_scale, probabilities)
 
         def loss(params: Any) -> tuple[jax.Array, Any]:
-            current, _, statistics = logits(params)
-            return -(target * jax.nn.log_softmax(current)).sum(-1).mean(1).sum(), statistics
+            logits, changed = qf_state.apply_fn(
+                {"params": params, "batch_stats": qf_state.batch_stats},
+                observations,
+                actions,
+                method="logits",
+                mutable=["batch_stats"],
+                train=True,
+            )
+            return -(target * jax.nn.log_softmax(logits)).sum(-1).mean(1).sum(), changed["batch_stats"]
 
         (loss_value, statistics), gradients = jax.value_and_grad(loss, has_aux=True)(qf_state.params)
         qf_state = qf_state.apply_gradients(grads=gradients)

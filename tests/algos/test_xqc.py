@@ -54,16 +54,17 @@ def build(**params: Any) -> Any:
 
 
 def updated_critics(model: Any, state: Any, rewards: float, dones: float, discounts: float) -> Any:
-    """Return the critics after an update with four equal steps."""
-    batch = {name: np.ones((4, size), np.float32) for name, size in (("observations", 3), ("actions", 1))}
-    numbers = {"rewards": rewards, "dones": dones, "discounts": discounts}
+    """Return the critics after an update with four steps of equal rewards."""
+    numbers = np.arange(1, 5, dtype=np.float32)[:, None]
+    batch = {name: numbers * np.ones(size, np.float32) for name, size in (("observations", 3), ("actions", 1))}
+    of_all = {"rewards": rewards, "dones": dones, "discounts": discounts}
     return model.update_critic(
         model.policy.actor_state,
         state,
         model.ent_coef_state,
         **batch,
         next_observations=2 * batch["observations"],
-        **{name: np.full(4, value, np.float32) for name, value in numbers.items()},
+        **{name: np.full(4, value, np.float32) for name, value in of_all.items()},
         key=model.key,
     )[0]
 
