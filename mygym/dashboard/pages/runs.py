@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -442,7 +443,7 @@ class RunPage:
 
     def _fill_config(self) -> None:
         config = self.service.index.config(self.id)
-        self.table.rows = [{"key": key, "value": str(value), "origin": "…"} for key, value in flatten(config)]
+        self.table.rows = [{"key": key, "value": json.dumps(value), "origin": "…"} for key, value in flatten(config)]
 
     async def _fill_origins(self) -> None:
         try:
