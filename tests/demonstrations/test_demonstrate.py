@@ -234,7 +234,7 @@ def test_the_commands_demos_and_replay(command: Callable[..., Outcome]) -> None:
     assert (recorded.about["noise"], recorded.about["partial"], recorded.about["seed"]) == ([0.0, 0.1], 0.5, 3)
     steps = sum(map(len, recorded.episodes))
     assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 differ from the dataset\n", "")
-    assert command("replay", "new", "--episode", "1")[1].startswith("1 episodes, ")
+    assert command("replay", "new", "--episode", "1")[1].startswith("1 episode, ")
     assert command("demos", "reach", "--out", "new")[::2] == (
         2,
         "error: out: 'new' exists already; allowed: a folder that does not exist yet\n",
