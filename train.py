@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli import main
+from mygym.errors import print_note
 from mygym.registry import implemented_combos
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def train(config: Config | None = None, *, resume: str | Path | None = None, gui: bool = False) -> Result:
     """Train a new run, or resume a stopped run; return the content of its `result.json`."""
-    from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
+    from mygym.api import print_notes  # here, because these import torch, which `--help` does not need
     from mygym.strategies.requirements import prepare_run
     from mygym.training.env_factory import make_eval_envs, make_vec_env
     from mygym.training.learners import other_learners

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from mygym.envs.arguments import check_keywords, checked_count, checked_keywords
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_note
 from mygym.exporting.export import export
 from mygym.planning.derived import rollout_steps
 from mygym.planning.plan import Config, RunPlan, plan_of
@@ -294,9 +293,3 @@ def _reason_for_numpy(plan: RunPlan) -> str:
 
     inherited = implemented_combos[plan.algorithm.parent or config.algo][config.framework][0]
     return reason_for_numpy(plan.schema.cls, plan.schema.component(("policy",)), inherited)
-
-
-def print_note(message: str) -> None:
-    """Print a note for the user on stderr."""
-    with contextlib.suppress(OSError):  # stderr is closed: keep training
-        print(f"note: {message}", file=sys.stderr, flush=True)  # noqa: T201

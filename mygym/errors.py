@@ -1,8 +1,10 @@
-"""Errors that a user can correct: one type per kind of mistake; messages have key, value, allowed and nearest."""
+"""Errors that a user can correct, a type per kind; messages have key, value, allowed and nearest. And notes."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -104,3 +106,9 @@ def _names_class(text: str, name: str) -> bool:
     words = name.replace("_", "").lower()
     rest = text[len(words) :]
     return text[:1].isupper() and text[: len(words)].lower() == words and (not rest or rest[0].isupper())
+
+
+def print_note(message: str) -> None:
+    """Print a note for the user on standard error; a closed stream is ignored."""
+    with contextlib.suppress(OSError):
+        print(f"note: {message}", file=sys.stderr, flush=True)  # noqa: T201

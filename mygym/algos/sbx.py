@@ -316,13 +316,12 @@ class XQC(CrossQ):
     Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
     cross-entropy loss of the distribution (Bellemare et al., 2017). Unlike there, the distribution spans the range of
     the returns seen, not a multiple of their deviation from 0: if returns lie in [−20, 0], half of the bins would be
-    empty and the rest too wide for the last stages of a long task, whose success came and went. Unlike CrossQ it has
-    target networks, which normalise by running statistics: normalising the next steps together with the current ones,
-    as in CrossQ, learned no better and took 1.6 times as long. As in CrossQ, batch renormalisation follows the batch
-    normalisation. Each critic learns from the
-    distribution of the target critic with the lower expected return. The target entropy `auto` is −0.5 for each
-    component of an action, as in SimbaV2 (Lee et al., 2025). Actions without noise, as in evaluations, are of moving
-    averages of the actor's weights: the success of the last weights varies.
+    empty and the rest too wide for the last stages of a long task. Unlike CrossQ it has target networks, and these
+    normalise the next steps by running statistics, which is quicker than to normalise them together with the current
+    steps. As in CrossQ, batch renormalisation follows the batch normalisation. Each critic learns from the distribution
+    of the target critic with the lower expected return. The target entropy `auto` is −0.5 for each component of an
+    action, as in SimbaV2 (Lee et al., 2025). Actions without noise, as in evaluations, are of moving averages of the
+    actor's weights: the success of the last weights varies.
 
     Args:
         tau: Share of the critics' weights in each step of the moving averages that are their targets; 1: no targets.

@@ -23,6 +23,7 @@ from mygym.cli.output import print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, bad_value
+from mygym.reporting.tables import count
 from mygym.training.files import check_writable
 
 if TYPE_CHECKING:
@@ -145,9 +146,9 @@ def _failures(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Return a row for each stage in which episodes ended without success."""
     rows = []
     for failure in evaluation.failures:
-        count = evaluation.failed_in(failure.stage)
-        share = count / len(evaluation.episodes)
-        row = {"stage": failure.stage, "phrase": failure.phrase, "count": count, "share": share, "seed": failure.seed}
+        number = evaluation.failed_in(failure.stage)
+        share = number / len(evaluation.episodes)
+        row = {"stage": failure.stage, "phrase": failure.phrase, "count": number, "share": share, "seed": failure.seed}
         rows.append(row)
     return rows
 
@@ -213,7 +214,7 @@ def search(options: argparse.Namespace) -> None:
             }
             for candidate in candidates[:SHOWN]
         ],
-        f"{len(candidates)} paths, {episodes} episodes each",
+        f"{count(len(candidates), 'path')}, {count(episodes, 'episode')} each",
     )
     if options.out:
         print(f"policy: {options.out}")

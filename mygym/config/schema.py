@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_serializer, model_validator
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_note
 from mygym.registry.entries import HAS_BULLET
 
 DEFAULT_ENGINE = "pybullet" if HAS_BULLET else "mujoco"
@@ -316,8 +314,7 @@ def renamed(values: Mapping[str, Any], notify: bool = True) -> dict[str, Any]:
 @functools.cache
 def note_former(former: str, name: str) -> None:
     """Note on standard error, once in a process, that something has another name now."""
-    with contextlib.suppress(OSError):  # stderr is closed
-        print(f"note: {former} is called {name} now", file=sys.stderr, flush=True)  # noqa: T201
+    print_note(f"{former} is called {name} now")
 
 
 class EnvConfig(Section):
