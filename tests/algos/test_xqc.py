@@ -98,6 +98,27 @@ def test_an_update_gives_a_terminal_step_its_reward_as_its_return() -> None:
     np.testing.assert_allclose(expected, (-13 + 10) / 2, atol=0.4)
 
 
+def test_critics_learn_from_the_mean_of_their_targets_and_the_actor_from_the_mean_of_the_critics() -> None:
+    import jax
+
+    model = build(learning_rate=0.01, ent_coef=1e-9)
+    state = model.policy.qf_state
+    targets = jax.tree.map(np.zeros_like, state.averages)
+    targets["critics"]["Dense_2"]["bias"][[0, 1], [0, 75]] = 30  # returns of −5 and 2.5
+    for _ in range(200):
+        state = updated_critics(model, state.replace(averages=targets), rewards=0, dones=0, discounts=1)
+    variables = {"params": state.params, "batch_stats": state.batch_stats}
+    step = np.ones((4, 3), np.float32), np.ones((4, 1), np.float32)
+    logits = np.asarray(state.apply_fn(variables, *step, method="logits"))
+    probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    np.testing.assert_allclose(probabilities[..., [0, 75]], 0.5, atol=0.2)
+
+    apart = jax.tree.map(np.array, state.params)
+    apart["critics"]["Dense_2"]["bias"][[0, 1], [0, 75]] += 30
+    expected = state.apply_fn({**variables, "params": apart}, *step)
+    np.testing.assert_allclose(expected, np.full((1, 4, 1), -1.25), atol=0.01)
+
+
 def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
     import jax
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +338,14 @@ def test_a_result_is_verified_to_the_last_digit(folder: Path, mygym_command: Com
     assert (outcome.code, f"{TD3}, seed 0: holds: equal to the last digit" in outcome.err) == (0, True), outcome
     assert "verified" in (folder / "table.md").read_text()
     assert build_table(benchmark(folder)).cells[1].verified == (True,)
+
+
+@pytest.mark.slow  # seconds to an hour: trains one run of the shipped table again, another each day
+def test_a_run_of_the_shipped_table_repeats(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+    folder = tmp_path / "core"
+    shutil.copytree(ROOT / "benchmarks" / "tables" / "core", folder)
+    outcome = mygym_command("benchmark", str(folder), "--verify", "1", "--seed", f"{date.today().toordinal()}")
+    assert (outcome.code, ": holds: " in outcome.err) == (0, True), outcome
 
 
 def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Command) -> None:  # noqa: F811
