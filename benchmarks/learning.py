@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import strategies  # type: ignore[import-not-found]  # beside this program
 
 from mygym.registry import registry
+from mygym.tasks.lookup import find_task
 
 LONG = (
     "score_goal",
@@ -29,8 +30,10 @@ LONG = (
 )
 """Tasks for which `sac` has 400,000 steps; for `stack` the task has more, so its command has a flag."""
 
-LONGEST = ("maze", "build_tower", "set_table", "hand_over")
-"""Tasks that `ppo` does not learn."""
+TASKS = [entry.name for entry in registry("task").registered()]
+
+BY_XQC = [task for task in TASKS if find_task(task).run_defaults.get("algo") == "xqc"]
+"""Tasks that `xqc` learns by default."""
 
 FALLING = "algo_params.learning_rate={schedule: linear, from: 1e-3, to: 1e-4}"
 
@@ -61,14 +64,14 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "touching": (
         "Objects that are touched, not held",
         [
-            *(f"--task {task}" for task in ("poke", "slide", "score_goal", "vertical_maze")),
+            *(f"--task {task}" for task in ("poke", "score_goal", "vertical_maze")),
             "--algo sac --task poke",
         ],
     ),
     "carrying": (
         "Objects that are carried",
         [
-            *(f"--task {task}" for task in ("stack", "place_on_step", "insert", "throw", "hit_board")),
+            *(f"--task {task}" for task in ("stack", "place_on_step", "hit_board")),
             "--task hit_board --steps 400000",
             "--algo ppo --task hit_board",
             "--task stack --learners 2",
@@ -86,14 +89,15 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         ],
     ),
     "long": (
-        "The longest tasks, by XQC and by PPO",
-        [f"{words}--task {task}" for words in ("--engine mujoco ", "", "--algo ppo ") for task in LONGEST]
+        "The hardest tasks, by XQC and by PPO",
+        [f"{words}--task {task}" for words in ("--engine mujoco ", "", "--algo ppo ") for task in BY_XQC]
+        + [f"--algo ppo --engine mujoco --task {task}" for task in ("insert", "slide")]
         + [f"--algo xqc --reward shaped --engine mujoco --task {task}" for task in ("build_tower", "set_table")]
         + [f"--task {task} --steps 600000 --set '{FALLING}'" for task in ("build_tower", "set_table")],
     ),
     "imitation": (
         "For comparison: imitation of the scripted expert",
-        [f"--algo dagger --task {task.name}" for task in registry("task").registered()],
+        [f"--algo dagger --task {task}" for task in TASKS],
     ),
 }
 """Group of tasks → question, and the commands that answer it, without `python train.py`."""

@@ -206,7 +206,7 @@ class XQCCritics(nn.Module):
 
 
 class AveragedState(BatchNormTrainState):  # type: ignore[no-untyped-call]
-    """Networks, and moving averages of their weights."""
+    """Networks, and moving averages of their weights or, of the actor, of its variables: weights and statistics."""
 
     averages: Any
 
@@ -222,14 +222,28 @@ class CriticState(AveragedState):  # type: ignore[no-untyped-call]
     """The return that is 0 in `RETURNS`."""
 
 
-def averaged(cls: Any, state: BatchNormTrainState, **values: jax.Array) -> Any:
-    """Return a state of a class whose averages are the weights of another state."""
+def averaged(cls: Any, state: BatchNormTrainState, averages: Any, **values: jax.Array) -> Any:
+    """Return a state of a class with the networks of another state, and averages."""
     names = ("apply_fn", "params", "tx", "batch_stats")
-    return cls.create(**{name: getattr(state, name) for name in names}, averages=state.params, **values)
+    return cls.create(**{name: getattr(state, name) for name in names}, averages=averages, **values)
+
+
+def variables(state: BatchNormTrainState) -> dict[str, Any]:
+    """Return the weights and the statistics of networks."""
+    return {"params": state.params, "batch_stats": state.batch_stats}
+
+
+def stepped(averages: Any, values: Any, share: jax.Array) -> Any:
+    """Return averages after a step towards values; the counters of statistics are those of the values."""
+
+    def step(average: jax.Array, value: jax.Array) -> jax.Array:
+        return average + share * (value - average) if jnp.issubdtype(value.dtype, jnp.floating) else value
+
+    return jax.tree.map(step, averages, values)
 
 
 ACTOR_TAU = 1e-3
-"""Share of the actor's weights in each step of their averages, after the first 9,990 updates."""
+"""Share of the actor's variables in each step of their averages, after the first 9,990 updates."""
 
 
 def unit_norm() -> optax.GradientTransformation:
@@ -298,16 +312,15 @@ class XQCPolicy(ScheduledCrossQPolicy):
             key = super().build(*args)
         finally:
             self.optimizer_class = optimizer_class
-        self.actor_state = averaged(AveragedState, self.actor_state)
-        self.qf_state = averaged(
-            CriticState, self.qf_state, tau=jnp.ones(()), return_scale=jnp.ones(()), return_center=jnp.zeros(())
-        )
+        self.actor_state = averaged(AveragedState, self.actor_state, variables(self.actor_state))
+        numbers = {"tau": jnp.ones(()), "return_scale": jnp.ones(()), "return_center": jnp.zeros(())}
+        self.qf_state = averaged(CriticState, self.qf_state, self.qf_state.params, **numbers)
         return key
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Any:
-        """Return actions; those without noise are of the averages of the weights."""
+        """Return actions; those without noise are of the averages."""
         if deterministic:
-            return self.select_action(self.actor_state.replace(params=self.actor_state.averages), observation)
+            return self.select_action(self.actor_state.replace(**self.actor_state.averages), observation)
         return super()._predict(observation)
 
 
@@ -322,8 +335,8 @@ class XQC(CrossQ):
     steps. As in CrossQ, batch renormalisation follows the batch normalisation. Actor and critics learn from the mean of
     the critics: with the lower one, `build_tower` does not learn to open the hand, which at first rarely completes a
     stage. The target entropy `auto` is −0.5 for each component of an action, as in SimbaV2 (Lee et al., 2025). Actions
-    without noise, as in evaluations, are of moving averages of the actor's weights: the success of the last weights
-    varies.
+    without noise, as in evaluations, are of moving averages of the actor's weights and statistics: the success of the
+    last ones varies.
 
     Args:
         tau: Share of the critics' weights in each step of the moving averages that are their targets; 1: no targets.
@@ -379,7 +392,7 @@ class XQC(CrossQ):
         """Return the actor after an update, and what CrossQ's update returns."""
         actor_state, *rest = CrossQ.update_actor(actor_state, *args)
         share = jnp.maximum(ACTOR_TAU, 10 / (actor_state.step + 10))  # at first, of the last tenth of the updates
-        averages = optax.incremental_update(actor_state.params, actor_state.averages, share)
+        averages = stepped(actor_state.averages, variables(actor_state), share)
         return actor_state.replace(averages=averages), *rest
 
     @staticmethod
@@ -429,7 +442,7 @@ class XQC(CrossQ):
 
         (loss_value, statistics), gradients = jax.value_and_grad(loss, has_aux=True)(qf_state.params)
         qf_state = qf_state.apply_gradients(grads=gradients)
-        averages = optax.incremental_update(qf_state.params, qf_state.averages, qf_state.tau)
+        averages = stepped(qf_state.averages, qf_state.params, qf_state.tau)
         return qf_state.replace(batch_stats=statistics, averages=averages), (loss_value, ent_coef), key
 
 

@@ -59,8 +59,8 @@ class JaxActor(nn.Module):
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
         self.squash_output = bool(policy.squash_output)
         state = policy.actor_state
-        weights = getattr(state, "averages", state.params)  # of XQC, which acts with them
-        params = weights.get("params", weights)  # CrossQ's state has the inner mapping
+        acting = getattr(state, "averages", vars(state))  # XQC acts with averages
+        params = acting["params"].get("params", acting["params"])  # CrossQ's state has the inner mapping
         self._check(policy, params)
         self.activation = ACTIVATIONS[policy.activation_fn.__name__]
         # A squashed Gaussian has another dense layer at its end, for the standard deviation.
@@ -68,7 +68,7 @@ class JaxActor(nn.Module):
         self.layers = nn.ModuleList(_dense(params[f"Dense_{number}"]) for number in range(count))
         self.normalizes_first = "bias" not in params["Dense_0"]
         self.normalizers = nn.ModuleList(
-            _batch_norm(params[f"BatchRenorm_{number}"], state.batch_stats[f"BatchRenorm_{number}"])
+            _batch_norm(params[f"BatchRenorm_{number}"], acting["batch_stats"][f"BatchRenorm_{number}"])
             for number in range(count)
             if getattr(policy, "batch_norm_actor", False)
         )

@@ -168,6 +168,7 @@ register_task(
     words="into the socket",
     tolerance=0.01,
     horizon=200,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "slide",
@@ -178,6 +179,7 @@ register_task(
     deceleration=1.96,  # g times the friction of stone on the table, 0.2
     tolerance=0.06,
     horizon=200,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "score_goal",
@@ -201,6 +203,7 @@ register_task(
     tolerance=0.15,
     horizon=200,
     words="into the basket",
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "hit_board",

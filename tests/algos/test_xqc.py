@@ -127,20 +127,26 @@ def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
     critics, actor, share = policy.qf_state, policy.actor_state, 10 / (policy.actor_state.step + 11)
     model.train(1, 8)
     after = policy.qf_state
-    for rate, old, new in ((0.25, critics, after), (share, actor, policy.actor_state)):
-        weights = (jax.tree.leaves(tree) for tree in (old.averages, new.params, new.averages))
-        for mean, weight, result in zip(*weights, strict=True):
-            np.testing.assert_allclose(result, mean + rate * (weight - mean), atol=1e-6)
-        assert any(map(np.any, jax.tree.leaves(jax.tree.map(np.subtract, new.averages, new.params))))
+    state = policy.actor_state
+    variables = {"params": state.params, "batch_stats": state.batch_stats}
+    for rate, old, averages, new in (
+        (0.25, critics.averages, after.averages, after.params),
+        (share, actor.averages, state.averages, variables),
+    ):
+        for mean, result, value in zip(*map(jax.tree.leaves, (old, averages, new)), strict=True):
+            is_counter = np.issubdtype(value.dtype, np.integer)
+            np.testing.assert_allclose(result, value if is_counter else mean + rate * (value - mean), atol=1e-6)
+        assert any(map(np.any, jax.tree.leaves(jax.tree.map(np.subtract, averages, new))))
 
-    observation, state = np.ones((1, 3), np.float32), policy.actor_state
-    opposite = jax.tree.map(np.negative, state.averages)
-    action, other, same = (
+    observation = np.ones((1, 3), np.float32)
+    other = jax.tree.map(lambda value: value + 1, variables)
+    changed = [state.replace(averages={**state.averages, name: other[name]}) for name in variables]
+    action, same, *others = (
         model.policy.predict(observation, deterministic=True)[0]
-        for policy.actor_state in (state, state.replace(averages=opposite), state.replace(params=opposite))
+        for policy.actor_state in (state, state.replace(**other), *changed)
     )
     np.testing.assert_array_equal(action, same)
-    assert action != other
+    assert np.isfinite(others).all() and action not in others
     policy.actor_state = state
     saved = build()
     load_weights(saved, weights_of(model))
