@@ -146,7 +146,8 @@ def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
         for policy.actor_state in (state, state.replace(**other), *changed)
     )
     np.testing.assert_array_equal(action, same)
-    assert np.isfinite(others).all() and action not in others
+    assert np.isfinite(others).all()
+    assert action not in others
     policy.actor_state = state
     saved = build()
     load_weights(saved, weights_of(model))
