@@ -333,10 +333,10 @@ class XQC(CrossQ):
     empty and the rest too wide for the last stages of a long task. Unlike CrossQ it has target networks, and these
     normalise the next steps by running statistics, which is quicker than to normalise them together with the current
     steps. As in CrossQ, batch renormalisation follows the batch normalisation. Actor and critics learn from the mean of
-    the critics: with the lower one, `build_tower` does not learn to open the hand, which at first rarely completes a
-    stage. The target entropy `auto` is −0.5 for each component of an action, as in SimbaV2 (Lee et al., 2025). Actions
-    without noise, as in evaluations, are of moving averages of the actor's weights and statistics: the success of the
-    last ones varies.
+    the critics: with the lower one, `build_tower` learns to open the hand later or not at all, because at first this
+    rarely completes a stage. The target entropy `auto` is −0.5 for each component of an action, as in SimbaV2 (Lee et
+    al., 2025). Actions without noise, as in evaluations, are of moving averages of the actor's weights and statistics:
+    the success of the last ones varies.
 
     Args:
         tau: Share of the critics' weights in each step of the moving averages that are their targets; 1: no targets.
