@@ -1,4 +1,4 @@
-"""Env steps until each algorithm has learned a task, from the table of `algorithms` and the results of `learning.py`.
+"""Env steps until each algorithm has learned a task, from the tables of suites.
 
     python benchmarks/learned.py > mygym/reporting/learned.json
 
@@ -10,42 +10,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 from pathlib import Path
 
 from mygym.benchmark.stored import read_stored
-from mygym.planning.resolve import resolve_config
+from mygym.engines.engine import BULLET, MUJOCO
+from mygym.registry import registry
+from mygym.tasks.lookup import find_task
 
-RESULTS = Path(__file__).parent / "results"
-TABLE = Path(__file__).parent / "tables" / "algorithms"
-
-GOOD = 0.9
-"""Success rate from which a task counts as learned."""
-
-DEFAULTS = re.compile(
-    r"(?:--algo (?P<algo>\w+) )?(?:--framework jax )?(?:--engine mujoco )?--task (?P<task>\w+)(?: --learners 2)?"
-    r"|--config configs/(?P<file>\w+)_ppo.yaml"
-)
-"""Commands that train with the default values of a task: those of XQC do not depend on the engine, and none on the
-framework and the learners."""
+TABLES = Path(__file__).parent / "tables"
 
 
 def learned() -> dict[str, dict[str, int]]:
-    """Return task → algorithm → env steps."""
+    """Return task → algorithm → env steps, of runs with the defaults of the task."""
     measured: dict[tuple[str, str], list[int]] = {}
-    for cell in read_stored(TABLE).values():
-        for record in cell.setting.records:
-            if record.framework == "pytorch":
-                measured.setdefault(("reach", record.algo), []).append(record.steps)
-    for row in json.loads((RESULTS / "learning.json").read_text(encoding="utf-8")):
-        words = DEFAULTS.fullmatch(row["command"])
-        if words is None or words["task"] == "reach":
-            continue
-        task = words["task"] or words["file"]
-        algo = words["algo"] or ("ppo" if words["file"] else resolve_config(overrides={"task": task}).config.algo)
-        reached = [steps for steps, success in row["curve"] if success >= GOOD]
-        measured.setdefault((task, algo), []).extend(reached[:1])
+    for record in (record for cell in read_stored(TABLES / "algorithms").values() for record in cell.setting.records):
+        if record.framework == "pytorch":
+            measured.setdefault(("reach", record.algo), []).append(record.steps)
+    cells = {**read_stored(TABLES / "core"), **read_stored(TABLES / "learning")}
+    for name, cell in cells.items():
+        task, robot, engine, learner = name.split("/")
+        own = robot == find_task(task).robot and learner.partition("-")[0] in registry("algorithm")
+        if task != "reach" and own and engine in (BULLET, MUJOCO):
+            steps = [record.steps_to_90 for record in cell.setting.records if record.steps_to_90 is not None]
+            measured.setdefault((task, cell.setting.records[0].algo), []).extend(steps)
     table: dict[str, dict[str, int]] = {}
     for (task, algo), steps in sorted(measured.items()):
         if steps:

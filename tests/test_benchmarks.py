@@ -55,3 +55,19 @@ def test_both_sides_of_overhead_have_the_same_episodes(monkeypatch: pytest.Monke
     by_run, by_hand = overhead.by_run("ppo"), overhead.by_hand("ppo")
     assert len(by_run[1]) > 20
     assert overhead.have_same_episodes(by_run, by_hand)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/measured.md"])
+def test_numbers_in_documents_are_in_the_tables(document: str) -> None:
+    """Besides small ones, which count tasks and seeds."""
+    checked = 0
+    for row in (ROOT / document).read_text(encoding="utf-8").splitlines():
+        names = re.findall(r"`mygym benchmark (?:benchmarks/tables/)?(\w+)`", row)
+        if row.startswith("|") and names:
+            tables = [
+                (ROOT / "benchmarks" / "tables" / name / "table.md").read_text(encoding="utf-8") for name in names
+            ]
+            for number in re.findall(r"\d+[.,]\d+", row):
+                assert any(number in table for table in tables), (number, names)
+                checked += 1
+    assert checked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def stored_rows(result: str, words: str) -> str:
     for before, line in zip(["", *lines], lines, strict=False):
         if line.startswith("|") and not before.startswith("|"):
             header = [line]
-        elif line.startswith("|-"):
+        elif re.fullmatch(r"[|\s-]+", line):
             header.append(line)
         elif line.startswith("|") and words in line:
             kept += [*header, line]

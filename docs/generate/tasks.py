@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docs.generate.markdown import as_yaml, built_in, code, page, picture, section, stored_rows, table, toctree, video
+from docs.generate.markdown import (
+    BENCHMARKS,
+    as_yaml,
+    built_in,
+    code,
+    page,
+    picture,
+    section,
+    stored_rows,
+    table,
+    toctree,
+    video,
+)
 from docs.generate.names import task_table
 from mygym.cli.describe import describe_task
 from mygym.envs.ids import env_id
@@ -18,15 +30,8 @@ from mygym.tasks.lookup import find_task
 RESULTS = "../../../benchmarks/results"
 """The stored results, from the page of a task."""
 
-CURVES = {
-    "push": "push",
-    "pick_and_place": "pick_and_place",
-    **dict.fromkeys(("press", "switch", "turn", "open_door", "open_drawer"), "parts"),
-    "poke": "touching",
-    **dict.fromkeys(("stack", "vertical_maze", "place_on_step"), "carrying"),
-    **dict.fromkeys(("maze", "build_tower", "set_table", "hand_over"), "long"),
-}
-"""Task → name of its figure in `benchmarks/results/learning_NAME.png`."""
+TABLES = {"core": "All algorithms", "learning": "Further engines, robots and settings"}
+"""Folder in `benchmarks/tables` with results of the task → title."""
 
 
 def pages() -> dict[str, str]:
@@ -121,14 +126,15 @@ def _card(name: str) -> str:
 
 
 def _learning(name: str) -> str:
-    rows = stored_rows("results/learning.md", f"--task {name} ")
-    if not rows:
-        return ""
-    curves = f"![learning curves](../../../benchmarks/results/learning_{CURVES[name]}.png)" if name in CURVES else ""
-    source = (
-        "From [learning by reward](../../../benchmarks/results/learning.md), made by `python benchmarks/learning.py`:"
-    )
-    return f"{source}\n\n{curves}\n\n{rows}"
+    parts = []
+    for folder, title in TABLES.items():
+        if rows := stored_rows(f"tables/{folder}/table.md", f"--task {name} "):
+            place = f"../../../benchmarks/tables/{folder}"
+            source = f"From [the table]({place}/table.md) of `mygym benchmark benchmarks/tables/{folder}`:"
+            curves = f"curves/{name}.png"  # runs of few steps have none
+            is_drawn = (BENCHMARKS / "tables" / folder / curves).is_file()
+            parts += [f"**{title}.** {source}", *([f"![learning curves]({place}/{curves})"] if is_drawn else []), rows]
+    return "\n\n".join(parts)
 
 
 def _supported(name: str) -> str:

@@ -180,29 +180,34 @@ class Benchmark:
         """Return the number of runs that are waiting, and the time that they will take, as far as it is known."""
         if not waiting:
             return "; all have ended"
-        known = [seconds for run in waiting if (seconds := self._seconds(run.cell)) is not None]
+        estimates = self._estimates()
+        known = [seconds for run in waiting if (seconds := estimates(run.cell)) is not None]
         about = f", about {duration(max(sum(known) / jobs, *known))}" if known else ""
         unknown = len(waiting) - len(known)
         return f"; {len(waiting)} left{about}{f' without {unknown} of unknown length' if known and unknown else ''}"
 
-    def _seconds(self, cell: Cell) -> float | None:
-        """Return the s that a run of a cell will take; None if it is unknown.
+    def _estimates(self) -> Callable[[Cell], float | None]:
+        """Return a function that estimates the s of a cell's runs; None if they are unknown.
 
         That is the median of the seeds that have ended; without them, of the s of each env step of the same learner in
         the same engine, times the env steps.
         """
-        ended = [
-            (run.cell, record)
-            for run in self.runs
-            if (run.cell.learner, run.cell.engine) == (cell.learner, cell.engine)
-            and (record := self.record(run)) is not None
-            and record.status in ENDED
-            and record.wall_time_s
-        ]
-        if own := [record.wall_time_s or 0.0 for other, record in ended if other is cell]:
-            return statistics.median(own)
-        rates = [(record.wall_time_s or 0.0) / max(1, record.steps) for _, record in ended]
-        return statistics.median(rates) * cell.resolved.config.steps if rates else None
+        seconds: dict[str, list[float]] = {}
+        rates: dict[tuple[str, str], list[float]] = {}
+        for run in self.runs:
+            record = self.record(run)
+            if record is not None and record.status in ENDED and record.wall_time_s:
+                seconds.setdefault(run.cell.name, []).append(record.wall_time_s)
+                rate = record.wall_time_s / max(1, record.steps)
+                rates.setdefault((run.cell.learner, run.cell.engine), []).append(rate)
+
+        def estimate(cell: Cell) -> float | None:
+            if cell.name in seconds:
+                return statistics.median(seconds[cell.name])
+            of_learner = rates.get((cell.learner, cell.engine))
+            return statistics.median(of_learner) * cell.resolved.config.steps if of_learner else None
+
+        return estimate
 
 
 def _memory(runs: Sequence[PlannedRun]) -> Mapping[tuple[Any, ...], int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator
 
 from mygym.config import Resolved, load_file, merged
+from mygym.config.layers import flatten
 from mygym.config.schema import DEFAULT_ENGINE, Section
 from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, bad_value
@@ -52,7 +55,9 @@ class Grid(Section):
         1, description="number of seeds, counted from 0, or a list"
     )
     name: str | None = Field(None, description="name of the learner in the table; default: the algorithm")
-    set: dict[str, Any] = Field(default_factory=dict, description="config values of these runs, as of a config file")
+    config: str | None = Field(None, description="config file of these runs, as of `--config`")
+    set: dict[str, Any] = Field(default_factory=dict, description="config values of these runs, over those of the file")
+    note: str = Field("", description="what a reader of these cells must know, below the table")
 
     @field_validator("seeds")
     @classmethod
@@ -75,6 +80,9 @@ class Grid(Section):
             raise ValueError(f"config values other than {taken[0]}, which is a key of the grid or of the command")
         return values
 
+
+FLAGS = ("config", "task", "robot", "engine", "algo", "framework", "steps", "n_envs", "strategy")
+"""Keys with a flag of the same name, for commands."""
 
 RESERVED = ("task", "robot", "engine", "algo", "framework", "seed", "logdir", "imports")
 """Config keys that `set` may not have."""
@@ -103,6 +111,10 @@ class Cell:
     seeds: tuple[int, ...]
     resolved: Resolved
     """The complete config of its first seed."""
+    command: str
+    """Command that trains the run of a seed; `S` stands for the seed."""
+    note: str
+    """What a reader of its results must know."""
 
     @property
     def name(self) -> str:
@@ -194,18 +206,34 @@ def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:
     """
     seeds = tuple(range(grid.seeds)) if isinstance(grid.seeds, int) else tuple(grid.seeds)
     robots: Sequence[str | None] = [None] if grid.robot is None else _listed(grid.robot)
+    file = {} if grid.config is None else load_file(grid.config)
+    if "imports" in file:
+        raise ConfigError(f"{where}: {bad_value('config', grid.config, 'imports beside `cells`', 'has imports')}")
+    file = {key: value for key, value in file.items() if key not in ("seed", "logdir")}
     for task, robot, engine, algo in itertools.product(
         _listed(grid.task), robots, _listed(grid.engine), _built_in() if grid.algo == ALL else _listed(grid.algo)
     ):
-        values = merged(merged(common, grid.set), {"task": task, "engine": engine, **_algorithm(algo)})
+        own = merged(merged(common, grid.set), {"task": task, "engine": engine, **_algorithm(algo)})
         if robot is not None:
-            values["robot"] = robot
+            own["robot"] = robot
+        values = merged(file, own)
         try:
             resolved = resolve_config(overrides={**values, "seed": seeds[0]})
         except ConfigError as error:
             raise ConfigError(f"{where}, {task}, {algo}: {error}") from None
         config = resolved.config
-        yield Cell(str(config.task), str(config.robot), config.engine, grid.name or algo, values, seeds, resolved)
+        names = str(config.task), str(config.robot), config.engine, grid.name or algo
+        command = command_of(own if grid.config is None else {"config": grid.config, **own})
+        yield Cell(*names, values, seeds, resolved, command, grid.note)
+
+
+def command_of(values: Mapping[str, Any]) -> str:
+    """Return the command that trains a run of nested config values; `S` stands for the seed."""
+    words = ["mygym", "train"]
+    for key, value in flatten(values):
+        text = value if isinstance(value, str) else json.dumps(value)
+        words += [f"--{key}", text] if key in FLAGS and isinstance(value, str | int) else ["--set", f"{key}={text}"]
+    return f"{shlex.join(words)} --seed S"
 
 
 def _built_in() -> list[str]:

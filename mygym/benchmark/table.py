@@ -7,6 +7,7 @@ import json
 import math
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -20,7 +21,6 @@ from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.imported import imported_cells
 from mygym.benchmark.stored import SCHEMA, Curve, StoredCell, read_stored
 from mygym.benchmark.verification import verdicts
-from mygym.config.layers import flatten
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
@@ -36,11 +36,10 @@ from mygym.training import directory
 from mygym.training.result import Result, machine_in_words, versions
 from mygym.types import FloatArray
 
+UNKNOWN = Interval(math.nan, math.nan)
+
 OWN_ROBOT = "of the task"
 """Robot of learners that are aggregated over tasks with robots of their own."""
-
-FLAGS = ("task", "robot", "engine", "algo", "framework", "steps", "n_envs", "strategy")
-"""Config keys with a flag of the same name, for commands."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,12 @@ class CellRow:
     """The runs that have ended; its path is the name of the cell."""
     curves: Mapping[int, Curve]
     """Seed → learning curve."""
+    further: Mapping[int, Mapping[str, float]]
+    """Seed → further success rates of its policy: `in ENGINE` of its certificate, `TASK` of each of several tasks."""
     command: str
     """Command that trains the run of a seed; `S` stands for the seed."""
+    note: str = ""
+    """What a reader must know."""
     origin: str = ""
     """Where the runs come from; empty for runs of this benchmark."""
     verified: tuple[bool, ...] = ()
@@ -119,6 +122,7 @@ class LearnerRow:
     success: float
     """Interquartile mean over tasks and seeds."""
     interval: Interval
+    """Unknown with a single seed of each task."""
     improvement: float | None
     """Probability that it is better than the first learner with the same robot and engine, over their common tasks."""
 
@@ -153,20 +157,35 @@ class Table:
             "learners": [asdict(row) for row in self.learners],
         }
 
-    def to_markdown(self) -> str:
-        """Return the content of table.md."""
+    def to_markdown(self, pictures: Sequence[str] = ()) -> str:
+        """Return the content of table.md.
+
+        Args:
+            pictures: Paths of pictures, relative to its folder.
+        """
         parts = [
             f"# {self.title or self.suite}",
             f"{self.in_words()}.",
             "Success of fresh episodes of the saved policies, in percent: the interquartile mean over the seeds, with "
             "its interval at 95 %, the wider of the bootstrap over seeds and Wilson's over all episodes.",
-            as_markdown(self.by_task()).strip(),
+            *(as_markdown(rows).strip() for rows in self.by_task()),
             "## Learners, over all their tasks",
             as_markdown([learner_cells(row) for row in self.learners]).strip(),
+            *(["## Learning curves", *(f"![{Path(path).stem}]({path})" for path in pictures)] if pictures else []),
             "## Cells",
-            as_markdown([cell_texts(cell) for cell in self.cells]).strip(),
+            as_markdown(_without_empty_columns([cell_texts(cell) for cell in self.cells])).strip(),
+            *(f"{', '.join(f'`{name}`' for name in names)}: {note}" for note, names in self.notes.items()),
         ]
         return "\n\n".join(parts) + "\n"
+
+    @property
+    def notes(self) -> dict[str, list[str]]:
+        """What a reader must know → names of the cells with results to which it applies."""
+        names: dict[str, list[str]] = {}
+        for cell in self.cells:
+            if cell.note and cell.setting.records:
+                names.setdefault(cell.note, []).append(cell.name)
+        return names
 
     def in_words(self) -> str:
         """Return how much of the table is there, and where it comes from."""
@@ -175,22 +194,15 @@ class Table:
         commit = f", commit {self.commit}" if self.commit else ""
         return f"{ended} of {planned} runs; mygym {self.versions.get('mygym', '')}{commit}, {self.date}"
 
-    def by_task(self) -> list[dict[str, str]]:
-        """Return a row for each task, robot and engine, a column for each learner."""
-        learners = list(dict.fromkeys(cell.learner for cell in self.cells))
-        rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    def by_task(self) -> list[list[dict[str, str]]]:
+        """Return a table for each engine: a row for each task and robot, a column for each learner of several tasks.
+
+        If no learner has several tasks, all learners have columns.
+        """
+        groups: dict[str, list[CellRow]] = {}
         for cell in self.cells:
-            rows.setdefault((cell.task, cell.robot, cell.engine), {})[cell.learner] = success_text(cell)
-        several = [len({key[index] for key in rows}) > 1 for index in (1, 2)]
-        return [
-            {
-                "task": task,
-                **({"robot": robot} if several[0] else {}),
-                **({"engine": engine} if several[1] else {}),
-                **{learner: cells.get(learner, "") for learner in learners},
-            }
-            for (task, robot, engine), cells in rows.items()
-        ]
+            groups.setdefault(cell.engine, []).append(cell)
+        return [_by_task(cells, is_alone=len(groups) == 1) for cells in groups.values()]
 
 
 def build_table(benchmark: Benchmark) -> Table:
@@ -209,7 +221,9 @@ def build_table(benchmark: Benchmark) -> Table:
             cell.seeds,
             Setting(cell.name, _config(records[cell.name], stored), tuple(records[cell.name])),
             {record.seed or 0: _curve(record, stored) for record in records[cell.name]},
-            command_of(cell.values),
+            {record.seed or 0: _further(record, stored) for record in records[cell.name]},
+            cell.command,
+            cell.note,
             verified=tuple(verified.get(cell.name, stored.verified if stored else ())),
         )
         for cell in suite.cells
@@ -224,22 +238,14 @@ def build_table(benchmark: Benchmark) -> Table:
             tuple(record.seed or 0 for record in cell.records),
             Setting(cell.name, _config(cell.records), cell.records),
             {record.seed or 0: _curve(record) for record in cell.records},
+            {record.seed or 0: _further(record) for record in cell.records},
             f"mygym train --config {shlex.quote(f'{cell.name}/{Path(first.path).name}/{directory.CONFIG}')} --seed S",
-            cell.origin,
+            origin=cell.origin,
         )
         for cell in imported_cells(benchmark.folder)
         for first in cell.records[:1]
     ]
     return Table(suite.name, suite.title, f"{datetime.now(UTC):%Y-%m-%d}", commit(), dict(versions()), (*rows, *more))
-
-
-def command_of(values: Mapping[str, Any]) -> str:
-    """Return the command that trains a run of nested config values; `S` stands for the seed."""
-    words = ["mygym", "train"]
-    for key, value in flatten(values):
-        text = value if isinstance(value, str) else json.dumps(value)
-        words += [f"--{key}", text] if key in FLAGS and isinstance(value, str | int) else ["--set", f"{key}={text}"]
-    return f"{shlex.join(words)} --seed S"
 
 
 def _config(records: Sequence[RunRecord], stored: StoredCell | None = None) -> dict[str, Any]:
@@ -255,6 +261,19 @@ def _curve(record: RunRecord, stored: StoredCell | None = None) -> Curve:
     if result is None:
         return stored.curves.get(record.seed or 0, ()) if stored else ()
     return tuple((entry["steps"], entry["success_rate"]) for entry in result.evaluations)
+
+
+def _further(record: RunRecord, stored: StoredCell | None = None) -> dict[str, float]:
+    """Return the further success rates of a run, see `CellRow`."""
+    if not record.path:
+        return dict(stored.further.get(record.seed or 0, {})) if stored else {}
+    run = Path(record.path)
+    result = Result.read(run)
+    rates = dict(result.success_by_task) if result else {}
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # without a certificate
+        verdicts = json.loads((run / directory.CERTIFICATE).read_text(encoding="utf-8"))["verdicts"]
+        rates |= {f"in {each['engine']}": float(each["success_rate"]) for each in verdicts}
+    return rates
 
 
 def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
@@ -278,7 +297,7 @@ def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
             sum(float(iqm(cell.setting.scores)) >= THRESHOLD for cell in ended),
             len(scores),
             success,
-            success_bounds(records, scores) if records else Interval(math.nan, math.nan),
+            success_bounds(scores, sum(record.episodes for record in records)) if len(scores) > 1 else UNKNOWN,
             improvement,
         )
 
@@ -312,6 +331,7 @@ def cell_texts(cell: CellRow) -> dict[str, str]:
         "seeds": f"{len(cell.setting.records)} of {len(cell.planned)}",
         "success, %": success_text(cell),
         "each": ", ".join(f"{100 * score:.0f}" for (score,) in cell.setting.scores),
+        "further": _further_text(cell),
         "env steps": _median_text(cell.steps),
         "time": duration(cell.seconds),
         "env steps to 90 %": _median_text(summary.steps_to_90 if summary else None),
@@ -320,6 +340,37 @@ def cell_texts(cell: CellRow) -> dict[str, str]:
         "from": cell.origin,
         "command": f"`{cell.command}`",
     }
+
+
+def _by_task(cells: Sequence[CellRow], is_alone: bool) -> list[dict[str, str]]:
+    """Return the rows of the cells of an engine, whose name is in them unless it is alone."""
+    numbers = Counter(cell.learner for cell in cells)
+    learners = [learner for learner, number in numbers.items() if number > 1] or list(numbers)
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for cell in cells:
+        if cell.learner in learners:
+            rows.setdefault((cell.task, cell.robot), {})[cell.learner] = success_text(cell)
+    engine = {} if is_alone else {"engine": cells[0].engine}
+    robots = {robot for _, robot in rows}
+    return [
+        {
+            "task": task,
+            **({"robot": robot} if len(robots) > 1 else {}),
+            **engine,
+            **{learner: texts.get(learner, "") for learner in learners},
+        }
+        for (task, robot), texts in rows.items()
+    ]
+
+
+def _without_empty_columns(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    return [{key: text for key, text in row.items() if any(other[key] for other in rows)} for row in rows]
+
+
+def _further_text(cell: CellRow) -> str:
+    names = dict.fromkeys(name for rates in cell.further.values() for name in rates)
+    by_name = {name: [rates[name] for rates in cell.further.values() if name in rates] for name in names}
+    return "; ".join(f"{name} {', '.join(f'{100 * rate:.0f}' for rate in rates)}" for name, rates in by_name.items())
 
 
 def learner_cells(row: LearnerRow) -> dict[str, str]:

@@ -20,6 +20,7 @@ from mygym.training.files import write_json, write_text
 if TYPE_CHECKING:
     from mygym.benchmark.execution import Benchmark
     from mygym.benchmark.suite import Suite
+    from mygym.benchmark.table import Table
     from mygym.sweeps.executors import Executor
 
 EPISODES = "100"
@@ -72,12 +73,13 @@ mygym compare suites/before suites/after
     notes="""
 A suite has grids, which are cells of the table: {cells: [{task: [reach, push], algo: [ppo, sac/jax], seeds: 5}]}. Keys
 of a grid: task, robot, engine, algo (KEYWORD, KEYWORD/FRAMEWORK or default), seeds (a number or a list), name (of the
-learner in the table), and set (config values). `set` beside `cells` has config values of all runs, `imports` modules of
-your algorithms. The runs are ordinary runs in DIR/cells; the first seed of all cells comes first. The command can be
-stopped, killed and repeated: it executes what is missing, also after cells and seeds were added. It writes table.json,
-table.md and index.html. --verify exits with 1 if a result does not hold: Fisher's exact test on the final episodes
-finds a difference, and the repeated run is outside the range of the cell's seeds. A run of --add is judged here; only
-its config, its result and its weights are read. Executors are those of `mygym sweep`.
+learner in the table), set (config values), and note (what a reader must know). `set` beside `cells` has config values
+of all runs, `imports` modules of your algorithms. The runs are ordinary runs in DIR/cells; the first seed of all cells
+comes first. The command can be stopped, killed and repeated: it executes what is missing, also after cells and seeds
+were added. It writes table.json, table.md, index.html and pictures of the learning curves. A run's certificate (`mygym
+certify`) is in the column `further`. --verify exits with 1 if a result does not hold: Fisher's exact test on the final
+episodes finds a difference, and the repeated run is outside the range of the cell's seeds. A run of --add is judged
+here; only its config, its result and its weights are read. Executors are those of `mygym sweep`.
 """,
 )
 def benchmark(options: argparse.Namespace) -> None:
@@ -95,19 +97,19 @@ def benchmark(options: argparse.Namespace) -> None:
     if options.dry_run:
         _dry_run(opened, options.json, parse_count(options.jobs or "1", "--jobs"))
         return
-    executor = make_executor(options)  # a wrong flag leaves no folder
+    executor = None if options.table or options.add else make_executor(options)  # a wrong flag leaves no folder
+    holds = True
     with contextlib.redirect_stdout(sys.stderr), opened.locked():  # Ray writes about lost nodes
-        if options.verify:
-            holds = _verify(opened, options, executor, words)
-        elif options.add:
+        if executor is None:
             _add(opened, options)
-            holds = True
+        elif options.verify:
+            holds = _verify(opened, options, executor, words)
         else:
-            if not options.table:
-                opened.execute(executor, words, print_note, _throttled(lambda: _write(opened)))
-            holds = True
-        _write(opened)
-    _print(opened, options.json)
+            opened.execute(executor, words, print_note, _throttled(lambda: _write(opened, curves=False)))
+        table = _write(opened)
+    _print(table, options.json)
+    if not options.json:
+        print(f"benchmark: {opened.folder}")
     if not holds:
         exit_with_failure()
 
@@ -162,19 +164,24 @@ def _add(opened: Benchmark, options: argparse.Namespace) -> None:
             print_note(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
 
 
-def _write(opened: Benchmark) -> None:
-    """Write table.json, table.md and the page."""
+def _write(opened: Benchmark, curves: bool = True) -> Table:
+    """Write table.json, table.md, the page and, if Matplotlib is there, pictures of the learning curves."""
+    from mygym.benchmark.curves import pictures, write_curves
     from mygym.benchmark.page import write_page
     from mygym.benchmark.stored import TABLE
     from mygym.benchmark.table import build_table
 
     table = build_table(opened)
+    if curves:
+        with contextlib.suppress(ConfigError):
+            write_curves(table, opened.folder)
     write_json(opened.folder / TABLE, table.to_json())
-    write_text(opened.folder / MARKDOWN, table.to_markdown())
+    write_text(opened.folder / MARKDOWN, table.to_markdown(pictures(table, opened.folder)))
     write_text(opened.folder / PAGE, write_page(table, opened.folder))
+    return table
 
 
-def _throttled(function: Callable[[], None]) -> Callable[[], None]:
+def _throttled(function: Callable[[], object]) -> Callable[[], None]:
     """Return a function that calls another at most every `REFRESH` s."""
     last = time.monotonic()
 
@@ -187,13 +194,13 @@ def _throttled(function: Callable[[], None]) -> Callable[[], None]:
     return call
 
 
-def _print(opened: Benchmark, as_json: bool) -> None:
-    from mygym.benchmark.table import build_table, learner_cells
+def _print(table: Table, as_json: bool) -> None:
+    from mygym.benchmark.table import learner_cells
 
-    table = build_table(opened)
     if as_json:
         print_json(table.to_json())
         return
-    print_table(table.by_task(), table.in_words())
+    print(table.in_words())
+    for rows in table.by_task():
+        print_table(rows)
     print_table([learner_cells(row) for row in table.learners])
-    print(f"benchmark: {opened.folder}")

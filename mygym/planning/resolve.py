@@ -57,7 +57,7 @@ SHORTEST_ROLLOUT = 16
 
 ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
 """Default algorithm for tasks of several stages without an `algo` in their `run_defaults` that can be used
-(`benchmarks/results/learning.md`)."""
+(`benchmarks/tables/core`)."""
 
 LEARNING_KEYS = (
     *("algo", "algo_params", "training_params", "strategy", "strategy_params"),

@@ -305,7 +305,7 @@ def summarize(setting: Setting, first: Setting | None = None, same_reward: bool 
         runs=len(records),
         diverged=sum(record.status == "diverged" for record in records),
         success_rate=float(iqm(scores)),
-        success=success_bounds(records, scores),
+        success=success_bounds(scores, sum(record.episodes for record in records)),
         mean_return=float(np.mean(returns)) if returns and same_reward else None,
         steps_to_90=_median([record.steps_to_90 for record in records]),
         seconds_to_90=_median([record.seconds_to_90 for record in records]),
@@ -333,16 +333,14 @@ def _name(setting: Setting, first: Setting | None) -> str:
     return ", ".join(f"{key}={setting.config.get(key)}" for key in keys) or "the same config"
 
 
-def success_bounds(records: Sequence[RunRecord], scores: FloatArray) -> Interval:
-    """Return the wider bounds of the bootstrap over runs and of Wilson's interval over all episodes.
+def success_bounds(scores: FloatArray, episodes: int) -> Interval:
+    """Return bounds of the interquartile mean: the wider of a bootstrap over runs and Wilson's interval over episodes.
 
     Args:
-        records: The runs.
-        scores: `(runs, tasks)`: their success rates, as many of each task; the bootstrap is stratified by task.
+        scores: `(runs, tasks)` success rates, as many of each task; the bootstrap is stratified by task.
+        episodes: Number of episodes of all runs.
     """
-    episodes = sum(record.episodes for record in records)
-    successes = sum((record.success_rate or 0.0) * record.episodes for record in records)
-    over_episodes = success_interval(successes, episodes)
+    over_episodes = success_interval(float(iqm(scores)) * episodes, episodes)  # of the mean, it may not contain it
     over_runs = bootstrap_interval(iqm, scores)
     return Interval(
         float(np.fmin(over_runs.low, over_episodes.low)), float(np.fmax(over_runs.high, over_episodes.high))

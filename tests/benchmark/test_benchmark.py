@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -21,7 +22,7 @@ import yaml
 
 import mygym
 from benchmarks.ray_cluster import simulated_cluster
-from mygym.benchmark import table as tables
+from mygym.benchmark.curves import draw_task, write_curves
 from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.page import write_page
 from mygym.benchmark.suite import make_suite
@@ -242,10 +243,10 @@ def test_the_table_has_the_results_and_what_is_missing(original: Path) -> None:
     first, second, third = table.cells
     assert first.setting.scores[:, 0].tolist() == rates
     assert (first.planned, second.planned, third.planned) == ((0, 1, 2), (0,), (0,))
-    reach, push = table.by_task()
+    ((reach, push),) = table.by_task()
     assert reach["sac"].startswith(f"{100 * sum(rates) / 2:.1f} (")
     assert reach["sac"].endswith("2 of 3 seeds)")
-    assert push == {"task": "push", "sac": "–", "TD3, shorter": ""}
+    assert push == {"task": "push", "sac": "–"}, "a learner of several tasks"
     assert "3 of 5 runs" in table.to_markdown()
     assert str(original) not in json.dumps(table.to_json())
 
@@ -264,6 +265,64 @@ def test_learners_are_compared_over_their_common_tasks(tmp_path: Path) -> None:
     assert first.interval == pytest.approx(
         (0.3532, 0.4487), abs=1e-4
     )  # Wilson's of 160 of 400, wider than between seeds
+
+
+def test_the_interval_of_a_learner_contains_its_success(tmp_path: Path) -> None:
+    """Equal seeds have no spread, and Wilson's interval of the mean, 75 %, is below that of the middle half."""
+    tasks = {"reach": 1.0, "push": 1.0, "poke": 1.0, "press": 0.0}
+    for task, rate in tasks.items():
+        for seed in (0, 1):
+            make_run(tmp_path / "cells" / task / "panda" / "pybullet" / "sac", rate, seed, task=task)
+    suites = [{"cells": [{"task": [*tasks], "algo": "sac", "seeds": seeds}]} for seeds in (2, [0])]
+    (row,), (alone,) = (build_table(benchmark(tmp_path, content)).learners for content in suites)
+    assert row.success == pytest.approx(1.0)
+    assert row.interval.low < row.success <= row.interval.high
+    assert math.isnan(alone.interval.low), "of one seed each"
+
+
+def test_the_tables_by_task_have_an_engine_each(tmp_path: Path) -> None:
+    grids = [
+        {"task": ["reach", "push"], "engine": ["pybullet", "mujoco"], "algo": "sac"},
+        {"task": "reach", "algo": "sac", "name": "one of its kind"},
+    ]
+    bullet, mujoco = build_table(benchmark(tmp_path, {"cells": grids})).by_task()
+    assert [row["engine"] for row in bullet + mujoco] == ["pybullet", "pybullet", "mujoco", "mujoco"]
+    assert "one of its kind" not in bullet[0]
+
+
+def test_certificates_rates_of_tasks_and_notes_are_in_the_table(
+    tmp_path: Path,
+    mygym_command: Command,  # noqa: F811
+) -> None:
+    """And stay there, without the runs."""
+    made = [make_run(tmp_path / "cells/reach/panda/pybullet/sac", 1.0, seed) for seed in (0, 1)]
+    for run, rate in zip(made, (0.93, 0.88), strict=True):
+        verdicts = [{"engine": "pybullet", "success_rate": 0.98}, {"engine": "mujoco", "success_rate": rate}]
+        (run / "certificate.json").write_text(json.dumps({"verdicts": verdicts}))
+    result = json.loads((made[1] / "result.json").read_text())
+    (made[1] / "result.json").write_text(json.dumps({**result, "success_by_task": {"reach": 1.0, "push": 0.5}}))
+    content = {"cells": [{"task": "reach", "algo": "sac", "seeds": 2, "note": "<Older> than the floor."}]}
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(content))
+    for _ in range(2):
+        assert mygym_command("benchmark", str(tmp_path), "--table").code == 0
+        text = (tmp_path / "table.md").read_text()
+        assert "| in pybullet 98, 98; in mujoco 93, 88; reach 100; push 50 |" in text
+        assert "`reach/panda/pybullet/sac`: <Older> than the floor." in text
+        assert "reach/panda/pybullet/sac: &lt;Older&gt; than the floor." in (tmp_path / "index.html").read_text()
+        shutil.rmtree(tmp_path / "cells")
+
+
+def test_a_task_has_a_picture_of_the_learning_curves_of_its_cells(tmp_path: Path) -> None:
+    for name, rate in (("sac", 1.0), ("slower", 0.4)):
+        make_run(tmp_path / "cells/reach/panda/pybullet" / name, rate)
+    grid = {"task": "reach", "algo": "sac"}
+    cells = [grid, {**grid, "name": "slower"}, {**grid, "name": "planned"}]
+    table = build_table(benchmark(tmp_path, {"cells": cells}))
+    (panel,) = draw_task("reach", [cell for cell in table.cells if cell.curves]).axes
+    lines = {line.get_label(): line.get_ydata()[-1] for line in panel.lines}
+    assert lines == {"sac, 1 seed": pytest.approx(1.0), "slower, 1 seed": pytest.approx(0.4)}
+    write_curves(table, tmp_path)
+    assert [file.name for file in tmp_path.glob("curves/*")] == ["reach.png"]
 
 
 def test_the_page_makes_no_request_and_links_films(original: Path) -> None:
@@ -474,7 +533,7 @@ def test_dry_run_and_wrong_flags_write_nothing(tmp_path: Path, mygym_command: Co
 
 def test_commands_of_cells_have_the_values_of_the_suite() -> None:
     cell = make_suite("short", SUITE).cells[1]
-    command = tables.command_of(cell.values)
+    command = cell.command
     assert command.startswith("mygym train ")
     assert "--algo td3" in command
     assert "--steps 40" in command

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mygym.benchmark.curves import pictures
 from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.suite import load_suite, make_suite, shipped
 from mygym.benchmark.table import build_table
@@ -36,6 +37,19 @@ def test_a_grid_is_the_product_of_its_names() -> None:
     assert suite.cells[4].resolved.config.algo == "ppo", "the default of push, which has several stages"
 
 
+def test_a_grid_may_have_a_config_file(tmp_path: Path) -> None:
+    """Its values are below those of the suite; seeds and folders are those of the suite."""
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump({"algo": "td3", "steps": 70, "n_envs": 3, "seed": 9, "logdir": "elsewhere"}))
+    (cell,) = make_suite("mine", {"set": {"steps": 60}, "cells": [{"task": "reach", "config": str(file)}]}).cells
+    config = cell.resolved.config
+    assert (config.algo, config.steps, config.n_envs, config.seed, config.logdir) == ("td3", 60, 3, 0, "runs")
+    assert cell.command == f"mygym train --config {file} --steps 60 --task reach --engine pybullet --seed S"
+    file.write_text(yaml.safe_dump({"imports": ["my.module"]}))
+    with pytest.raises(ConfigError, match=r"cells\.0: .*run\.yaml.*imports"):
+        make_suite("mine", {"cells": [{"task": "reach", "config": str(file)}]})
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_shipped_suites_are_complete(name: str) -> None:
     suite = load_suite(name)
@@ -50,14 +64,19 @@ def test_the_core_suite_has_all_tasks_and_eight_learners() -> None:
     assert min(learners.values()) >= 8, learners
 
 
-@pytest.mark.parametrize(("name", "runs"), [("algorithms", 110), ("core", 150)])
-def test_a_table_of_this_repository_is_that_of_its_suite(name: str, runs: int) -> None:
+@pytest.mark.parametrize(("name", "runs"), [("algorithms", 110), ("core", 150), ("learning", 140), ("strategies", 40)])
+def test_a_table_of_this_repository_is_that_of_its_suite(name: str, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)  # config files of suites are relative to it
     folder = ROOT / "benchmarks" / "tables" / name
-    suite = load_suite(name)
-    assert load_suite(folder / "suite.yaml").content == suite.content
+    suite = load_suite(folder / "suite.yaml", name)
+    if name in shipped():
+        assert load_suite(name).content == suite.content
     table = build_table(Benchmark(suite, folder))
     assert sum(len(cell.setting.records) for cell in table.cells) > runs
-    shown, written = ((folder / "table.md").read_text().splitlines(), table.to_markdown().splitlines())
+    shown, written = (
+        (folder / "table.md").read_text().splitlines(),
+        table.to_markdown(pictures(table, folder)).splitlines(),
+    )
     assert [line for line in shown if " runs; mygym " not in line] == [
         line for line in written if " runs; mygym " not in line
     ]

@@ -293,6 +293,8 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
         steps = STRATEGY_STEPS if "--strategy" in words else STEPS
         return " ".join([bare, f"--steps {steps}", FAST, envs, demos]).strip()
+    if program == ("mygym", "benchmark") and len(words) == 3:
+        return f"{bare} --dry-run"  # hundreds of runs; tests/benchmark executes suites
     if program == ("mygym", "sweep") and "population" in bare:
         return f"{bare} {FEW_GENERATIONS}"
     if program == ("mygym", "sweep") and "configs/" in bare:
