@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli.command import JSON, argument, command, parse_count, parse_seed
-from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
 from mygym.cli.sweep import EXECUTION, make_executor
 from mygym.errors import ConfigError
 from mygym.training.files import write_json, write_text
@@ -105,7 +105,7 @@ def benchmark(options: argparse.Namespace) -> None:
         elif options.verify:
             holds = _verify(opened, options, executor, words)
         else:
-            opened.execute(executor, words, print_note, _throttled(lambda: _write(opened, curves=False)))
+            opened.execute(executor, words, print_message, _throttled(lambda: _write(opened, curves=False)))
         table = _write(opened)
     _print(table, options.json)
     if not options.json:
@@ -149,8 +149,8 @@ def _verify(opened: Benchmark, options: argparse.Namespace, executor: Executor, 
     from mygym.benchmark.verification import chosen, verify
 
     runs = chosen(opened, options.verify, parse_seed(options.seed))
-    verdicts = verify(opened, runs, executor, words, print_note)
-    print_note(f"{sum(verdict.holds for verdict in verdicts)} of {len(runs)} results hold")
+    verdicts = verify(opened, runs, executor, words, print_message)
+    print_message(f"{sum(verdict.holds for verdict in verdicts)} of {len(runs)} results hold")
     return len(verdicts) == len(runs) and all(verdict.holds for verdict in verdicts)
 
 
@@ -161,7 +161,7 @@ def _add(opened: Benchmark, options: argparse.Namespace) -> None:
     for source in options.add:
         for place, row, claim in add(opened.folder, Path(source), options.learner or "", episodes):
             rate = f"{row.successes} of {row.episodes} episodes succeed"
-            print_note(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
+            print_message(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
 
 
 def _write(opened: Benchmark, curves: bool = True) -> Table:

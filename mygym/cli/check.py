@@ -20,7 +20,7 @@ from mygym.cli.command import (
     registry_kind,
 )
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
 from mygym.config import Layer, merge_configs, resolve
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
@@ -169,7 +169,7 @@ def card(options: argparse.Namespace) -> None:
     from mygym.checks.tasks import make_card
 
     name = options.config if options.config and not options.task else str(config["task"])
-    card = make_card(config, episodes, lambda message: print_note(f"card of {name}: {message}")).to_json()
+    card = make_card(config, episodes, lambda message: print_message(f"card of {name}: {message}")).to_json()
     if options.json:
         print_json(card)
     else:

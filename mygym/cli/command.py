@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
 
-from mygym.cli.output import print_note
+from mygym.cli.output import print_message
 from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE, FORMER_KEYS, note_former
@@ -73,7 +73,7 @@ def flag_value(key: str, text: str) -> Any:
         from mygym.tasks.language import is_sentence, read_sentence
 
         if is_sentence(text):
-            print_note(f"task: {read_sentence(text).words}")
+            print_message(f"task: {read_sentence(text).words}")
     is_nested = key in NESTED_FLAGS and text.startswith(("[", "{"))
     return parse_value(text, key) if is_nested or key in NUMBER_FLAGS else text
 

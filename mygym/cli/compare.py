@@ -21,8 +21,8 @@ from mygym.cli.command import (
     log_directory,
     parse_percent,
 )
-from mygym.cli.output import print_json, print_note, print_table
-from mygym.errors import ConfigError, bad_value
+from mygym.cli.output import print_json, print_message, print_table
+from mygym.errors import ConfigError, bad_value, print_note
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
@@ -82,7 +82,7 @@ def compare_settings(options: argparse.Namespace) -> None:
         settings = find_settings(options.settings)
         if options.save:
             write_text(Path(options.save), store(settings))
-            print_note(f"{count(len(settings), 'setting')} in {options.save}")
+            print_message(f"{count(len(settings), 'setting')} in {options.save}")
             if len(settings) == 1:
                 return
         comparisons = compare(settings, options.metric.split(",") if options.metric else ())
@@ -94,10 +94,10 @@ def compare_settings(options: argparse.Namespace) -> None:
     else:
         print_table(rows)
     if message := too_few(comparisons):
-        print_note(f"note: {message}")
+        print_note(message)
     worse = [] if threshold is None else [each for each in comparisons if each.is_worse_by(threshold)]
     for comparison in worse:
-        print_note(f"worse: {comparison.name}, {_difference(comparison)} percent points")
+        print_message(f"worse: {comparison.name}, {_difference(comparison)} percent points")
     if worse:
         sys.exit(1)
 
@@ -111,7 +111,7 @@ def _compare_tables(options: argparse.Namespace) -> list[Comparison]:
         raise ConfigError(f"mygym compare: --{flag} needs settings, not tables of benchmarks")
     comparisons, notes = compare_tables(*options.settings)
     for note in notes:
-        print_note(f"note: {note}")
+        print_note(note)
     return comparisons
 
 

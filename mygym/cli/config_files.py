@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.cli.command import CONFIG_FLAGS, FORCE, argument, check_output, command, flag_value
-from mygym.cli.output import print_note
+from mygym.cli.output import print_message
 from mygym.config import load_file, merge_configs, parse_overrides
 from mygym.config.toolkit import Conversion
 from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
@@ -42,7 +42,7 @@ def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
     if conversion is None:
         return content
     conversion, _ = within_reach(conversion, flags)
-    print_note(
+    print_message(
         "\n".join([f"{path} is converted (mygym import {path} -o NEW.yaml writes the result):", *conversion.notes])
     )
     return conversion.config
@@ -168,9 +168,9 @@ def import_config(options: argparse.Namespace) -> None:
 
     text = f"{to_yaml(conversion.config).rstrip()}\n"
     for note in conversion.notes:
-        print_note(note)
+        print_message(note)
     if refusal:
-        print_note(f"train.py refuses this config until you change it: {refusal}")
+        print_message(f"train.py refuses this config until you change it: {refusal}")
     if out:
         comments = [
             f"# {line}\n" for line in (f"Converted by mygym import from {Path(options.file).name}.", *conversion.notes)

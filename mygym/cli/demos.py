@@ -17,7 +17,7 @@ from mygym.cli.command import (
     parse_seed,
 )
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import print_note
+from mygym.cli.output import print_message
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.reporting.tables import count
@@ -92,7 +92,7 @@ def demos(options: argparse.Namespace) -> None:
     if not of_run and not file and options.task is None:
         raise ConfigError("demos: give a TASK, e.g. mygym demos pick_and_place --out demos/pick")
     if options.policy == KEYBOARD:
-        print_note(INSTRUCTIONS)
+        print_message(INSTRUCTIONS)
     dataset = demonstrate(
         None if of_run else resolve_config(file, flags),
         out=options.out,
@@ -107,7 +107,7 @@ def demos(options: argparse.Namespace) -> None:
     )
     solved, attempts = dataset.about["solved"], dataset.about["attempts"]
     rate = f"{solved / attempts:.1%} of {attempts} attempts solved"
-    print_note(f"{count(len(dataset), 'episode')}; {rate}; {dataset.mean_length:.1f} steps per episode")
+    print_message(f"{count(len(dataset), 'episode')}; {rate}; {dataset.mean_length:.1f} steps per episode")
     print(f"dataset: {dataset.path}")
 
 

@@ -19,7 +19,7 @@ from mygym.cli.command import (
     parse_seed,
 )
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import print_json, print_note, print_table
+from mygym.cli.output import print_json, print_message, print_table
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, bad_value
@@ -86,7 +86,7 @@ def evaluate(options: argparse.Namespace) -> None:
     from mygym.planning.resolve import resolve_config
 
     if options.policy == KEYBOARD:
-        print_note(INSTRUCTIONS)
+        print_message(INSTRUCTIONS)
     evaluation = evaluate(
         options.run,
         policy=options.policy,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mygym.cli.command import FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
-from mygym.cli.output import print_json, print_note
+from mygym.cli.output import print_json, print_message
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.exported_policy import FORMATS
 
@@ -82,7 +82,7 @@ def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> 
     path = out or folder / (envhub.NAME if format == "envhub" else f"{zoo.zoo_name(plan)}.yml")
     check_output(path, "--out", [SUFFIXES[format]], options.force)
     for note in (envhub.write_env if format == "envhub" else zoo.write_entry)(plan, path):
-        print_note(note)
+        print_message(note)
     return path
 
 

@@ -17,9 +17,9 @@ from mygym.cli.command import (
     parse_count,
     parse_percent,
 )
-from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.engines.engine import BULLET, MUJOCO
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_note
 from mygym.reporting.leaderboard import Row, merge, ranked, read, table
 from mygym.reporting.tables import FORMATS
 from mygym.training.files import check_writable
@@ -79,7 +79,7 @@ def judge(options: argparse.Namespace) -> None:
 
     finished, unfinished = find_finished(options.runs)
     for record in unfinished:
-        print_note(f"note: {record.path} is not judged: it is {record.status}")
+        print_note(f"{record.path} is not judged: it is {record.status}")
     rows: list[Row] = []
     for record in finished:
         row = judge(Path(record.path), episodes or EPISODES)
@@ -102,7 +102,7 @@ def _judge_again(file: Path, sources: Sequence[str], episodes: int | None, as_js
     judged = {repetition.row.run for repetition in repetitions}
     for row in rows:
         if row.run not in judged:
-            print_note(f"note: {row.run} is not judged again: it is not in {', '.join(sources)}")
+            print_note(f"{row.run} is not judged again: it is not in {', '.join(sources)}")
 
     def cells(repetition: Repetition) -> dict[str, str]:
         difference = repetition.difference

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from mygym.cli.output import print_note
+from mygym.cli.output import print_message
 from mygym.cli.start import INTERRUPTED
 from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
 from mygym.training.stop_request import SIGNALS, StopRequest
@@ -213,7 +213,7 @@ def _is_mygym_error(error: BaseException) -> bool:
 def _end(message: str, code: int) -> NoReturn:
     """Print the message and exit with `code`, also if a stream is closed: Python would exit with 120 then."""
     if message:
-        print_note(message)
+        print_message(message)
     for stream in (sys.stdout, sys.stderr):
         if not _is_open(stream):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1 if stream is sys.stdout else 2)

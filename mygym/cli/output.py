@@ -15,7 +15,7 @@ PLAIN_WIDTH = 140
 """Width of the text in columns if the output is not a terminal."""
 
 
-def print_note(message: str) -> None:
+def print_message(message: str) -> None:
     """Print a message on standard error; a closed stream is ignored."""
     with contextlib.suppress(OSError):
         print(message, file=sys.stderr, flush=True)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli.command import FORCE, argument, check_output, command, log_directory
-from mygym.cli.output import print_note
 from mygym.cli.runs import parse_where
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_note
 from mygym.reporting import figures
 from mygym.reporting.comparison import Selection, different_rewards, select_runs, sensitivities
 from mygym.reporting.curves import STATISTICS, SettingCurves, find_metric, metrics_of
@@ -85,7 +84,7 @@ def write_output(path: Path, content: bytes, notes: Sequence[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content)
     for note in notes:
-        print_note(f"note: {note}")
+        print_note(note)
     print(path)
 
 

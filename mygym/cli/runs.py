@@ -20,7 +20,7 @@ from mygym.cli.command import (
     parse_count,
     parse_integer,
 )
-from mygym.cli.output import exit_with_failure, print_json, print_note, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
@@ -111,12 +111,12 @@ def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:
 
 def _print(records: Sequence[RunRecord], folder: str) -> None:
     if not records:
-        print_note(f"no runs in {folder}")
+        print_message(f"no runs in {folder}")
         return
     print_table([_cells(record) for record in records])
     for record in records:
         if record.status == DAMAGED:
-            print_note(f"{record.path}: {record.error}")
+            print_message(f"{record.path}: {record.error}")
 
 
 def _remove(records: Sequence[RunRecord], options: Any) -> None:
@@ -129,19 +129,19 @@ def _remove(records: Sequence[RunRecord], options: Any) -> None:
     idle = [record for record in records if record.status != RUNNING]
     for record in records:
         if record.status == RUNNING:
-            print_note(f"{record.path}: stays, because a process is writing it")
+            print_message(f"{record.path}: stays, because a process is writing it")
     action = f"move to {archive}" if archive else "delete"
     question = f"{action}: {len(idle)} of {len(records)} runs, {size_of(idle) / 1e6:.1f} MB"
     if not options.yes:
         if not sys.stdin.isatty():
             raise ConfigError(f"{question}: add --yes: no terminal to ask")
         if input(f"{question}? [y/N] ").strip().lower() not in ("y", "yes"):
-            print_note("nothing was changed")
+            print_message("nothing was changed")
             return
     kept = remove_runs(idle, archive)
     for message in kept:
-        print_note(message)
-    print_note(f"{count(len(idle) - len(kept), 'run')} {'moved' if archive else 'deleted'}")
+        print_message(message)
+    print_message(f"{count(len(idle) - len(kept), 'run')} {'moved' if archive else 'deleted'}")
 
 
 def _success(record: RunRecord) -> str:
@@ -245,4 +245,4 @@ def serve(options: argparse.Namespace) -> None:
 
     from mygym.dashboard.server import serve
 
-    serve(options.folder, options.host, port, options.token, slots, print_note)
+    serve(options.folder, options.host, port, options.token, slots, print_message)

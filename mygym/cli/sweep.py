@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mygym.cli.command import JSON, SET, argument, command, parse_count
-from mygym.cli.output import print_json, print_note, print_table
+from mygym.cli.output import print_json, print_message, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
@@ -123,7 +123,7 @@ def sweep(options: argparse.Namespace) -> None:
     shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in report.rows[:SHOWN]]
     print_table(shown, f"score: {report.objective}; {count(len(report.rows), 'trial')}")
     for key, share in report.importance.items():
-        print_note(f"importance: {share:.0%} {key}")
+        print_message(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")
     print(f"sweep: {report.folder}")
 
@@ -136,13 +136,13 @@ def _search(options: argparse.Namespace) -> Report:
     flags, executor = _flags(options), make_executor(options)
     if options.train_on:
         count, steps = parse_count(options.train_on, "--train-on"), parse_count(options.steps, "--steps")
-        return train_on(Path(options.resume), count, steps, executor, print_note)
+        return train_on(Path(options.resume), count, steps, executor, print_message)
     if options.resume:
-        return resume_sweep(Path(options.resume), file, flags, executor, print_note)
+        return resume_sweep(Path(options.resume), file, flags, executor, print_message)
     name = Path(options.file).stem if options.file else "sweep"
     names = (name, *(f"{name}_{number}" for number in range(2, 10_000)))
     free = next(LOGDIR / each for each in names if not (LOGDIR / each).exists())
-    return new_sweep(Path(options.out or free), file or {}, flags, executor, print_note, options.past)
+    return new_sweep(Path(options.out or free), file or {}, flags, executor, print_message, options.past)
 
 
 def make_executor(options: argparse.Namespace) -> Executor:

@@ -21,7 +21,7 @@ import numpy as np
 
 from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import print_note, print_table
+from mygym.cli.output import print_message, print_table
 from mygym.config import Resolved, merge_configs
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value
 from mygym.nested import at, has
@@ -111,7 +111,7 @@ class SeedExecutor(LocalExecutor):
             if text.startswith("run: "):
                 self.runs[handle.seed] = text.removeprefix("run: ")
             else:
-                print_note(f"seed {handle.seed}: {text}")
+                print_message(f"seed {handle.seed}: {text}")
         if code is not None:
             handle.output.close()
             self._free.append(handle.cores)
@@ -180,7 +180,7 @@ def _train(program: Sequence[str], commands: Mapping[int, Sequence[str]], jobs: 
     if folder is None:
         raise RunError("no run has begun")
     if summary := summary_in_words(folder):
-        print_note(summary)
+        print_message(summary)
     print(f"runs: {folder}")
     if stopped:
         seeds = ",".join(map(str, commands))
@@ -358,7 +358,7 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
 
     plan = None if options.resume else make_plan(file, flags, file_origin=file_origin)
     if plan and options.network_of:
-        print_note(f"{file_origin}: net_arch {plan.config.algo_params['policy_kwargs']['net_arch']}")
+        print_message(f"{file_origin}: net_arch {plan.config.algo_params['policy_kwargs']['net_arch']}")
     finetuning = _finetuning(options, plan, file, flags)
     if plan and options.explain:
         from mygym.training.model_factory import explained
@@ -435,7 +435,7 @@ def _print_result(result: Result) -> None:
     cost = f"{result.steps:,} steps, {result.wall_time_s:.1f} s"
     success = f"success {result.success_rate:.1%} of fresh episodes after {cost}"
     by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
-    print_note("; ".join(filter(None, (success, by_task, *outcome_texts(result.strategy)))))
+    print_message("; ".join(filter(None, (success, by_task, *outcome_texts(result.strategy)))))
     print(f"run: {result.path}")
 
 

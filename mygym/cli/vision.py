@@ -16,7 +16,7 @@ from mygym.cli.command import (
     parse_seed,
 )
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import as_centimetres, print_json, print_note, print_table
+from mygym.cli.output import as_centimetres, print_json, print_message, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 
@@ -142,7 +142,7 @@ def detector(options: argparse.Namespace) -> None:
     else:
         steps = parse_count(options.steps, "--steps")
         seed = parse_seed(options.seed)
-        errors = train_detector(options.data, out=options.out, steps=steps, seed=seed, report=print_note)
+        errors = train_detector(options.data, out=options.out, steps=steps, seed=seed, report=print_message)
     if options.json:
         print_json([asdict(error) for error in errors])
         return
@@ -216,7 +216,7 @@ def encoder(options: argparse.Namespace) -> None:
         steps=parse_count(options.steps, "--steps"),
         seed=seed,
         image=options.image,
-        report=print_note,
+        report=print_message,
     )
     if options.json:
         print_json([asdict(error) for error in errors])

@@ -104,7 +104,7 @@ def test_a_signal_stops_every_process(program: list[str]) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seeds, "print_note", note)
+        patch.setattr(seeds, "print_message", note)
         with pytest.raises(InterruptedRunError, match=r"python train\.py --resume setting --seeds 0,1,2,3"):
             train_seeds(program, ["--wait"], range(4), 2)
     assert [record.status for record in mygym.results("setting")] == ["interrupted", "interrupted"]
