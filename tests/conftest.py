@@ -57,6 +57,9 @@ for profile, examples in {"normal": 10, "slow": 100}.items():
     )
 
 
+pytest_plugins = ["tests.command"]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The slow suite takes half a day: a part of it each day covers it, too."""
     parser.addoption("--one-in", type=int, default=1, metavar="N", help="of the slow tests, those of one day in N")

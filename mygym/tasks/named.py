@@ -88,6 +88,7 @@ register_task(
     words="onto a step",
     tolerance=0.03,
     horizon=150,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "hand_over",

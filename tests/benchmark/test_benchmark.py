@@ -32,7 +32,7 @@ from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.sweeps import executors
 from mygym.sweeps.executors import LocalExecutor
-from tests.cli.conftest import Command, mygym_command  # noqa: F401  (the fixture)
+from tests.command import Command
 from tests.conftest import ROOT
 from tests.reporting.runs import make_run
 from tests.sweeps import slurm
@@ -195,7 +195,7 @@ def test_a_suite_has_the_same_table_on_each_executor(
     executor: list[str],
     original: Path,
     tmp_path: Path,
-    mygym_command: Command,  # noqa: F811
+    mygym_command: Command,
 ) -> None:
     (tmp_path / "short.yaml").write_text(yaml.safe_dump(SUITE))
     outcome = mygym_command("benchmark", "short.yaml", *executor)
@@ -292,7 +292,7 @@ def test_the_tables_by_task_have_an_engine_each(tmp_path: Path) -> None:
 
 def test_certificates_rates_of_tasks_and_notes_are_in_the_table(
     tmp_path: Path,
-    mygym_command: Command,  # noqa: F811
+    mygym_command: Command,
 ) -> None:
     """And stay there, without the runs."""
     made = [make_run(tmp_path / "cells/reach/panda/pybullet/sac", 1.0, seed) for seed in (0, 1)]
@@ -370,7 +370,7 @@ def test_performance_profiles_are_of_the_best_learners_over_several_tasks(
     assert "learner 0" in page
 
 
-def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym_command: Command) -> None:
     stored = json.loads((folder / "table.json").read_text())
     for record in (*stored["cells"][0]["setting"]["records"], *stored["cells"][1]["setting"]["records"]):
         record.update(success_rate=1.0, episodes=100)
@@ -392,7 +392,7 @@ def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym
     assert f"1 cell in {worse} alone: {TD3}" in mygym_command("compare", str(better), str(worse)).err
 
 
-def test_a_result_is_verified_to_the_last_digit(folder: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_a_result_is_verified_to_the_last_digit(folder: Path, mygym_command: Command) -> None:
     outcome = mygym_command("benchmark", str(folder), "--verify", TD3)
     assert (outcome.code, f"{TD3}, seed 0: holds: equal to the last digit" in outcome.err) == (0, True), outcome
     assert "verified" in (folder / "table.md").read_text()
@@ -400,14 +400,14 @@ def test_a_result_is_verified_to_the_last_digit(folder: Path, mygym_command: Com
 
 
 @pytest.mark.slow  # seconds to an hour: trains one run of the shipped table again, another each day
-def test_a_run_of_the_shipped_table_repeats(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_a_run_of_the_shipped_table_repeats(tmp_path: Path, mygym_command: Command) -> None:
     folder = tmp_path / "core"
     shutil.copytree(ROOT / "benchmarks" / "tables" / "core", folder)
     outcome = mygym_command("benchmark", str(folder), "--verify", "1", "--seed", f"{date.today().toordinal()}")
     assert (outcome.code, ": holds: " in outcome.err) == (0, True), outcome
 
 
-def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Command) -> None:
     for path in folder.glob(f"cells/{TD3}/**/result.json"):
         content = json.loads(path.read_text())
         content |= {"success_rate": 1.0, "stage_reached": {"done": 100}}
@@ -419,7 +419,7 @@ def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Com
     assert mygym_command("benchmark", str(folder), "--verify", "3").code == 1, "the sample holds all three runs"
 
 
-def test_a_table_alone_counts_and_is_verified(folder: Path, original: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_a_table_alone_counts_and_is_verified(folder: Path, original: Path, mygym_command: Command) -> None:
     before = build_table(benchmark(folder))
     shutil.rmtree(folder / "cells")
     assert execute(folder, SUITE, TrainingExecutor(dies_at=0)) == []
@@ -445,7 +445,7 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     folder: Path,
     original: Path,
     tmp_path: Path,
-    mygym_command: Command,  # noqa: F811
+    mygym_command: Command,
 ) -> None:
     (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
     config = yaml.safe_load((run / "config.yaml").read_text())
@@ -479,7 +479,7 @@ def test_a_run_from_elsewhere_stays_in_the_folder(
     folder: Path,
     original: Path,
     tmp_path: Path,
-    mygym_command: Command,  # noqa: F811
+    mygym_command: Command,
 ) -> None:
     (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
     theirs = shutil.copytree(run, tmp_path / "theirs" / "seed_0")
@@ -508,7 +508,7 @@ def test_bad_flags_are_refused(
     words: list[str],
     parts: list[str],
     folder: Path,
-    mygym_command: Command,  # noqa: F811
+    mygym_command: Command,
 ) -> None:
     outcome = mygym_command("benchmark", str(folder), *words)
     assert outcome.code == 2
@@ -516,13 +516,13 @@ def test_bad_flags_are_refused(
     assert "Traceback" not in outcome.err
 
 
-def test_a_folder_that_executes_is_locked(folder: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_a_folder_that_executes_is_locked(folder: Path, mygym_command: Command) -> None:
     with benchmark(folder).locked():
         outcome = mygym_command("benchmark", str(folder))
     assert (outcome.code, "another process" in outcome.err) == (2, True)
 
 
-def test_dry_run_and_wrong_flags_write_nothing(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_dry_run_and_wrong_flags_write_nothing(tmp_path: Path, mygym_command: Command) -> None:
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SUITE))
     outcome = mygym_command("benchmark", "mine.yaml", "--dry-run")
     assert outcome.code == 0

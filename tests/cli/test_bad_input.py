@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mygym.cli.main import main
-from tests.cli.conftest import Command, Outcome
+from tests.command import Command, Outcome
 from tests.components import slow_except
 
 UNREACHABLE = "task_params.areas.reach={low: [1.5, 0, 0.1], high: [1.7, 0.1, 0.2]}"

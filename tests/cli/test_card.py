@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.cli.conftest import Command
+from tests.command import Command
 
 
 def test_card_as_text_and_json(mygym_command: Command, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mygym.reporting.judgement import Certificate, Verdict, judge
 from mygym.tasks.state import State
 from mygym.training import evaluation, video
 from mygym.training.result import Result
-from tests.cli.conftest import Command
+from tests.command import Command
 from tests.reporting.runs import make_run
 
 EPISODES = 4

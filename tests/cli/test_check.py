@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from mygym.registry import registry
-from tests.cli.conftest import Command
+from tests.command import Command
 
 
 def test_check_prints_every_check(mygym_command: Command, tmp_path: Path) -> None:

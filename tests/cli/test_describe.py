@@ -11,7 +11,7 @@ import yaml
 
 from mygym.registry import REGISTRIES, registry
 from mygym.tasks.grammar import letters
-from tests.cli.conftest import Command
+from tests.command import Command
 from tests.components import SEEING, TASKS
 from tests.conftest import ROOT
 

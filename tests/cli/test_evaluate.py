@@ -18,7 +18,7 @@ from PIL import Image
 
 import mygym
 from mygym.engines.world import World
-from tests.cli.conftest import SHORT_RUN, Command
+from tests.command import SHORT_RUN, Command
 from tests.components import COVERING
 from tests.conftest import ROOT
 

@@ -16,7 +16,7 @@ import mygym
 from mygym.cli.main import COMMANDS
 from mygym.errors import MygymError
 from mygym.registry.registries import isolated
-from tests.cli.conftest import SHORT_RUN, Command, Outcome
+from tests.command import SHORT_RUN, Command, Outcome
 
 NEAREST = r"did you mean (?:the key )?'([^']+)'"
 ALGO = "from stable_baselines3 import PPO\nfrom mygym.registry import register_algorithm, implemented_combos\n"

@@ -9,7 +9,7 @@ import pytest
 
 from mygym.cli.output import print_table
 from mygym.registry import REGISTRIES, registry
-from tests.cli.conftest import Command
+from tests.command import Command
 
 
 @pytest.mark.parametrize("kind", sorted(REGISTRIES))

@@ -16,7 +16,7 @@ import pytest
 from mygym.cli.main import COMMANDS, parser_of
 from mygym.envs.robot_env import RobotEnv
 from mygym.training.stop_request import SIGNALS
-from tests.cli.conftest import Command
+from tests.command import Command
 from tests.components import slow_except
 from tests.conftest import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 
 from mygym.checks.parity import compare_engines, measure_transfer
 from mygym.errors import ConfigError
-from tests.cli.conftest import Command
+from tests.command import Command
 
 
 @pytest.mark.parametrize("task", ["pick_and_place", "stack", "open_door"])

@@ -10,7 +10,7 @@ import pytest
 
 import mygym
 from mygym.errors import ConfigError
-from tests.cli.conftest import Command
+from tests.command import Command
 from tests.training.test_resuming import config
 
 

@@ -20,7 +20,7 @@ import mygym
 from mygym.cli.main import main
 from mygym.config import load_file
 from mygym.sweeps import executors
-from tests.cli.conftest import Command
+from tests.command import Command
 from tests.conftest import ROOT
 from tests.sweeps.executor import TrainingExecutor
 

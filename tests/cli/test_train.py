@@ -14,7 +14,7 @@ from mygym.envs.env_spec import EnvSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
-from tests.cli.conftest import SHORT_RUN, Command
+from tests.command import SHORT_RUN, Command
 from tests.components import ALGORITHMS, COMBOS, KINDS, slow_except
 from tests.conftest import ROOT
 

@@ -13,7 +13,7 @@ from mygym.cli.main import main
 from mygym.registry import user_files
 from mygym.training.env_processes import picklable_error
 from mygym.training.result import Result
-from tests.cli.conftest import SHORT_RUN, Command, Outcome
+from tests.command import SHORT_RUN, Command, Outcome
 
 HEAD = """\
 import numpy as np

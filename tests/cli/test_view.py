@@ -14,7 +14,7 @@ import mygym
 from mygym.cli.view import BOX_COLOR
 from mygym.engines.rendering.thumbnails import GREY
 from mygym.registry import registry
-from tests.cli.conftest import Command
+from tests.command import Command
 
 BOX = '<geometry><box size="0.04 0.06 0.02"/></geometry>'
 URDF = (

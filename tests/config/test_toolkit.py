@@ -12,7 +12,7 @@ from mygym.cli.config_files import convert_file, read_config
 from mygym.config import Layer, load_file, resolve
 from mygym.config.toolkit import DISTINCT, REPLACED_BY, ROBOTS, Conversion, recognises
 from mygym.errors import ConfigError
-from tests.cli.conftest import Command, mygym_command  # noqa: F401  a fixture
+from tests.command import Command
 
 NEW = """{
     #Environment
@@ -185,7 +185,7 @@ SHORT = ("eval={episodes: 1, final_episodes: 1}", "video.episodes=0", "tensorboa
 
 def test_import_writes_a_config_that_trains_as_the_file_does(
     tmp_path: Path,
-    mygym_command: Command,  # noqa: F811
+    mygym_command: Command,
 ) -> None:
     (tmp_path / "old.json").write_text(OLD)
     outcome = mygym_command("import", "old.json", "-o", "new.yaml")
@@ -202,7 +202,7 @@ def test_import_writes_a_config_that_trains_as_the_file_does(
     assert (first["robot"], first["algo_params"]["n_steps"], first["task_params"]["horizon"]) == ("kuka", 32, 30)
 
 
-def test_areas_beyond_the_reach_are_shrunk_or_left_out(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_areas_beyond_the_reach_are_shrunk_or_left_out(tmp_path: Path, mygym_command: Command) -> None:
     text = NEW.replace("[0.5, 0.6, 0.05, 0.15, 0.1, 0.2]", "[1.5, 1.6, 0.05, 0.15, 0.1, 0.2]")
     (tmp_path / "new.json").write_text(text.replace("[0, 2]", "[0, 0]"))  # a distractor has no room in a small area
     outcome = mygym_command("import", "new.json", "-o", "new.yaml")
@@ -211,7 +211,7 @@ def test_areas_beyond_the_reach_are_shrunk_or_left_out(tmp_path: Path, mygym_com
     assert list(load_file(tmp_path / "new.yaml")["task_params"]["areas"]) == ["object"]
 
 
-def test_import_refuses_other_files_and_prints_without_out(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_import_refuses_other_files_and_prints_without_out(tmp_path: Path, mygym_command: Command) -> None:
     (tmp_path / "run.yaml").write_text("robot: kuka\n")
     (tmp_path / "short.json").write_text(
         '{\n# the toolkit writes comments so\n"robot": "kuka", "task_type": "reach"\n}'
@@ -231,7 +231,7 @@ def _written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_refusal_names_the_file(tmp_path: Path, mygym_command: Command) -> None:  # noqa: F811
+def test_a_refusal_names_the_file(tmp_path: Path, mygym_command: Command) -> None:
     (tmp_path / "nico.json").write_text(NEW.replace("panda_boxgripper", "nico"))
     for words in (["import", "nico.json"], ["train", "--config", "nico.json"]):
         outcome = mygym_command(*words)

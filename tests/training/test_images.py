@@ -22,10 +22,8 @@ from mygym.planning.resolve import resolve_config
 from mygym.training.buffers import FrameReplayBuffer
 from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import buffer_bytes, build_model
-from tests.cli.conftest import Command, mygym_command
+from tests.command import Command
 from tests.training.test_resuming import stopped
-
-__all__ = ["mygym_command"]
 
 IMAGES = ["image", "depth:wrist", "ee_position"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mygym.cli.new.scaffolds import PACKAGES, SCAFFOLDS
-from tests.cli.conftest import SHORT_RUN, Command
+from tests.command import SHORT_RUN, Command
 
 
 def test_scaffold_and_train_an_algorithm_in_two_commands(mygym_command: Command, tmp_path: Path) -> None:
