@@ -76,19 +76,20 @@ def recommended_layer(asked: RunConfig) -> Layer:
     """Return the algorithm for the fused engine, or for the task, unless the user has chosen how to learn."""
     if asked.engine == FUSED and "algo" not in asked.model_fields_set:
         return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
-    task, why = find_task(asked.task), ""
+    task, reasons = find_task(asked.task), list[str]()
     has_goal_reward = "reward" in asked.model_fields_set and find_reward(asked.reward).depends_on_goals_only
     if has_goal_reward or not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
         return Layer("task", {})
-    if "algo" in task.run_defaults:
-        entry = registry("algorithm").get(task.run_defaults["algo"], "algo")
+    names = task.run_defaults.get("algo", ())
+    for name in [names] if isinstance(names, str) else names:
+        entry = registry("algorithm").get(name, "algo")
         lacks = "framework" in asked.model_fields_set and asked.framework not in entry.frameworks
         if not entry.missing_extras and not lacks:
-            return Layer(f"task {task.name}", {"algo": entry.name})
-        why = f"; {entry.name}, the best, needs {' and '.join(entry.missing_extras or entry.frameworks)}"
+            return Layer("; ".join([f"task {task.name}", *reasons]), {"algo": entry.name})
+        reasons.append(f"{entry.name}, the best, needs {' and '.join(entry.missing_extras or entry.frameworks)}")
     if len(task.stage_names) == 1:
         return Layer("task", {})
-    return Layer(f"tasks of several stages{why}", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
+    return Layer("; ".join(["tasks of several stages", *reasons]), {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
 
 
 def framework_layer(asked: RunConfig) -> Layer:

@@ -216,5 +216,5 @@ register_task(
     tolerance=0.08,
     horizon=150,
     words="at the board",
-    run_defaults={"algo": "sac"},
+    run_defaults={"algo": ["xqc", "sac"]},
 )

@@ -155,7 +155,10 @@ class Task:
     colors: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
     """Role → RGBA, for objects that are shown in another colour than in their description."""
     run_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Config values of runs of this task, below those of the user; `algo` if the user does not choose how to learn."""
+    """Config values of runs of this task, below those of the user; `algo` if the user does not choose how to learn.
+
+    Several algorithms are in order: the first that can be used here is the default.
+    """
     parts: tuple[str, ...] = ()
     """Articulated parts of the workspace, as `fixture.joint`, in the order of `State`; set by the environment."""
     path_points: Mapping[str, int] = field(default_factory=dict)

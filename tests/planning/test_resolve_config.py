@@ -223,6 +223,8 @@ def test_the_algorithm_that_learns_a_task_is_chosen_where_it_exists(monkeypatch:
     without_jax = resolve_config(overrides=config)
     assert without_jax.config == in_pytorch.config
     assert without_jax.origins["algo"] == "tasks of several stages; xqc, the best, needs mygym[jax]"
+    second = resolve_config(overrides={"task": "hit_board"})
+    assert (second.config.algo, second.origins["algo"]) == ("sac", "task hit_board; xqc, the best, needs mygym[jax]")
 
 
 @pytest.mark.parametrize("task", sorted(algorithm("sac").task_defaults))
@@ -245,7 +247,7 @@ def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(tas
 
 def test_a_task_may_choose_its_algorithm() -> None:
     register_task("scripted", ("approach", "push"), run_defaults={"algo": "dagger"})
-    for task, algo in (("scripted", "dagger"), ("open_drawer", "sac"), ("hit_board", "sac")):
+    for task, algo in (("scripted", "dagger"), ("open_drawer", "sac"), ("hit_board", "xqc")):
         resolved = resolve_config(overrides={"task": task})
         assert (resolved.config.algo, resolved.origins["algo"]) == (algo, f"task {task}")
         assert resolve_config(overrides={"task": task, "algo": "ppo"}).config.algo == "ppo"
