@@ -29,6 +29,7 @@ from mygym.reporting.statistics import (
     Interval,
     iqm,
     probability_of_improvement,
+    relative_medians,
 )
 from mygym.reporting.tables import as_markdown, count, duration
 from mygym.tasks.lookup import find_task
@@ -125,6 +126,11 @@ class LearnerRow:
     """Unknown with a single seed of each task."""
     improvement: float | None
     """Probability that it is better than the first learner with the same robot and engine, over their common tasks."""
+    both_learn: int
+    """Number of these tasks in which most runs of both reach 90 %."""
+    steps: float | None
+    """Env steps until then relative to those of the first: ratio of the medians, geometric mean over these tasks."""
+    steps_interval: Interval
 
 
 @dataclass(frozen=True)
@@ -287,6 +293,9 @@ def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
         if common:
             pair = _matrix(common), _matrix([first[cell.task] for cell in common])
             improvement = float(probability_of_improvement(*pair))
+        pairs = [(_steps_to_90(cell), _steps_to_90(first[cell.task])) for cell in common]
+        learned = [(own, of_first) for own, of_first in pairs if own is not None and of_first is not None]
+        steps, steps_interval = relative_medians(learned) if learned else (None, UNKNOWN)
         success = float(iqm(scores)) if scores.size else math.nan
         yield LearnerRow(
             cells[0].learner,
@@ -299,7 +308,21 @@ def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
             success,
             success_bounds(scores, sum(record.episodes for record in records)) if len(scores) > 1 else UNKNOWN,
             improvement,
+            len(learned),
+            steps,
+            steps_interval,
         )
+
+
+def _steps_to_90(cell: CellRow) -> FloatArray | None:
+    """Return the env steps of each run until its success reaches 90 %: all of them if it never does.
+
+    None if most of the runs never do.
+    """
+    records = cell.setting.records
+    if sum(record.steps_to_90 is not None for record in records) <= len(records) / 2:
+        return None
+    return np.array([record.steps_to_90 or record.steps for record in records], float)
 
 
 def _matrix(cells: Sequence[CellRow]) -> FloatArray:
@@ -386,7 +409,15 @@ def learner_cells(row: LearnerRow) -> dict[str, str]:
         "success, % (IQM)": "" if math.isnan(row.success) else f"{100 * row.success:.1f}{interval}",
         "tasks at 90 %": str(row.learned),
         "better than the first": "" if row.improvement is None else f"{100 * row.improvement:.0f} %",
+        "env steps to 90 %, relative to the first": _relative_text(row),
     }
+
+
+def _relative_text(row: LearnerRow) -> str:
+    if row.steps is None:
+        return ""
+    low, high = row.steps_interval
+    return f"{row.steps:.2f} ({low:.2f}–{high:.2f}), {count(row.both_learn, 'task')}"
 
 
 def _median_text(value: float | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -82,6 +82,25 @@ def bootstrap_interval(statistic: Callable[..., FloatArray], *scores: FloatArray
     values = statistic(*(resamples(each, rng, count) for each in scores))
     low, high = np.percentile(values, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE))
     return Interval(float(low), float(high))
+
+
+def relative_medians(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[float, Interval]:
+    """Return the geometric mean, over tasks, of the ratios of medians, and its percentile interval.
+
+    Args:
+        pairs: For each task values `(runs,)`, and those `(runs,)` to which they are relative. Each is resampled; a pair
+            of single runs has no spread.
+    """
+    rng = np.random.default_rng(0)
+
+    def log_medians(values: FloatArray) -> FloatArray:
+        """Return those of the values, and of their resamples."""
+        drawn = values[rng.integers(len(values), size=(RESAMPLES, len(values)))]
+        return np.log(np.append(np.median(values), np.median(drawn, axis=1)))
+
+    ratio, *ratios = np.exp(np.mean([log_medians(own) - log_medians(first) for own, first in pairs], axis=0))
+    low, high = np.percentile(ratios, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE))
+    return float(ratio), Interval(float(low), float(high))
 
 
 def success_interval(successes: float, episodes: int) -> Interval:

@@ -17,6 +17,7 @@ from mygym.reporting.statistics import (
     paired_difference,
     performance_profile,
     probability_of_improvement,
+    relative_medians,
     resamples,
     runs_needed,
     success_interval,
@@ -56,6 +57,14 @@ def test_the_performance_profile_agrees_with_the_reference() -> None:
 def test_resamples_stay_within_a_task() -> None:
     tasks = np.tile(np.arange(3.0), (5, 1))
     np.testing.assert_array_equal(resamples(tasks, np.random.default_rng(0), 50), np.tile(tasks, (50, 1, 1)))
+
+
+def test_relative_medians_are_the_geometric_mean_over_tasks() -> None:
+    """Half in one task and an eighth in the other are a quarter, between the ratios of the extreme seeds."""
+    pairs = [([4, 5, 6], [8, 10, 12]), ([1, 1, 1], [8, 8, 8])]
+    ratio, (low, high) = relative_medians([(np.array(own, float), np.array(first, float)) for own, first in pairs])
+    assert ratio == pytest.approx(0.25)
+    assert 0.2 < low < 0.25 < high < 0.31, "of the ratios 4 : 12 and 6 : 8"
 
 
 def test_a_single_run_has_no_interval() -> None:
