@@ -2,8 +2,9 @@
 
     python benchmarks/suites.py > benchmarks/results/suites.md
 
-Each side trains four runs of `sac` on `reach`, one after the other. Wall time of all commands of a side; median of five
-(smallest to largest), and the median of the ratios of neighbours.
+Each side trains runs of `sac` on `reach`, one after the other: one run, and five. Wall time of all commands of a side;
+median of five (smallest to largest). The overhead of a start, with Python, the plan and the table, and that of each run
+follow from the medians of the differences of neighbours; the last line is their share of a suite as long as `quick`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ from pathlib import Path
 
 import yaml
 
+from mygym.benchmark.suite import load_suite
+
 ROOT = Path(__file__).resolve().parents[1]
 MYGYM = [sys.executable, "-m", "mygym"]
-REPEATS, SEEDS = 5, 4
-SET = {"steps": 2500, "eval": {"every": 500, "episodes": 25}, "video": {"episodes": 0}, "tensorboard": False}
+REPEATS, COUNTS = 5, (1, 5)
+SET = {"steps": 1500, "eval": {"every": 500, "episodes": 25}, "video": {"episodes": 0}, "tensorboard": False}
+
+QUICK = 600.0
+"""s of the suite `quick` on two cores."""
 
 
 def seconds(commands: Sequence[Sequence[str]]) -> float:
@@ -36,35 +42,38 @@ def seconds(commands: Sequence[Sequence[str]]) -> float:
     return time.perf_counter() - begin
 
 
+def pair(folder: Path, runs: int) -> tuple[float, float]:
+    """Return the wall time of runs by hand and by a suite, in a new folder."""
+    folder.mkdir()
+    run, suite = folder / "run.yaml", folder / "suite.yaml"
+    run.write_text(yaml.safe_dump({"task": "reach", "algo": "sac", **SET}))
+    suite.write_text(yaml.safe_dump({"set": SET, "cells": [{"task": "reach", "algo": "sac", "seeds": runs}]}))
+    by_hand = [*MYGYM, "train", "--config", str(run), "--logdir", str(folder / "hand")]
+    by_suite = [*MYGYM, "benchmark", str(suite), "--logdir", str(folder / "suite"), "--jobs", "1"]
+    return seconds([[*by_hand, "--seed", str(seed)] for seed in range(runs)]), seconds([by_suite])
+
+
 def main() -> None:
     """Print the table."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    times: dict[str, list[float]] = {"by hand": [], "`mygym benchmark`": []}
+    times: dict[int, list[tuple[float, float]]] = {runs: [] for runs in COUNTS}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "suite.yaml").write_text(
-            yaml.safe_dump({"set": SET, "cells": [{"task": "reach", "algo": "sac", "seeds": SEEDS}]})
-        )
-        (folder / "run.yaml").write_text(yaml.safe_dump({"task": "reach", "algo": "sac", **SET}))
         for repeat in range(REPEATS):
-            by_hand = [
-                *MYGYM,
-                "train",
-                "--config",
-                str(folder / "run.yaml"),
-                "--logdir",
-                str(folder / f"hand_{repeat}"),
-            ]
-            by_suite = [*MYGYM, "benchmark", str(folder / "suite.yaml"), "--logdir", str(folder / f"suite_{repeat}")]
-            times["by hand"].append(seconds([[*by_hand, "--seed", str(seed)] for seed in range(SEEDS)]))
-            times["`mygym benchmark`"].append(seconds([[*by_suite, "--jobs", "1"]]))
-    print("# Suites\n\n| four runs | wall time, s |\n|---|---|")
-    for side, values in times.items():
-        print(f"| {side} | {statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f}) |")
-    ratio = statistics.median(b / a for a, b in zip(*times.values(), strict=True))
-    print(
-        f"\nThe median of the ratios is {ratio:.3f}; it includes a start of Python and the table, once for the suite."
-    )
+            for runs in COUNTS:
+                times[runs].append(pair(Path(name) / f"{repeat}_{runs}", runs))
+    print("# Suites\n\n| runs | by hand, s | `mygym benchmark`, s |\n|---|---|---|")
+    for runs, pairs in times.items():
+        sides = [
+            f"{statistics.median(side):.1f} ({min(side):.1f} to {max(side):.1f})" for side in zip(*pairs, strict=True)
+        ]
+        print(f"| {runs} | {' | '.join(sides)} |")
+    few, many = (statistics.median(suite - hand for hand, suite in times[runs]) for runs in COUNTS)
+    of_run = (many - few) / (COUNTS[1] - COUNTS[0])
+    start = few - COUNTS[0] * of_run
+    number = sum(len(cell.seeds) for cell in load_suite("quick").cells)
+    share = (start + number * of_run) / QUICK
+    print(f"\nA start takes {start:.1f} s more, each run {of_run:.2f} s more.")
+    print(f"Of the ten minutes of `quick` with its {number} runs that is {100 * share:.1f} %.")
     machine = f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}"
     print(f"\nMade by `python benchmarks/suites.py`; Python {platform.python_version()}, {machine}.")
 

@@ -233,6 +233,16 @@ def gathers_rollouts(cls: type[Any]) -> bool:
     return hasattr(cls, "gather_rollouts")
 
 
+def may_share(cls: type[Any]) -> bool:
+    """Return whether several learners can train a class.
+
+    Other classes take other numbers of gradient steps, or change weights without them.
+    """
+    from stable_baselines3 import A2C, PPO
+
+    return issubclass(cls, A2C | PPO) or gathers_rollouts(cls)
+
+
 def check_learners(config: RunConfig, cls: type[Any]) -> None:
     """Refuse `learners` of a config that the processes cannot share.
 
@@ -241,10 +251,7 @@ def check_learners(config: RunConfig, cls: type[Any]) -> None:
     """
     if config.learners == 1:
         return
-    from stable_baselines3 import A2C, PPO
-
-    if not (issubclass(cls, A2C | PPO) or gathers_rollouts(cls)):
-        # other classes take other numbers of gradient steps, or change weights without them
+    if not may_share(cls):
         why = f"is not available with algo {config.algo} of {config.framework}"
         allowed = "1, or ppo or a2c of framework pytorch, ppo of framework jax, or a subclass of these"
         raise ConfigError(bad_value("learners", config.learners, allowed, why))

@@ -23,6 +23,7 @@ from mygym.planning.checks import (
     check_learners,
     check_overlap,
     errors_name_file,
+    may_share,
     registered_training_params,
 )
 from mygym.planning.derived import absolute, derived_values, plain_distractors, uses_her
@@ -35,7 +36,7 @@ from mygym.planning.strategies import (
     sections,
     without_aliases,
 )
-from mygym.registry import FRAMEWORKS, Algorithm, algorithm, registry, user_files
+from mygym.registry import FRAMEWORKS, Algorithm, Entry, algorithm, registry, user_files
 from mygym.registry.signatures import parameters
 from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task, named_objects
@@ -82,14 +83,23 @@ def recommended_layer(asked: RunConfig) -> Layer:
         return Layer("task", {})
     names = task.run_defaults.get("algo", ())
     for name in [names] if isinstance(names, str) else names:
-        entry = registry("algorithm").get(name, "algo")
-        lacks = "framework" in asked.model_fields_set and asked.framework not in entry.frameworks
-        if not entry.missing_extras and not lacks:
-            return Layer("; ".join([f"task {task.name}", *reasons]), {"algo": entry.name})
-        reasons.append(f"{entry.name}, the best, needs {' and '.join(entry.missing_extras or entry.frameworks)}")
+        if not (needed := _needed(registry("algorithm").get(name, "algo"), asked)):
+            return Layer("; ".join([f"task {task.name}", *reasons]), {"algo": name})
+        reasons.append(f"{name}, the best, needs {needed}")
     if len(task.stage_names) == 1:
         return Layer("task", {})
     return Layer("; ".join(["tasks of several stages", *reasons]), {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
+
+
+def _needed(entry: Entry, asked: RunConfig) -> str:
+    """Return what an algorithm needs that is not here, or not asked for; empty if nothing."""
+    if entry.missing_extras:
+        return " and ".join(entry.missing_extras)
+    if "framework" in asked.model_fields_set and asked.framework not in entry.frameworks:
+        return " and ".join(entry.frameworks)
+    if asked.learners > 1 and not may_share(algorithm(entry.name, entry.framework).combo()[0]):
+        return "one learner"
+    return ""
 
 
 def framework_layer(asked: RunConfig) -> Layer:

@@ -219,6 +219,11 @@ def test_the_algorithm_that_learns_a_task_is_chosen_where_it_exists(monkeypatch:
     in_pytorch = resolve_config(overrides={**config, "framework": "pytorch"})
     assert (in_pytorch.config.algo, in_pytorch.config.framework) == ("ppo", "pytorch")
     assert in_pytorch.origins["algo"] == "tasks of several stages; xqc, the best, needs jax"
+    shared = resolve_config(overrides={**config, "learners": 2})
+    assert (shared.config.algo, shared.origins["algo"]) == (
+        "ppo",
+        "tasks of several stages; xqc, the best, needs one learner",
+    )
     monkeypatch.setattr(entries, "is_installed", {"jax": False}.get)
     without_jax = resolve_config(overrides=config)
     assert without_jax.config == in_pytorch.config
