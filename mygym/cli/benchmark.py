@@ -73,13 +73,14 @@ mygym compare suites/before suites/after
     notes="""
 A suite has grids, which are cells of the table: {cells: [{task: [reach, push], algo: [ppo, sac/jax], seeds: 5}]}. Keys
 of a grid: task, robot, engine, algo (KEYWORD, KEYWORD/FRAMEWORK or default), seeds (a number or a list), name (of the
-learner in the table), set (config values), and note (what a reader must know). `set` beside `cells` has config values
-of all runs, `imports` modules of your algorithms. The runs are ordinary runs in DIR/cells; the first seed of all cells
-comes first. The command can be stopped, killed and repeated: it executes what is missing, also after cells and seeds
-were added. It writes table.json, table.md, index.html and pictures of the learning curves. A run's certificate (`mygym
-certify`) is in the column `further`. --verify exits with 1 if a result does not hold: Fisher's exact test on the final
-episodes finds a difference, and the repeated run is outside the range of the cell's seeds. A run of --add is judged
-here; only its config, its result and its weights are read. Executors are those of `mygym sweep`.
+learner in the table), config (a config file), set (config values), and note (what a reader must know). `set` beside
+`cells` has config values of all runs, `imports` modules of your algorithms. The runs are ordinary runs in DIR/cells;
+the first seed of all cells comes first. The command can be stopped, killed and repeated: it executes what is missing,
+also after cells and seeds were added. It writes table.json, table.md, index.html and pictures of the learning curves. A
+run's certificate (`mygym certify`) is in the column `further`. --verify exits with 1 if a result does not hold:
+Fisher's exact test on the final episodes finds a difference, and the repeated run is outside the range of the cell's
+seeds. A run of --add is judged here; only its config, its result and its weights are read. Executors are those of
+`mygym sweep`.
 """,
 )
 def benchmark(options: argparse.Namespace) -> None:

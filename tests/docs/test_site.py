@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from docs.generate.markdown import stored_rows
 from mygym.registry import registry
 from tests.docs.documents import DOCUMENTS, ROOT
 
@@ -39,6 +40,15 @@ def test_no_page_has_a_warning(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "generated" / "tasks" / "push.md").read_text(encoding="utf-8")
     for part in ("| `object_from_ee` | 12:15 | m |", "| `ee_x` | -0.05 | 0.05 |", "| push | panda | table |"):
         assert part in page
+
+
+@pytest.mark.parametrize("result", ["results/cards.md", "tables/core/table.md"])
+def test_rows_of_a_stored_table_keep_its_header_and_rule(result: str) -> None:
+    """Some tables have rules with spaces."""
+    header, rule, row, *_ = stored_rows(result, "push").splitlines()
+    assert "task" in header
+    assert set(rule) <= {"|", "-", " "}
+    assert "push" in row
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
