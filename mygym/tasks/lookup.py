@@ -126,15 +126,19 @@ def _task_of_subtasks(subtasks: tuple[SubTask, ...]) -> Task:
 
 
 def _task_of_stages(stages: str | tuple[str, ...]) -> Task:
-    """Return a task of one sub-task; a built-in task of the same stages gives its numbers."""
+    """Return a task of one sub-task; a built-in task of the same stages gives its numbers.
+
+    The task does not take its algorithm, which learns by the values that recipes have for the name of the task.
+    """
     composed = parse(stages)
     name = stages if isinstance(stages, str) else "_".join(stages)
     # Built-in tasks only: the meaning of letters must not depend on the user's files.
     builtin = [entry.target for entry in registry("task").registered() if entry.built_in]
     known = next((task for task in builtin if _is_just(task, composed)), None)
-    return (
-        replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=_default_horizon(len(composed)))
-    )
+    if known is None:
+        return Task(name, (SubTask(stages),), horizon=_default_horizon(len(composed)))
+    run_defaults = {key: value for key, value in known.run_defaults.items() if key != "algo"}
+    return replace(known, name=name, run_defaults=run_defaults)
 
 
 def _default_horizon(stages: int) -> int:

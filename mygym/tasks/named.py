@@ -18,7 +18,6 @@ register_task(
     onto="base",
     tolerance=0.02,
     horizon=150,
-    run_defaults={"steps": 1_500_000},
     also=("baskets", "collabtable", "football"),
 )
 register_task(
@@ -30,7 +29,7 @@ register_task(
     to=(0.12, 0.20),
     tolerance=0.02,
     horizon=150,
-    run_defaults={"algo": "sac"},
+    run_defaults={"algo": ["xqc", "sac"]},
 )
 register_task(
     "open_door",
@@ -41,13 +40,13 @@ register_task(
     to=(0.6, 1.2),
     tolerance=0.1,
     horizon=200,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "push",
     ("approach", "push"),
     help="push an object along the table to a point",
     horizon=100,
-    run_defaults={"steps": 500_000},
     also=("baskets", "collabtable", "darts", "football"),
 )
 register_task(
@@ -55,7 +54,7 @@ register_task(
     "AGM",
     help="grasp an object and carry it to a point in the air",
     horizon=100,
-    run_defaults={"steps": 1_000_000},
+    run_defaults={"algo": "xqc"},
     also=("baskets", "collabtable", "darts", "drawer", "football", "fridge", "panel"),
 )
 register_task(
@@ -137,6 +136,7 @@ register_task(
     to=(0.009, 0.011),
     tolerance=0.003,
     horizon=100,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "switch",
@@ -157,6 +157,7 @@ register_task(
     to=(0.8, 2.0),
     tolerance=0.15,
     horizon=150,
+    run_defaults={"algo": "xqc"},
 )
 register_task(
     "insert",

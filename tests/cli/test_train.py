@@ -61,7 +61,7 @@ def test_help_has_the_values_of_the_run(mygym_command: Command, monkeypatch: pyt
     text = mygym_command("train", "--task", "press", "--set", "algo_params.gamma=0.9", "--algo", "ppo", "--help").out
     assert re.search(r"\n n_steps +a whole number, at least 1 +64 ", text), "that of ppo for several stages, not 2048"
     assert re.search(r"\n gamma +a number, [^0-9]*0 and at most 1 +0\.9 ", text)
-    assert "algo_params of ppo (pytorch)" in mygym_command("train", "--task", "press", "--help").out
+    assert "algo_params of ppo (pytorch)" in mygym_command("train", "--task", "push", "--help").out
     assert "algo_params of sac (pytorch)" in mygym_command("train", "--task", "reach", "--help").out
     joined = mygym_command("train", "--strategy", "demos+curriculum", "--task", "AGM", "--help").out
     assert "--set strategy_params.curriculum.NAME=VALUE" in joined

@@ -144,8 +144,8 @@ def test_a_path_outside_is_refused_before_anything_reads_it(
 
 def test_a_run_takes_what_explain_prints(client: Any) -> None:
     for operation in ("runs", "start_training"):
-        assert client.post(f"/api/{operation}", json={"task": "press"}).json()["title"] == "ppo · press"
-    rows = {row["key"]: row for row in client.post("/api/check", json={"task": "press"}).json()["values"]}
+        assert client.post(f"/api/{operation}", json={"task": "switch"}).json()["title"] == "ppo · switch"
+    rows = {row["key"]: row for row in client.post("/api/check", json={"task": "switch"}).json()["values"]}
     assert [rows[key]["value"] for key in ("algo", "reward", "n_envs", "steps")] == ["ppo", "shaped", 32, 500_000]
     assert rows["n_envs"]["origin"] == "algorithm ppo, for several stages"
     assert rows["algo_params.n_steps"]["value"] == 64

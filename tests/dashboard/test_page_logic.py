@@ -103,7 +103,7 @@ def test_the_form_shows_what_the_run_takes_and_follows_each_choice(visit: Callab
         await user.open("/new")
         await until(lambda: taken(user, "algo") == "sac  (default)")
         assert taken(user, "n_envs") == "4  (algorithm sac)"
-        control(user, "task").value = "press"
+        control(user, "task").value = "switch"
         await until(lambda: taken(user, "algo") == "ppo  (tasks of several stages)")
         assert taken(user, "reward") == "shaped  (algorithm ppo, for several stages)"
         assert taken(user, "n_envs") == "32  (algorithm ppo, for several stages)"
@@ -114,7 +114,7 @@ def test_the_form_shows_what_the_run_takes_and_follows_each_choice(visit: Callab
         control(user, "algo_params.gamma").value = "0.9"
         await until(lambda: control(user, "algo").value == "ppo")  # and not sac, the schema's
         control(user, "algo").value = "sac"
-        await until(lambda: taken(user, "n_envs") == "8  (algorithm sac, for task press)")
+        await until(lambda: taken(user, "n_envs") == "8  (algorithm sac, for task switch)")
         control(user, "engine").value = "fused"
         await user.should_see("which engine fused does not support", retries=200)
         assert taken(user, "n_envs") == "", "no run, no values"

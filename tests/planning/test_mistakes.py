@@ -36,7 +36,7 @@ def test_mistakes_and_not_their_consequences(config: dict[str, Any], keys: list[
 
 
 def test_a_valid_config_has_its_plan() -> None:
-    plan, _ = plan_or_mistakes({"task": "press"}, {})
+    plan, _ = plan_or_mistakes({"task": "push"}, {})
     assert plan is not None
     assert plan.config.algo == "ppo"
     assert plan.resolved.origins["task"] == "argument"

@@ -37,16 +37,17 @@ EACH_ONCE = [
 
 def test_later_layers_win() -> None:
     """Schema < algorithm < task < file < flag."""
+    register_task("brief", ("approach", "push"), run_defaults={"steps": 9_000})
     layered = [
         resolve_config({}, {"algo": "td3"}),
         resolve_config({}, {"algo": "sac"}),
-        resolve_config({}, {"algo": "sac", "task": "push"}),
-        resolve_config({"steps": 7}, {"algo": "sac", "task": "push"}),
-        resolve_config({"steps": 7}, {"algo": "sac", "task": "push", "steps": 8}),
+        resolve_config({}, {"algo": "sac", "task": "brief"}),
+        resolve_config({"steps": 7}, {"algo": "sac", "task": "brief"}),
+        resolve_config({"steps": 7}, {"algo": "sac", "task": "brief", "steps": 8}),
     ]
     decided = [(resolved.config.steps, resolved.origins["steps"]) for resolved in layered]
-    sac, push = algorithm("sac").run_defaults["steps"], find_task("push").run_defaults["steps"]
-    assert decided[1:] == [(sac, "algorithm sac"), (push, "task push"), (7, "file"), (8, "flag")]
+    sac = algorithm("sac").run_defaults["steps"]
+    assert decided[1:] == [(sac, "algorithm sac"), (9_000, "task brief"), (7, "file"), (8, "flag")]
     td3 = algorithm("td3").run_defaults.get("steps")
     expected = (RunConfig().steps, "default") if td3 is None else (td3, "algorithm td3")
     assert decided[0] == expected
@@ -54,10 +55,10 @@ def test_later_layers_win() -> None:
 
 def test_an_algorithm_that_needs_no_rewards_has_a_separate_budget() -> None:
     """The budget of a task is for learning from rewards; the user's values still win."""
-    push = find_task("push").run_defaults
-    resolved = resolve_config({}, {"algo": "dagger", "task": "push", "eval": {"every": 7}})
+    register_task("brief", ("approach", "push"), run_defaults={"steps": 9_000})
+    resolved = resolve_config({}, {"algo": "dagger", "task": "brief", "eval": {"every": 7}})
     declared = algorithm("dagger").run_defaults
-    assert resolved.config.steps == declared["steps"] != push["steps"]
+    assert resolved.config.steps == declared["steps"] == 20_000
     assert (resolved.config.eval.every, resolved.config.eval.episodes) == (7, declared["eval"]["episodes"])
 
 
@@ -252,7 +253,7 @@ def test_sac_has_values_for_tasks_that_it_learns_from_the_progress_of_stages(tas
 
 def test_a_task_may_choose_its_algorithm() -> None:
     register_task("scripted", ("approach", "push"), run_defaults={"algo": "dagger"})
-    for task, algo in (("scripted", "dagger"), ("open_drawer", "sac"), ("hit_board", "xqc")):
+    for task, algo in (("scripted", "dagger"), ("open_drawer", "xqc")):
         resolved = resolve_config(overrides={"task": task})
         assert (resolved.config.algo, resolved.origins["algo"]) == (algo, f"task {task}")
         assert resolve_config(overrides={"task": task, "algo": "ppo"}).config.algo == "ppo"
