@@ -234,7 +234,7 @@ def _with_detector(plan: RunPlan, detector: str) -> RunPlan:
 
 
 def print_notes(plan: RunPlan, model: Any = None) -> None:
-    """Print notes on a run: rollouts, observations, random weights of fine-tuning, values of a URDF, warnings.
+    """Print notes on a run: a better algorithm, rollouts, observations, fine-tuning, values of a URDF, warnings.
 
     Args:
         plan: The run.
@@ -244,6 +244,8 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
     if not HAS_BULLET and judge == MUJOCO:
         print_note(f"evaluations and videos use {judge}, because PyBullet is not installed")
     if model is not None:
+        if reasons := plan.resolved.origins["algo"].partition("; ")[2]:
+            print_note(f"{plan.algorithm.name} trains the task: {reasons}")
         if plan.algorithm.parent:
             print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
         if (steps := rollout_steps(model, plan.config)) > plan.config.steps:

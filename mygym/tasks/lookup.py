@@ -133,7 +133,7 @@ def _task_of_stages(stages: str | tuple[str, ...]) -> Task:
     composed = parse(stages)
     name = stages if isinstance(stages, str) else "_".join(stages)
     # Built-in tasks only: the meaning of letters must not depend on the user's files.
-    builtin = [entry.target for entry in registry("task").registered() if entry.built_in]
+    builtin: list[Task] = [entry.target for entry in registry("task").registered() if entry.built_in]
     known = next((task for task in builtin if _is_just(task, composed)), None)
     if known is None:
         return Task(name, (SubTask(stages),), horizon=_default_horizon(len(composed)))

@@ -13,7 +13,7 @@ from mygym.config import load_file
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.planning.resolve import resolve_config
-from mygym.registry import algorithm
+from mygym.registry import algorithm, entries
 from tests.command import SHORT_RUN, Command
 from tests.components import ALGORITHMS, COMBOS, KINDS, slow_except
 from tests.conftest import ROOT
@@ -172,6 +172,15 @@ def test_an_unsupported_robot_is_noted_and_runs(command: tuple[str, ...], mygym_
 )
 def test_a_supported_robot_gives_no_note(command: tuple[str, ...], mygym_command: Command) -> None:
     assert "note: " not in mygym_command(*command, "--task", "push", "--robot", "kuka").err
+
+
+def test_a_note_says_what_the_best_algorithm_of_the_task_needs(
+    mygym_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "is_installed", {"jax": False}.get)
+    outcome = mygym_command(*DRY_RUN, "--task", "press")
+    assert outcome.err.splitlines()[0] == "note: ppo trains the task: xqc, the best, needs mygym[jax]"
+    assert "the best" not in mygym_command(*DRY_RUN, "--task", "press", "--algo", "ppo").err
 
 
 def test_the_last_note_has_the_success_of_each_task_and_the_outcome_of_the_strategies(mygym_command: Command) -> None:
