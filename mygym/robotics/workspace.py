@@ -111,9 +111,10 @@ class WorkspaceSpec:
         )
 
     def fit(self, robot: RobotSpec) -> WorkspaceSpec:
-        """Return the workspace with its settings for a robot; without settings, shrunk to the size of a short arm."""
-        shrink = self.shrinks and robot.name not in self.robots
-        return self.scaled(robot.area_scale) if shrink else self.for_robot(robot.name)
+        """Return the workspace with its settings for a robot; without areas of its own, shrunk to a short arm's size."""
+        home = self.robots.get(robot.name) or HomeSpec()
+        own = self.for_robot(robot.name)
+        return own.scaled(robot.area_scale) if self.shrinks and not home.areas else own
 
     def scaled(self, factor: float) -> WorkspaceSpec:
         """Return the workspace with areas, tool bounds, tool home and cameras that shrink towards the origin.
