@@ -29,6 +29,9 @@ SUPPORT_SPACING = 0.02
 SAMPLES = 200
 """Points drawn before the farthest corner is taken."""
 
+START_MARGIN = 0.05
+"""m, beyond the tolerance, between the start of an object and its goal."""
+
 Box = tuple[FloatArray, FloatArray]
 """Lowest and highest corner `(3,)` of an area in the world frame, m."""
 
@@ -94,6 +97,26 @@ def check_areas(task: Task, world: World, areas: Mapping[str, Box], given: Colle
             why = f"is {1 - share:.0%} out of {robot.name}'s reach, e.g. at {example}"
             raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
         check_room(task, world, areas, name)
+    check_distances(task, areas)
+
+
+def check_distances(task: Task, areas: Mapping[str, Box]) -> None:
+    """Check that the goal of an object can be unsolved wherever the object starts.
+
+    Raises:
+        ConfigError: An area of goals is too small.
+    """
+    starts: dict[str, Sequence[Box]] = {role: [object_area(areas, role)] for role in task.roles}
+    for number, subtask in enumerate(task.subtasks):
+        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
+        if bound.object is None:
+            continue
+        goals = [areas[name] for name in task.goal_areas(number) if name in areas]
+        for low, high in goals:
+            for start in starts[subtask.object]:
+                worst = np.clip((low + high) / 2, *start)
+                _farthest_corner((low, high), worst, bound.thresholds.tolerance + START_MARGIN)
+        starts[subtask.object] = goals
 
 
 def _drawn_areas(task: Task) -> dict[str, int | None]:
@@ -229,6 +252,16 @@ def sample_in(
         if away_from is None or _is_away(point, away_from, distance):
             return point
     assert away_from is not None
+    return _farthest_corner(area, away_from, distance)
+
+
+def _farthest_corner(area: Box, away_from: FloatArray, distance: float) -> FloatArray:
+    """Return the corner `(3,)` of an area that is farthest from a point.
+
+    Raises:
+        ConfigError: It is less than `distance` metres away.
+    """
+    low, high = area
     corner = np.where(np.abs(low - away_from) > np.abs(high - away_from), low, high)
     if _is_away(corner, away_from, distance):
         return corner

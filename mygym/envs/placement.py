@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mygym.engines.world import MovingDistractor, World
-from mygym.envs.areas import Box, object_area, sample_in
+from mygym.envs.areas import START_MARGIN, Box, object_area, sample_in
 from mygym.envs.episode_seeds import named_stream
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.controllers.controller import YAW_RANGE
@@ -16,9 +16,6 @@ from mygym.robotics.objects import ObjectSpec
 from mygym.tasks.stage import SubTask
 from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
-
-START_MARGIN = 0.05
-"""m, beyond the tolerance, between the start of an episode and each goal."""
 
 GAP = 0.06
 """m between objects, for an open hand to pass."""

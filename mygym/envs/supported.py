@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mygym.config import RunConfig
 from mygym.engines.robots import find_robot
-from mygym.errors import AssetError
+from mygym.errors import AssetError, ConfigError
 from mygym.registry import registry
 from mygym.robotics.assets import read_asset, read_mapping
 from mygym.robotics.inference.base_placement import DIRECTIONS, freedom
@@ -57,11 +57,16 @@ def a_robot_for(task: Task, workspace: str | None = None) -> str:
 
 def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
     """Yield the installed robots of a workspace that can do a task."""
-    for robot, home in load_workspace(registry("workspace").get(workspace).load()).robots.items():
+    from mygym.envs.areas import check_distances, resolve_areas  # which refuses other robots by means of this module
+
+    spec = load_workspace(registry("workspace").get(workspace).load())
+    for robot, home in spec.robots.items():
         unsuited = (home or HomeSpec()).unsuited
         installed = not registry("robot").get(robot).missing_extras
         if installed and task.name not in unsuited and can_do(_spec(robot), task):
-            yield robot
+            with contextlib.suppress(ConfigError):  # its areas are too small for the task
+                check_distances(task, resolve_areas(task, spec.fit(_spec(robot)), {}))
+                yield robot
 
 
 @cache

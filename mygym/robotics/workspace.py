@@ -111,7 +111,7 @@ class WorkspaceSpec:
         )
 
     def fit(self, robot: RobotSpec) -> WorkspaceSpec:
-        """Return the workspace with its settings for a robot; without areas of its own, shrunk to a short arm's size."""
+        """Return the workspace with its settings for a robot; without areas of its own, shrunk for a short arm."""
         home = self.robots.get(robot.name) or HomeSpec()
         own = self.for_robot(robot.name)
         return own.scaled(robot.area_scale) if self.shrinks and not home.areas else own

@@ -9,11 +9,13 @@ import pytest
 
 from mygym.envs.areas import check_room
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.tasks.predicates import at_goal, register_predicate
 from mygym.tasks.stage import register_stage
-from tests.components import HOSTED_QUICKLY
+from mygym.tasks.task import register_task
+from tests.components import HOSTED_QUICKLY, needs_extra
 
 SQUARE = ((-0.1, -0.1), (0.1, 0.1))
 
@@ -83,6 +85,26 @@ def test_areas_without_room_are_refused(
         assert word in str(error.value)
 
 
+@pytest.mark.parametrize("half", [0.08, 0.06])
+def test_some_goal_is_far_from_every_start(half: float) -> None:
+    """The corners of 14.1 cm × 14.1 cm are 10 cm from its centre: the tolerance and the margin of push."""
+    areas = {name: box(0.0, 0.0, ((-half, -half), (half, half))) for name in ("object", "surface")}
+    if half < 0.0707:
+        with pytest.raises(ConfigError, match=r"task_params\.areas: .* at least 0\.10 m from \[0"):
+            RobotEnv("push", task_params={"areas": areas}).close()
+    else:
+        RobotEnv("push", task_params={"areas": areas}).close()
+
+
+@needs_extra
+def test_robots_with_small_areas_are_not_supported() -> None:
+    """The area of G1 is 8 cm × 12 cm, and no workspace lists the task as unsuited."""
+    register_task("sweep", ("approach", "push"))
+    robots = {name: {robot for task, robot, _ in combinations((name,))} for name in ("reach", "sweep")}
+    assert "g1" in robots["reach"] - robots["sweep"]
+    assert "panda" in robots["sweep"]
+
+
 @pytest.mark.parametrize(
     ("task", "workspace", "areas"),
     [
@@ -92,7 +114,7 @@ def test_areas_without_room_are_refused(
         ("AGM", None, {"air": box(0.1, 0.2)}),
         ("push", None, {"surface": box(0.0, 0.03)}),  # within the tolerance of the table
         (ON_PLATE, None, {"object": box(0.0, 0.0, ((-0.15, -0.15), (0.15, 0.15)))}),
-        (OPENED, "drawer", {"drawer": box(0.035, 0.035, ((-0.05, -0.05), (0.0, 0.05)))}),  # of the opened drawer
+        (OPENED, "drawer", {"drawer": box(0.035, 0.035, ((-0.05, -0.1), (0.0, 0.1)))}),  # of the opened drawer
     ],
 )
 def test_areas_with_room_are_accepted(task: Any, workspace: str | None, areas: dict[str, Any]) -> None:
