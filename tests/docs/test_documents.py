@@ -126,7 +126,7 @@ def test_the_run_directory_has_what_its_page_lists(runs: Path) -> None:
 
 def test_contributing_names_every_package() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    layout = text.partition("    train.py")[2].partition("What is built in")[0].split()
+    layout = text.partition("    train.py")[2].partition("Built-in components live")[0].split()
     for path in (ROOT / "mygym").iterdir():
         if not path.name.startswith("__"):
             assert (f"{path.name}/" if path.is_dir() else path.name) in layout, f"the layout lacks {path.name}"
