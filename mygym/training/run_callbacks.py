@@ -358,12 +358,15 @@ def _degenerate_parameter(error: Exception) -> str:
 
 
 class ProgressBarCallback(BaseCallback):
-    """Shows a progress bar on a terminal; if stderr is not a terminal, prints a line for each evaluation."""
+    """Prints the run directory, then shows a progress bar on a terminal, else a line for each evaluation, on stderr."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, path: Path) -> None:
         super().__init__()
-        self.total = total
+        self.total, self.path = total, path
         self.bar: Any = None
+
+    def _on_training_start(self) -> None:
+        self._print(f"directory: {self.path}")
 
     def _on_rollout_start(self) -> None:
         if self.bar is None and sys.stderr.isatty():
@@ -385,15 +388,16 @@ class ProgressBarCallback(BaseCallback):
         if self.bar is not None:
             self.bar.set_postfix_str(f"success {record['success_rate']:.0%}")
             return
+        self._print(
+            f"{record['steps']:>9,} steps  {record['wall_time_s']:7.1f} s  success {record['success_rate']:6.1%}  "
+            f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm"
+            + "".join(f"  {task} {rate:.0%}" for task, rate in record.get("success_by_task", {}).items())
+            + "".join(f"  {text}" for text in outcome_texts(record.get("strategy", {})))
+        )
+
+    def _print(self, line: str) -> None:
         with contextlib.suppress(OSError):  # stderr is closed; keep training
-            print(
-                f"{record['steps']:>9,} steps  {record['wall_time_s']:7.1f} s  success {record['success_rate']:6.1%}  "
-                f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm"
-                + "".join(f"  {task} {rate:.0%}" for task, rate in record.get("success_by_task", {}).items())
-                + "".join(f"  {text}" for text in outcome_texts(record.get("strategy", {}))),
-                file=sys.stderr,
-                flush=True,
-            )
+            print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Close the bar and leave it on the terminal."""

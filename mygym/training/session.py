@@ -301,7 +301,7 @@ class Session:
         self.clock = RunClock(started, checkpoint.state["seconds"] if checkpoint else None)
         self.stop = StopRequest("with a checkpoint after this rollout")
         self.schedules = schedule_callback.ScheduleCallback(model_factory.schedules_of(plan), config.steps)
-        self.progress = ProgressBarCallback(config.steps)
+        self.progress = ProgressBarCallback(config.steps, result.path)
         self.divergence = DivergenceCallback()
         self.evaluations = EvaluationCallback(
             self.evaluate,

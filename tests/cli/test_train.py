@@ -189,6 +189,7 @@ def test_the_last_note_has_the_success_of_each_task_and_the_outcome_of_the_strat
     outcome = mygym_command("train", *SHORT_RUN, "--algo", "a2c", *strategy, *by_sampler)
     assert outcome.code == 0, outcome.err
     run = Path(outcome.out.splitlines()[-1].removeprefix("run: "))
+    assert f"directory: {run}\n" in outcome.err.partition("success")[0], "for a run that is killed"
     result = json.loads((run / "result.json").read_text())
     by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result["success_by_task"].items())
     assert set(result["success_by_task"]) == {"reach", "push"}
