@@ -215,8 +215,7 @@ def dry_run(plan: RunPlan) -> None:
     from mygym.training.policy import parameter_counts
     from mygym.training.pretrained import load_pretrained
 
-    env = make_vec_env(plan)
-    try:
+    with contextlib.closing(make_vec_env(plan)) as env:
         model = build_model(plan, env)
         load_pretrained(plan, model, env)
         prepare_run(plan, env, model)  # raises if a teacher or a dataset does not fit
@@ -244,8 +243,6 @@ def dry_run(plan: RunPlan) -> None:
         each = f" in each of {plan.config.learners} learners" if plan.config.learners > 1 else ""
         duration = f"{1e6 * seconds:.0f} µs, {env.num_envs / seconds:,.0f} env steps/s"
         print(f"step of {env.num_envs} environment(s){each}: {duration}")
-    finally:
-        env.close()
 
 
 ENGINE_KEYS = ("engine", "steps", "n_envs", "learners", "algo_params")
