@@ -384,7 +384,7 @@ def check_parameters(
     values: Mapping[str, Any],
     sections: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Refuse the same values as `check_values`, and values without a required parameter.
+    """Refuse the same values as `check_values`, and values that lack a required parameter.
 
     Raises:
         ConfigError: An unknown or missing parameter, a wrong type, or a number out of its range.

@@ -369,12 +369,7 @@ class OtherLearners:
 
 @contextlib.contextmanager
 def other_learners(plan: RunPlan, resumed: bool = False) -> Iterator[OtherLearners | None]:
-    """Start the other processes of a run, and end them; None if the config has a single learner.
-
-    Args:
-        plan: The plan of the run.
-        resumed: Whether the run continues from a checkpoint.
-    """
+    """Start the other processes of a run, and end them; None if the config has a single learner."""
     hosts.check_learners(plan.config.learners)
     if plan.config.learners == 1:
         yield None

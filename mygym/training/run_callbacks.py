@@ -412,12 +412,7 @@ def outcome_texts(outcome: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 class StrategyCallback(BaseCallback):
-    """Forwards SB3's callback events to the strategies.
-
-    Args:
-        strategies: The run's strategies, `RunPlan.strategies`.
-        write: Writes a checkpoint of the current state.
-    """
+    """Forwards SB3's callback events to the strategies; `write` writes a checkpoint of the current state."""
 
     def __init__(self, strategies: Sequence[Any], write: Callable[[], object]) -> None:
         super().__init__()
@@ -482,12 +477,7 @@ class StrategyCallback(BaseCallback):
 
 
 class UserCallbacks(CallbackList):
-    """The user's callbacks, in the order of the config and of the call of `mygym.train`.
-
-    Args:
-        callbacks: The callbacks.
-        notify: Called with messages for the user.
-    """
+    """The user's callbacks, in the order of the config and of the call of `mygym.train`."""
 
     def __init__(self, callbacks: Sequence[BaseCallback], notify: Callable[[str], None]) -> None:
         super().__init__(list(callbacks))
