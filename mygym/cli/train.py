@@ -124,13 +124,7 @@ class SeedExecutor(LocalExecutor):
 
 
 def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
-    """Train a setting with several seeds.
-
-    Args:
-        program: Words that start `train.py`, without flags.
-        words: Flags of the config.
-        seeds: Seeds of the runs.
-        jobs: Processes at a time.
+    """Train a setting, which the flags `words` describe, with several seeds, `jobs` at a time.
 
     Raises:
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.

@@ -95,16 +95,7 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
 
 
 def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot: bool, window: bool) -> Picture | None:
-    """Return a picture of a robot in a workspace.
-
-    Args:
-        robot: Registered name or file.
-        workspace: Registered name or file.
-        size: Width and height, pixels.
-        camera: Camera of the workspace.
-        fit_robot: Whether the camera moves so that the robot fills the picture.
-        window: Whether to show the world in a window until it is closed, and return None.
-    """
+    """Return a picture of a robot in a workspace, which it fills if `fit_robot`; None after the end of a `window`."""
     from mygym.engines.engine import inspection_of, make_world
     from mygym.engines.rendering.camera import around
     from mygym.engines.robots import find_robot

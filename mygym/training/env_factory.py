@@ -75,12 +75,7 @@ def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.
 
 
 def build_env(description: Mapping[str, Any], **arguments: Any) -> AnyEnv:
-    """Return the environment of an `env_description`.
-
-    Args:
-        description: The description.
-        **arguments: Arguments of `RobotEnv` in place of those of the description.
-    """
+    """Return the environment of an `env_description`, with some arguments of `RobotEnv` replaced."""
     user_files.import_modules(description["imports"])  # another process has not imported them yet
     specs = [EnvSpec.of({**described, **arguments}) for described in description["arguments"]]
     if len(specs) == 1:

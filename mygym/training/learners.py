@@ -197,13 +197,9 @@ Exchange = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def average_gradients(model: Any, exchange: Exchange) -> None:
-    """Let the optimisers of a model take each step with the mean gradients of all processes.
+    """Let the optimisers of an SB3 model take each step with the mean gradients that `exchange` returns.
 
     SB3 has clipped the gradients of each process before.
-
-    Args:
-        model: An SB3 algorithm.
-        exchange: Called before each step.
     """
     for name in model._get_torch_save_params()[0]:
         optimizer = recursive_getattr(model, name)

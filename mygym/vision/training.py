@@ -189,14 +189,7 @@ RIDGE = 1e-3
 
 
 def train_vae(
-    train: Pictures,
-    validation: Pictures,
-    classes: int,
-    latents: int,
-    *,
-    steps: int,
-    seed: int,
-    after_step: AfterStep,
+    train: Pictures, validation: Pictures, classes: int, latents: int, *, steps: int, seed: int, after_step: AfterStep
 ) -> VAE:
     """Return an autoencoder of the least validation loss; `classes` of pixels include the background."""
     torch.manual_seed(seed)

@@ -320,16 +320,9 @@ def _around(points: FloatArray) -> FloatArray:
 def _choose_base(
     candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, shape: Shape, postures: int, best: _Placed
 ) -> _Placed:
-    """Return the best of robots with different base poses, with its home.
+    """Return the best robot, with its home from so many random postures; `best` if no candidate reaches more.
 
     The search ends at the first robot that reaches all.
-
-    Args:
-        candidates: The robots.
-        workspace: The workspace.
-        shape: The robot's shape.
-        postures: Number of random postures from which the search for a home starts.
-        best: The robot, if no candidate reaches more.
     """
     for candidate in candidates:
         placed = _choose_home(candidate, workspace, shape, postures)
