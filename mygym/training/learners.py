@@ -42,6 +42,7 @@ from mygym.training.checkpoints.states import (
 )
 from mygym.training.env_processes import death_of, end_processes, kill, picklable_error, starting_processes
 from mygym.training.policy import load_weights, normalizer_of, weights
+from mygym.training.run_callbacks import RolloutCallback
 from mygym.training.schedule_callback import set_value
 from mygym.training.stop_request import SIGNALS
 
@@ -139,7 +140,7 @@ def _mean_of_processes(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any
         raise LearningEnded from None
 
 
-class AnswerCallback(BaseCallback):
+class AnswerCallback(RolloutCallback):
     """Answers the commands of the main process at each rollout start, until it begins the rollout."""
 
     def __init__(self, commands: Connection) -> None:
@@ -148,9 +149,6 @@ class AnswerCallback(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         self.answer_commands()
-
-    def _on_step(self) -> bool:
-        return True
 
     def answer_commands(self) -> None:
         """Answer commands until the next rollout begins.
@@ -496,7 +494,7 @@ class _Process:
         kill(self.handle)
 
 
-class SynchronizeCallback(BaseCallback):
+class SynchronizeCallback(RolloutCallback):
     """Lets the other processes begin each rollout in the state of this process; it must be the last callback.
 
     Its state is that of the other processes.
@@ -526,9 +524,6 @@ class SynchronizeCallback(BaseCallback):
             weights={name: tensor.cpu().numpy() for name, tensor in weights(model).items()},
             normalizer=normalizer_of(self.training_env),
         )
-
-    def _on_step(self) -> bool:
-        return True
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of each other process, which has ended its rollout."""
