@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,35 +29,15 @@ class Expert(Protocol):
         """
 
 
-class _SingleExpert:
-    """Expert of a single environment."""
+@dataclass(frozen=True)
+class _ScriptedExpert:
+    """Expert of an environment, or of each environment in a vector environment."""
 
-    def __init__(self, env: Any) -> None:
-        self.env = env.unwrapped
-
-    def act(self, observation: Any) -> NDArray[Any]:
-        action: NDArray[Any] = self.env.expert_action()
-        return action
-
-
-class _GymnasiumExpert:
-    """Expert of a Gymnasium vector environment."""
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
+    actions: Callable[[], Any]
+    """Returns the action, or a sequence of actions."""
 
     def act(self, observation: Any) -> NDArray[Any]:
-        return np.stack(self.env.call("expert_action"))
-
-
-class _StableBaselinesExpert:
-    """Expert of an SB3 vector environment."""
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
-
-    def act(self, observation: Any) -> NDArray[Any]:
-        return np.stack(self.env.env_method("expert_action"))
+        return np.asarray(self.actions())
 
 
 def make_expert(env: Any) -> Expert:
@@ -73,8 +55,11 @@ def make_expert(env: Any) -> Expert:
         why = "has no scripted expert to learn from"
         raise ConfigError(bad_value("env", type(env).__name__, "mygym environments", why))
     if hasattr(env, "env_method"):
-        return _StableBaselinesExpert(env)
-    return _GymnasiumExpert(env) if hasattr(env, "call") else _SingleExpert(env)
+        return _ScriptedExpert(partial(env.env_method, "expert_action"))
+    if hasattr(env, "call"):
+        return _ScriptedExpert(partial(env.call, "expert_action"))
+    single = env.unwrapped
+    return _ScriptedExpert(lambda: single.expert_action())  # found at each call: it may be that of the current task
 
 
 def _has_expert(env: Any) -> bool:

@@ -61,11 +61,7 @@ MODULES: Mapping[str, str] = {
 """Former module → module, where documents or saved models named it."""
 
 
-NAMES: Mapping[str, str] = {
-    "FusedEnvs": "BatchEnv",
-    "FusedVecEnv": "BatchVecEnv",
-    "FusedVectorEnv": "BatchVectorEnv",
-}
+NAMES: Mapping[str, str] = {"FusedEnvs": "BatchEnv", "FusedVecEnv": "BatchVecEnv", "FusedVectorEnv": "BatchVectorEnv"}
 """Former name in one of these modules → name."""
 
 

@@ -161,5 +161,4 @@ class CEM(Runner):
             action: torch.Tensor = functional_call(self.policy, single, (observation.unsqueeze(0),))
             return action.squeeze(0)
 
-        actions: torch.Tensor = vmap(act)(parameters, observations.to(self.device))
-        return actions
+        return vmap(act)(parameters, observations.to(self.device))

@@ -41,8 +41,7 @@ def double_q_targets(online: nn.Module, target: nn.Module, batch: Samples, gamma
     """
     values = double_q_values(online, target, batch.next_observations)
     discounts = gamma if batch.discounts is None else batch.discounts  # those of n-step returns
-    targets: torch.Tensor = batch.rewards + (1 - batch.dones) * discounts * values
-    return targets
+    return batch.rewards + (1 - batch.dones) * discounts * values
 
 
 class DDQN(DQN):

@@ -68,9 +68,9 @@ def _add(name: str, target: str, help: str = "", framework: str = "pytorch", **c
 
 
 _CONTINUOUS: Mapping[str, Any] = {"requires": ("continuous_actions",)}
-_DISCRETE: Mapping[str, Any] = {"requires": ("discrete_actions",)}
 _COMBINED: Mapping[str, Any] = {"requires": ("continuous_or_combined_actions",)}
-_RELABELS: Mapping[str, Any] = {"goal_relabelling": True}
+_OFF_POLICY: Mapping[str, Any] = {**_CONTINUOUS, "goal_relabelling": True}
+_Q_LEARNING: Mapping[str, Any] = {"requires": ("discrete_actions",), "goal_relabelling": True}
 _IMITATES: Mapping[str, Any] = {**_CONTINUOUS, "replaces_task_budget": True}
 _FLAT: Mapping[str, Any] = {"policy": "MlpPolicy", "dict_observations": False}
 _LINEAR: Mapping[str, Any] = {"policy": "LinearPolicy", "dict_observations": False}
@@ -80,48 +80,37 @@ _add(
     "multippo", "stable_baselines:PPO", "proximal policy optimisation with separate networks for each stage of the task"
 )
 _add("a2c", "stable_baselines:A2C", "advantage actor-critic: on-policy, simple")
-_add(
-    "sac",
-    "stable_baselines:SAC",
-    "soft actor-critic: off-policy, maximum entropy; the default",
-    **_CONTINUOUS,
-    **_RELABELS,
-)
+_add("sac", "stable_baselines:SAC", "soft actor-critic: off-policy, maximum entropy; the default", **_OFF_POLICY)
 _add(
     "td3",
     "stable_baselines:TD3",
     "twin delayed deep deterministic policy gradient: off-policy, deterministic",
-    **_CONTINUOUS,
-    **_RELABELS,
+    **_OFF_POLICY,
 )
 _add(
     "ddpg",
     "stable_baselines:DDPG",
     "deep deterministic policy gradient: off-policy, the classic choice with hindsight",
-    **_CONTINUOUS,
-    **_RELABELS,
+    **_OFF_POLICY,
 )
 _add(
     "tqc",
     "stable_baselines:TQC",
     "truncated quantile critics: off-policy, soft actor-critic with distributions",
-    **_CONTINUOUS,
-    **_RELABELS,
+    **_OFF_POLICY,
 )
-_add("dqn", "stable_baselines:DQN", "deep Q-learning: off-policy, values of discrete actions", **_DISCRETE, **_RELABELS)
+_add("dqn", "stable_baselines:DQN", "deep Q-learning: off-policy, values of discrete actions", **_Q_LEARNING)
 _add(
     "qrdqn",
     "stable_baselines:QRDQN",
     "quantile regression deep Q-learning: off-policy, distributions of the values of discrete actions",
-    **_DISCRETE,
-    **_RELABELS,
+    **_Q_LEARNING,
 )
 _add(
     "ddqn",
     "ddqn:DDQN",
     "double deep Q-learning: off-policy, values of discrete actions that are not overestimated",
-    **_DISCRETE,
-    **_RELABELS,
+    **_Q_LEARNING,
 )
 _add("trpo", "stable_baselines:TRPO", "trust region policy optimisation: on-policy, careful steps")
 _add(
@@ -149,18 +138,17 @@ _add(
 )
 
 _add("ppo", "sbx:PPO", framework="jax", **_FLAT)
-_add("sac", "sbx:SAC", framework="jax", **_CONTINUOUS, **_RELABELS)
-_add("tqc", "sbx:TQC", framework="jax", **_CONTINUOUS, **_RELABELS)
-_add("td3", "sbx:TD3", framework="jax", **_CONTINUOUS, **_RELABELS)
+_add("sac", "sbx:SAC", framework="jax", **_OFF_POLICY)
+_add("tqc", "sbx:TQC", framework="jax", **_OFF_POLICY)
+_add("td3", "sbx:TD3", framework="jax", **_OFF_POLICY)
 _add("ddpg", "sbx:DDPG", framework="jax", **_CONTINUOUS, **_FLAT)
-_add("crossq", "sbx:CrossQ", framework="jax", **_CONTINUOUS, **_RELABELS)
+_add("crossq", "sbx:CrossQ", framework="jax", **_OFF_POLICY)
 _add(
     "xqc",
     "sbx:XQC",
     "CrossQ with distributions of returns and normalised weights: off-policy, few environment steps; in JAX",
     framework="jax",
-    **_CONTINUOUS,
-    **_RELABELS,
+    **_OFF_POLICY,
 )
 
 

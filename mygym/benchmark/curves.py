@@ -26,10 +26,6 @@ CURVES = "curves"
 def write_curves(benchmark_table: Table, folder: Path) -> None:
     """Write a picture for each task whose runs have evaluations.
 
-    Args:
-        benchmark_table: The table.
-        folder: Folder of the benchmark.
-
     Raises:
         ConfigError: Matplotlib is missing.
     """

@@ -45,12 +45,7 @@ class PlannedRun:
 
 
 class Benchmark:
-    """A suite and the folder of its runs.
-
-    Args:
-        suite: The suite.
-        folder: Its folder, which may not exist.
-    """
+    """A suite and the folder of its runs."""
 
     def __init__(self, suite: Suite, folder: Path) -> None:
         self.suite, self.folder = suite, folder.absolute()
@@ -160,11 +155,7 @@ class Benchmark:
         execute(executor, jobs, note, again)
 
     def state(self, jobs: int) -> str:
-        """Return how many runs are there and how many are left, with the time that they take, in words.
-
-        Args:
-            jobs: Number of runs at the same time.
-        """
+        """Return how many runs are there and how many are left, with the time that they take, in words."""
         waiting = [run for run in self.runs if not self.has_ended(run)]
         return f"{len(self.runs) - len(waiting)} of {len(self.runs)} runs are there{self._left(waiting, jobs)}"
 

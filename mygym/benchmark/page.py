@@ -27,12 +27,7 @@ NAMES = ("task", "robot", "engine", "learner")
 
 
 def write_page(benchmark_table: Table, folder: Path) -> str:
-    """Return the page of a table.
-
-    Args:
-        benchmark_table: The table.
-        folder: Folder of the page, from which films are linked.
-    """
+    """Return the page of a table."""
     rows = [_row(cell, folder) for cell in benchmark_table.cells]
     machines = _machines(benchmark_table.cells)
     return page(

@@ -151,11 +151,7 @@ def shipped() -> list[str]:
 
 
 def load_suite(source: str | Path, name: str = "") -> Suite:
-    """Return the suite of a file, or of a name of `shipped`.
-
-    Args:
-        source: The file or the name.
-        name: Name of the suite; by default that of its file.
+    """Return the suite of a file, or of a name of `shipped`; `name` replaces the name of the file.
 
     Raises:
         ConfigError: There is no such suite, or a value in it is wrong.

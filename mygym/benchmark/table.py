@@ -25,12 +25,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
 from mygym.reporting.settings import Setting, shaping_values
-from mygym.reporting.statistics import (
-    Interval,
-    iqm,
-    probability_of_improvement,
-    relative_medians,
-)
+from mygym.reporting.statistics import Interval, iqm, probability_of_improvement, relative_medians
 from mygym.reporting.tables import as_markdown, count, duration
 from mygym.tasks.lookup import find_task
 from mygym.training import directory
@@ -440,10 +435,6 @@ def commit() -> str:
 
 def compare_tables(old: str | Path, new: str | Path) -> tuple[list[Comparison], list[str]]:
     """Compare the cells of two tables, such as those of two commits.
-
-    Args:
-        old: The reference.
-        new: The other table.
 
     Returns:
         A comparison for each cell that both have, with the cell's name; and sentences on the others.

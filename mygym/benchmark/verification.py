@@ -67,12 +67,7 @@ class Verdict:
 
 
 def chosen(benchmark: Benchmark, what: str, seed: int) -> list[PlannedRun]:
-    """Return the finished runs to repeat: those of a cell, or a random sample.
-
-    Args:
-        benchmark: The benchmark.
-        what: Name of a cell, or a number of runs.
-        seed: Of the sample.
+    """Return the finished runs to repeat: those of a cell of the name `what`, or so many at random, drawn by `seed`.
 
     Raises:
         ConfigError: There is no such cell, or it has no finished run.

@@ -473,8 +473,8 @@ def trainer(policy: Any, framework: str) -> str:
 
 def _acting_checks(cls: Any) -> Iterator[Check]:
     def acts() -> None:
-        envs = [api.make_env({}) for _ in range(2)]
-        try:
+        with contextlib.ExitStack() as stack:
+            envs = [stack.enter_context(closing(api.make_env({}))) for _ in range(2)]
             policy = cls(envs, 0)
             singles: list[Any] = [env.reset(seed=seed)[0] for seed, env in enumerate(envs)]
             observation = {key: np.stack([single[key] for single in singles]) for key in singles[0]}
@@ -486,20 +486,12 @@ def _acting_checks(cls: Any) -> Iterator[Check]:
                 demand(space.contains(action), f"predict gives {action!r}, not in {space}")
             same = all(np.array_equal(before[key], observation[key]) for key in before)
             demand(same, "predict changes the observation that it gets")
-        finally:
-            for env in envs:
-                env.close()
 
     def repeats_exactly() -> None:
-        evaluations = []
-        envs = [api.make_env({}) for _ in range(4)]
-        try:
-            for _ in range(2):
-                evaluations.append(evaluate_policy(cls(envs, 7), envs, list(range(EPISODES))))  # noqa: PERF401
-        finally:
-            for env in envs:
-                env.close()
-        demand(evaluations[0] == evaluations[1], "the same seed gives other episodes the second time")
+        with contextlib.ExitStack() as stack:
+            envs = [stack.enter_context(closing(api.make_env({}))) for _ in range(4)]
+            first, second = (evaluate_policy(cls(envs, 7), envs, list(range(EPISODES))) for _ in range(2))
+        demand(first == second, "the same seed gives other episodes the second time")
 
     yield Check("acts", acts)
     yield Check("deterministic", repeats_exactly, needs=("acts",))

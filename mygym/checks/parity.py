@@ -104,12 +104,6 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int, engi
 
     All but the expert's success are open loop from each reset.
 
-    Args:
-        arguments: Arguments of `RobotEnv`.
-        episodes: Number of episodes of each kind.
-        seed: Seed of actions and episodes.
-        engine: The engine.
-
     Raises:
         ConfigError: The engine has no batches, or cannot represent the arguments; or PyBullet is not installed.
         RegistryError: Unknown engine.

@@ -250,11 +250,7 @@ def stage_checks(name: str) -> Iterator[Check]:
     yield Check("known predicates", lambda: _has_known_predicates(registry("stage").get(name).load()))
     yield Check("composes", lambda: demand(setting(name), ""), needs=("known predicates",))
     yield Check("pure functions", lambda: _is_pure(name), needs=("composes",))
-    yield Check(
-        "expert completes it",
-        lambda: expert_solves(setting(name), EPISODES),
-        needs=("composes",),
-    )
+    yield Check("expert completes it", lambda: expert_solves(setting(name), EPISODES), needs=("composes",))
     needs = ("pure functions", "expert completes it")
     yield Check("teaches", lambda: demand_teaching(setting(name)), needs=needs)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import JSON, argument, command, parse_count, parse_seed
+from mygym.cli.command import JSON, argument, command, parse_count, parse_seed, repeated
 from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
 from mygym.cli.sweep import EXECUTION, make_executor
 from mygym.errors import ConfigError
@@ -50,13 +50,7 @@ PAGE, MARKDOWN = "index.html", "table.md"
         help="train a run of a cell again, or N runs at random, and test whether the results hold",
     ),
     argument("--seed", metavar="S", default="0", help="with --verify N: seed of the sample (default 0)"),
-    argument(
-        "--add",
-        action="append",
-        default=[],
-        metavar="RUN",
-        help="judge a run from elsewhere, or a zip file of it, and add it to the table",
-    ),
+    repeated("--add", "RUN", "judge a run from elsewhere, or a zip file of it, and add it to the table"),
     argument("--as", dest="learner", metavar="NAME", help="with --add: name in the table"),
     argument("--episodes", metavar="N", default=EPISODES, help=f"with --add: number of episodes (default {EPISODES})"),
     JSON,

@@ -18,6 +18,7 @@ from mygym.cli.command import (
     parse_count,
     parse_seed,
     registry_kind,
+    repeated,
 )
 from mygym.cli.config_files import config_layers
 from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
@@ -41,7 +42,7 @@ KINDS_IN_WORDS = ", ".join(map(command_kind, [*SUITES][:-1])) + f" or {command_k
     argument("--framework", metavar="F", help="framework of an algorithm or policy: pytorch, jax (default: its first)"),
     argument("--steps", metavar="N", help="env steps of each training (default 2000; of a policy 500)"),
     argument("--robot", metavar="R", help="robot that is tried in a workspace (default: all robots with a pose in it)"),
-    argument("--skip", action="append", default=[], metavar="CHECK", help="leave out a check; may be repeated"),
+    repeated("--skip", "CHECK", "leave out a check; may be repeated"),
     JSON,
     examples="""
 mygym check algo sac

@@ -81,14 +81,7 @@ def flag_value(key: str, text: str) -> Any:
 def parse_integer(
     text: str, flag: str, allowed: str = "a whole number", low: int | None = None, high: int | None = None
 ) -> int:
-    """Return the value of a flag as a whole number.
-
-    Args:
-        text: Value on the command line.
-        flag: Flag, for the message.
-        allowed: Allowed values, for the message.
-        low: Minimum value; None: no minimum.
-        high: Maximum value; None: no maximum.
+    """Return the value of a flag as a whole number, at least `low` and at most `high`.
 
     Raises:
         ConfigError: The text is not a whole number in this range.
@@ -135,13 +128,7 @@ def parse_percent(text: str, flag: str) -> float:
 
 
 def check_output(path: Path, flag: str, suffixes: Collection[str], force: bool) -> None:
-    """Refuse a file that cannot be written or exists, before the work starts.
-
-    Args:
-        path: The file.
-        flag: Flag, for the message.
-        suffixes: Allowed suffixes of the file.
-        force: Whether a file that exists may be overwritten.
+    """Refuse a file that cannot be written, or that exists without `force`, before the work starts.
 
     Raises:
         ConfigError: The path has another suffix, exists, or cannot be written.
@@ -168,10 +155,13 @@ def argument(*names: str, **options: Any) -> Argument:
     return Argument(names, options)
 
 
+def repeated(flag: str, metavar: str, help: str, **options: Any) -> Argument:
+    """Return a flag that may be repeated; its value is the list of all values."""
+    return argument(flag, action="append", default=[], metavar=metavar, help=help, **options)
+
+
 CONFIG = argument("--config", metavar="FILE", help="YAML or JSON file with config keys")
-SET = argument(
-    "--set", action="append", default=[], metavar="KEY=VALUE", help="any key, e.g. algo_params.learning_rate=3e-4"
-)
+SET = repeated("--set", "KEY=VALUE", "any key, e.g. algo_params.learning_rate=3e-4")
 JSON = argument("--json", action="store_true", help="print JSON")
 TRUST = argument(
     "--trust", action="store_true", help="load a .zip file of another person: its pickles can run any code"
@@ -182,13 +172,11 @@ FORMAT_FLAGS = (
     argument("--latex", action="store_true", help="print a table in LaTeX (booktabs)"),
 )
 FORCE = argument("--force", action="store_true", help="overwrite an existing file")
-IMPORT = argument(
+IMPORT = repeated(
     "--import",
+    "MODULE",
+    "a Python module that registers components, e.g. my.module, or the path of its file",
     dest="imports",
-    action="append",
-    default=[],
-    metavar="MODULE",
-    help="a Python module that registers components, e.g. my.module, or the path of its file",
 )
 TRACEBACK = argument("--traceback", action="store_true", help="print the traceback of an error")
 

@@ -7,17 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.command import (
-    CONFIG_FLAGS,
-    FORCE,
-    JSON,
-    TRUST,
-    argument,
-    check_output,
-    command,
-    parse_count,
-    parse_seed,
-)
+from mygym.cli.command import CONFIG_FLAGS, FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
 from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_json, print_message, print_table
 from mygym.config.loading import parse_value
@@ -193,13 +183,7 @@ def search(options: argparse.Namespace) -> None:
     from mygym.api import search
 
     candidates = search(
-        options.run,
-        method=options.method,
-        tries=tries,
-        budget_us=budget,
-        episodes=episodes,
-        seed=seed,
-        out=options.out,
+        options.run, method=options.method, tries=tries, budget_us=budget, episodes=episodes, seed=seed, out=options.out
     )
     if options.json:
         print_json([asdict(candidate) for candidate in candidates])

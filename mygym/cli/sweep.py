@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.command import JSON, SET, argument, command, parse_count
+from mygym.cli.command import JSON, SET, argument, command, parse_count, repeated
 from mygym.cli.output import print_json, print_message, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
@@ -43,12 +43,10 @@ EXECUTION = (
     ),
     argument("--executor", metavar="E", default="local", help="local (default), ray or slurm"),
     argument("--address", metavar="A", help="with --executor ray: address of the cluster (default auto)"),
-    argument(
+    repeated(
         "--resource",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="of each run: an option of Ray's tasks, e.g. num_gpus=1, or of submitit, e.g. slurm_partition=cpu",
+        "KEY=VALUE",
+        "of each run: an option of Ray's tasks, e.g. num_gpus=1, or of submitit, e.g. slurm_partition=cpu",
     ),
 )
 """Flags of `make_executor`."""
@@ -58,12 +56,10 @@ EXECUTION = (
     "mygym sweep",
     "Search for the values of a config whose runs are the best.",
     argument("file", nargs="?", metavar="FILE", help="a config in which values are ranges, with a section `sweep`"),
-    argument(
+    repeated(
         "--space",
-        action="append",
-        default=[],
-        metavar="KEY=RANGE",
-        help="a range, e.g. 'algo_params.gamma={choice: [0.9, 0.95]}'; default: the search space of the algorithm",
+        "KEY=RANGE",
+        "a range, e.g. 'algo_params.gamma={choice: [0.9, 0.95]}'; default: the search space of the algorithm",
     ),
     SET,
     argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
@@ -76,9 +72,7 @@ EXECUTION = (
         help="new folder of the sweep and its runs (default: sweeps/NAME, of FILE)",
     ),
     argument("--resume", metavar="DIR", help="continue a sweep that was stopped or killed, or extend it by --trials"),
-    argument(
-        "--past", action="append", default=[], metavar="DIR", help="folder whose runs of this space become trials"
-    ),
+    repeated("--past", "DIR", "folder whose runs of this space become trials"),
     argument("--train-on", metavar="N", help="with --resume: continue the runs of the N best trials up to --steps"),
     argument("--steps", metavar="N", help="with --train-on: env steps of each run at its end"),
     argument("--watch", metavar="DIR", help="show the state of a sweep: progress, time left, the best trial, runs"),

@@ -124,13 +124,7 @@ class SeedExecutor(LocalExecutor):
 
 
 def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
-    """Train a setting with several seeds.
-
-    Args:
-        program: Words that start `train.py`, without flags.
-        words: Flags of the config.
-        seeds: Seeds of the runs.
-        jobs: Processes at a time.
+    """Train a setting, which the flags `words` describe, with several seeds, `jobs` at a time.
 
     Raises:
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
@@ -215,8 +209,7 @@ def dry_run(plan: RunPlan) -> None:
     from mygym.training.policy import parameter_counts
     from mygym.training.pretrained import load_pretrained
 
-    env = make_vec_env(plan)
-    try:
+    with contextlib.closing(make_vec_env(plan)) as env:
         model = build_model(plan, env)
         load_pretrained(plan, model, env)
         prepare_run(plan, env, model)  # raises if a teacher or a dataset does not fit
@@ -244,8 +237,6 @@ def dry_run(plan: RunPlan) -> None:
         each = f" in each of {plan.config.learners} learners" if plan.config.learners > 1 else ""
         duration = f"{1e6 * seconds:.0f} µs, {env.num_envs / seconds:,.0f} env steps/s"
         print(f"step of {env.num_envs} environment(s){each}: {duration}")
-    finally:
-        env.close()
 
 
 ENGINE_KEYS = ("engine", "steps", "n_envs", "learners", "algo_params")

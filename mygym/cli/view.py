@@ -35,12 +35,7 @@ SHEET_EPISODES = 9
 
 
 def task_picture(
-    task: str,
-    size: Size,
-    scene: Mapping[str, str],
-    overrides: Sequence[str],
-    camera: str | None,
-    randomized: bool,
+    task: str, size: Size, scene: Mapping[str, str], overrides: Sequence[str], camera: str | None, randomized: bool
 ) -> Picture:
     """Return the start of an episode, or a sheet of the starts of randomized episodes.
 
@@ -73,13 +68,11 @@ def task_picture(
         render_height=size[1],
         camera=camera or config.video.camera,
     )
-    try:
+    with contextlib.closing(env):
         pictures = []
         for seed in range(config.seed, config.seed + (SHEET_EPISODES if randomized else 1)):
             env.reset(seed=seed)
             pictures.append(env.picture(shadow=True, samples=2))
-    finally:
-        env.close()
     return grid(pictures, columns=3) if randomized else pictures[0]
 
 
@@ -102,24 +95,15 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
 
 
 def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot: bool, window: bool) -> Picture | None:
-    """Return a picture of a robot in a workspace.
-
-    Args:
-        robot: Registered name or file.
-        workspace: Registered name or file.
-        size: Width and height, pixels.
-        camera: Camera of the workspace.
-        fit_robot: Whether the camera moves so that the robot fills the picture.
-        window: Whether to show the world in a window until it is closed, and return None.
-    """
+    """Return a picture of a robot in a workspace, which it fills if `fit_robot`; None after the end of a `window`."""
     from mygym.engines.engine import inspection_of, make_world
     from mygym.engines.rendering.camera import around
     from mygym.engines.robots import find_robot
     from mygym.engines.world import WorldSpec
     from mygym.robotics.workspace import load_workspace
 
-    world = make_world(WorldSpec(find_robot(robot), load_workspace(registry("workspace").get(workspace).load())))
-    try:
+    spec = WorldSpec(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))
+    with contextlib.closing(make_world(spec)) as world:
         if fit_robot:
             cameras = world.workspace.cameras
             with inspection_of(world) as shapes:
@@ -129,8 +113,6 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
             return _render(world, size, camera)
         _show(world)
         return None
-    finally:
-        world.close()
 
 
 def _render(world: World, size: Size, camera: str) -> Picture:
@@ -278,9 +260,7 @@ FLAGS = {
     argument("--camera", metavar="C", help="a camera of the workspace (default: main; for a robot: the whole arm)"),
     argument("--robot", metavar="R", help=f"robot in a workspace or task (default {RunConfig().robot})"),
     argument(
-        "--workspace",
-        metavar="W",
-        help=f"workspace of a robot (default {WORKSPACE}) or a task (default: the task's)",
+        "--workspace", metavar="W", help=f"workspace of a robot (default {WORKSPACE}) or a task (default: the task's)"
     ),
     argument(
         "--record-latency",

@@ -7,14 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import (
-    CONFIG_FLAGS,
-    JSON,
-    argument,
-    command,
-    parse_count,
-    parse_seed,
-)
+from mygym.cli.command import CONFIG_FLAGS, JSON, argument, command, parse_count, parse_seed, repeated
 from mygym.cli.config_files import config_layers
 from mygym.cli.output import as_centimetres, print_json, print_message, print_table
 from mygym.config.loading import parse_value
@@ -37,19 +30,13 @@ UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine", "algo
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
     argument("--out", required=True, metavar="FOLDER", help="folder of the data set; it must not exist"),
     argument("--images", default="1000", metavar="N", help="number of images (default 1000)"),
-    argument(
-        "--camera",
-        action="append",
-        default=[],
-        metavar="C",
-        help="a camera of the workspace or the robot (default main); repeat the flag for several cameras",
+    repeated(
+        "--camera", "C", "a camera of the workspace or the robot (default main); repeat the flag for several cameras"
     ),
-    argument(
+    repeated(
         "--category",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a body to annotate: robot, a fixture, an object (default: all); repeat the flag for several",
+        "NAME",
+        "a body to annotate: robot, a fixture, an object (default: all); repeat the flag for several",
     ),
     argument(
         "--splits",

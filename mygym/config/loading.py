@@ -241,10 +241,6 @@ def parse_value(text: str, key: str) -> Any:
 def read_yaml(text: str, loader: type[Any] = _Loader) -> Any:
     """Return the content of a YAML text, which `check_plain` has not checked.
 
-    Args:
-        text: The text.
-        loader: `FastLoader`, or the default.
-
     Raises:
         ConfigError: The text is not YAML, is nested too deep, or has duplicate keys.
     """

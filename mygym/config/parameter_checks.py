@@ -358,14 +358,7 @@ def check_values(
     values: Mapping[str, Any],
     sections: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Refuse values in a section of the config that `owner` does not accept.
-
-    Args:
-        section: Config key of the section.
-        owner: Name of the class or function, for messages.
-        known: Its parameters by name.
-        values: Values by name.
-        sections: Names by section of the config, for a hint.
+    """Refuse values in a section of the config that `owner` does not accept; `sections` are for a hint.
 
     Raises:
         ConfigError: An unknown parameter, a wrong type, or a number out of its range.
@@ -384,7 +377,7 @@ def check_parameters(
     values: Mapping[str, Any],
     sections: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Refuse the same values as `check_values`, and values without a required parameter.
+    """Refuse the same values as `check_values`, and values that lack a required parameter.
 
     Raises:
         ConfigError: An unknown or missing parameter, a wrong type, or a number out of its range.

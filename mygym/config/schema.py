@@ -395,8 +395,7 @@ class RunConfig(EnvConfig):
         description="gradient steps while other processes step the environments: on several cores; changes results",
     )
     learners: Annotated[int, Field(ge=1, le=1024)] = Field(
-        1,
-        description="processes that train the same model, each with a share of the environments; changes results",
+        1, description="processes that train the same model, each with a share of the environments; changes results"
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of everything random")
     stop_at_success: Annotated[float, Field(gt=0, le=1)] | None = Field(

@@ -144,10 +144,7 @@ ALGORITHMS: Mapping[str, str] = {
 ON_POLICY = ("ppo", "a2c", "trpo", "multippo", "recurrent_ppo")
 """Algorithms with a length of the rollout."""
 
-REWARDS: Mapping[str, str] = {
-    **dict.fromkeys(("distance", "complex_distance"), "dense"),
-    "sparse": "sparse",
-}
+REWARDS: Mapping[str, str] = {**dict.fromkeys(("distance", "complex_distance"), "dense"), "sparse": "sparse"}
 """Reward of the toolkit → reward; the others, which know the stages of a task, are `shaped`."""
 
 OBJECTS: Mapping[str, str] = {

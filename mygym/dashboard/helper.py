@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -204,12 +205,9 @@ def preview(config: Mapping[str, Any]) -> bytes:
     from mygym.engines.rendering.thumbnails import as_png
 
     env: Any = api.make_env(dict(config), render_mode="rgb_array", render_width=480, render_height=320).unwrapped
-    try:
+    with closing(env):
         env.reset(seed=int(config.get("seed", 0)))
-        picture = env.picture(shadow=True, samples=2)
-    finally:
-        env.close()
-    return as_png(picture)
+        return as_png(env.picture(shadow=True, samples=2))
 
 
 def about_robot(robot: str) -> tuple[bytes, list[dict[str, str]], dict[str, str]]:

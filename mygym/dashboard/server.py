@@ -25,12 +25,7 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
-    logdir: str,
-    host: str,
-    port: int,
-    token: str | None,
-    slots: int | None,
-    notify: Callable[[str], None],
+    logdir: str, host: str, port: int, token: str | None, slots: int | None, notify: Callable[[str], None]
 ) -> None:
     """Serve the dashboard of a log directory until Ctrl-C or SIGTERM.
 

@@ -199,13 +199,7 @@ class _Split:
         self._annotations: list[dict[str, Any]] = []
 
     def add(self, frame: Frame, positions: Mapping[int, FloatArray], origin: Mapping[str, Any]) -> None:
-        """Write the image and the depth of a frame, and annotate it.
-
-        Args:
-            frame: The frame.
-            positions: See `body_annotations`.
-            origin: Further keys of the image's entry.
-        """
+        """Write the image and the depth of a frame, and annotate it; `origin` are further keys of the image's entry."""
         number = len(self.images) + 1
         file = f"{number:06d}.png"
         _save(self._folder / self._name / file, frame.rgb)

@@ -37,9 +37,6 @@ def new_folder(path: Path) -> Iterator[Path]:
 
     The folder is locked against other processes. Remains of a killed process are removed.
 
-    Args:
-        path: Path of the folder, which does not exist.
-
     Raises:
         ConfigError: Another process is writing the same folder, or `.NAME.part` contains foreign files.
         RunError: The folder cannot be written.
@@ -297,12 +294,6 @@ def _metadata(path: Path, key: str) -> dict[str, Any]:
 
 def _demonstration(number: int, content: Mapping[str, Any], metadata: Mapping[str, Any], storage: Any) -> Demonstration:
     """Return a verified episode of the dataset.
-
-    Args:
-        number: Number of the episode.
-        content: Minari's arrays of the episode.
-        metadata: Minari's metadata of the episode.
-        storage: Minari's storage, with the spaces.
 
     Raises:
         ValueError: The episode is damaged.

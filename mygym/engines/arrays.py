@@ -102,11 +102,7 @@ class Rows:
 
 
 def find_arrays(output: str, device: str = "cpu") -> Arrays:
-    """Return the array library of a name.
-
-    Args:
-        output: `numpy` or `torch`.
-        device: Device of torch, such as `cpu`.
+    """Return the array library `numpy` or `torch`, on a device of torch such as `cpu`.
 
     Raises:
         ConfigError: Unknown library, or a device that it does not have.

@@ -274,13 +274,21 @@ class BatchJoints(BatchController[J]):
         self.holds_yaw = self.holds_yaw | True
         return self._turned(self._clamped(self.held_yaw, measured, YAW_STEP))
 
-    def _posture_towards(self, target: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array) -> Array:
-        """Return joint positions at most `EE_STEP` (per axis and step) from the measured tools, to the targets."""
+    def action_towards(
+        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
+    ) -> Array:
+        """Return the actions towards postures nearer to the targets, see `JointController.action_towards`."""
+        if self.single.mode != "position":
+            self.joint_command = q
         xp, rotation = self._xp, self._rotation_towards(tool_yaw, yaw_change)
         gap = xp.minimum(xp.maximum(target, self._low), self._high) - ee_position
         largest = xp.clip(xp.max(xp.abs(gap), axis=0), 1e-9, None)
         nearer = ee_position + gap * xp.clip(self.single.action_repeat * EE_STEP / largest, None, 1.0)
-        return self.kinematics.inverse(self.joint_command, nearer, rotation, iterations=4)
+        return self._action_to(self.kinematics.inverse(self.joint_command, nearer, rotation, iterations=4), q)
+
+    @abstractmethod
+    def _action_to(self, posture: Array, q: Array) -> Array:
+        """Return the actions towards postures `(J, N)` rad from the measured positions."""
 
 
 class BatchJointDelta(BatchJoints[JointDelta]):
@@ -296,11 +304,7 @@ class BatchJointDelta(BatchJoints[JointDelta]):
         self.joint_command = self._xp.minimum(self._xp.maximum(target, self._lower), self._upper)
         return self.joint_command
 
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
-        """Return the actions towards the postures 5 cm nearer to the targets, scaled down to one step."""
-        posture = self._posture_towards(target, ee_position, tool_yaw, yaw_change)
+    def _action_to(self, posture: Array, q: Array) -> Array:
         return self._scaled_to_unit((posture - self.joint_command) / (self._step * self.single.action_repeat))
 
 
@@ -312,11 +316,7 @@ class BatchJointPosition(BatchJoints[JointPosition]):
         self.joint_command = (self._upper + self._lower + action * (self._upper - self._lower)) / 2
         return self.joint_command
 
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
-        """Return the postures 5 cm nearer to the targets, as actions."""
-        posture = self._posture_towards(target, ee_position, tool_yaw, yaw_change)
+    def _action_to(self, posture: Array, q: Array) -> Array:
         return (2 * posture - self._upper - self._lower) / (self._upper - self._lower)
 
 
@@ -328,12 +328,7 @@ class BatchJointVelocity(BatchJoints[JointVelocity]):
         lowest, highest = (self._lower - q) / self.single.dt, (self._upper - q) / self.single.dt
         return self._xp.minimum(self._xp.maximum(action * self._speed, lowest), highest)
 
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
-        """Return the velocity actions towards the postures 5 cm nearer to the targets."""
-        self.joint_command = q
-        posture = self._posture_towards(target, ee_position, tool_yaw, yaw_change)
+    def _action_to(self, posture: Array, q: Array) -> Array:
         wanted = APPROACH_GAIN * (posture - q) / (self.single.dt * self.single.action_repeat)
         return self._scaled_to_unit(wanted / self._speed)
 

@@ -42,13 +42,7 @@ IN_SHADOW = 0.84
 CHUNK = 1_000_000
 """Pixels of triangles that are compared at once."""
 
-KINDS = {
-    "box": GEOM_BOX,
-    "sphere": GEOM_SPHERE,
-    "cylinder": GEOM_CYLINDER,
-    "capsule": GEOM_CAPSULE,
-    "mesh": GEOM_MESH,
-}
+KINDS = {"box": GEOM_BOX, "sphere": GEOM_SPHERE, "cylinder": GEOM_CYLINDER, "capsule": GEOM_CAPSULE, "mesh": GEOM_MESH}
 
 Surface = tuple[FloatArray, FloatArray, FloatArray]
 """Corners `(m, 3, 3)` m of triangles, normals `(m, 3, 3)`, and texture coordinates `(m, 3, 2)`."""
@@ -372,8 +366,7 @@ def computeViewMatrix(
     right = np.cross(np.asarray(cameraUpVector, dtype=float), back)
     right /= np.linalg.norm(right)
     axes = np.stack([right, np.cross(back, right), back])
-    view: list[float] = pose_matrix(-axes @ eye, axes).T.ravel().tolist()
-    return view
+    return pose_matrix(-axes @ eye, axes).T.ravel().tolist()
 
 
 def computeViewMatrixFromYawPitchRoll(
@@ -391,8 +384,7 @@ def computeProjectionMatrixFOV(fov: float, aspect: float, nearVal: float, farVal
     scale, depth = 1 / np.tan(np.radians(fov) / 2), farVal - nearVal
     matrix = np.diag([scale / aspect, scale, -(farVal + nearVal) / depth, 0.0])
     matrix[2, 3], matrix[3, 2] = -2 * farVal * nearVal / depth, -1.0
-    columns: list[float] = matrix.T.ravel().tolist()
-    return columns
+    return matrix.T.ravel().tolist()
 
 
 def getCameraImage(

@@ -70,10 +70,7 @@ registry("engine").register(
     requires=("mygym[mujoco]",),
 )
 registry("engine").register(
-    FUSED,
-    "mygym.engines.fused.world:BatchWorld",
-    "Thousands of worlds as arrays: an arm, a box on a table.",
-    _ORIGIN,
+    FUSED, "mygym.engines.fused.world:BatchWorld", "Thousands of worlds as arrays: an arm, a box on a table.", _ORIGIN
 )
 
 

@@ -71,15 +71,9 @@ def resolve_areas(
 
 
 def check_areas(task: Task, world: World, areas: Mapping[str, Box], given: Collection[str]) -> None:
-    """Check that all areas exist, and that the user's areas are reachable and have room.
+    """Check that all areas exist, and that the user's areas, `given`, are reachable and have room.
 
     Tests check the areas of built-in workspaces.
-
-    Args:
-        task: The task.
-        world: Robot, workspace and objects of the environment.
-        areas: All areas by name, with the user's.
-        given: Names of the user's areas.
 
     Raises:
         ConfigError: An area is missing, out of the robot's reach, or without room.
@@ -155,15 +149,9 @@ class AreaUse:
 
 
 def check_room(task: Task, world: World, areas: Mapping[str, Box], name: str) -> None:
-    """Check that nothing drawn from an area is outside the workspace, inside a fixture, or in the air.
+    """Check that nothing drawn from the area `name` is outside the workspace, inside a fixture, or in the air.
 
     Reset the world before its next step.
-
-    Args:
-        task: The task.
-        world: Robot, workspace and objects of the environment; parts at rest.
-        areas: All areas by name.
-        name: Name of the area to check at its `lattice`.
 
     Raises:
         ConfigError: A position in the area is invalid.

@@ -38,11 +38,6 @@ def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
 def check_keywords(function: str, given: Mapping[str, Any], known: Collection[str]) -> None:
     """Check the names of keyword arguments.
 
-    Args:
-        function: Name of the function, for the message.
-        given: The keyword arguments.
-        known: Names of the parameters.
-
     Raises:
         ConfigError: A name is unknown.
     """
@@ -56,10 +51,6 @@ def check_keywords(function: str, given: Mapping[str, Any], known: Collection[st
 
 def checked_count(count: Any, key: str) -> int:
     """Return a number of episodes, images or steps.
-
-    Args:
-        count: The number.
-        key: Name of the argument, for the message.
 
     Raises:
         ConfigError: It is not a whole number, less than 1, or more than `MAX_EPISODES`.

@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 
 
 class EnvRenderer:
-    """Renderer of images of a world, opened when it is first used.
-
-    Args:
-        world: The world.
-        width: Width of images, pixels.
-        height: Height of images, pixels.
-        camera: Name of a camera of the workspace or the robot.
-    """
+    """Renderer of images of a world, `width` × `height` pixels, opened when it is first used."""
 
     def __init__(self, world: World, width: int, height: int, camera: str) -> None:
         self._world, self._size, self._name = world, (width, height), camera
@@ -97,13 +90,7 @@ DEPTH_MARGIN = 1.0
 
 
 class CameraViews:
-    """Views of a world's cameras in the current step.
-
-    Args:
-        world: The world.
-        episodes: Its episode, which has the visible goal.
-        renderer: Its renderer.
-    """
+    """Views of a world's cameras in the current step."""
 
     def __init__(self, world: World, episodes: Episodes, renderer: EnvRenderer) -> None:
         self._world, self._episodes, self._renderer = world, episodes, renderer
@@ -218,13 +205,7 @@ class CameraViews:
 
 
 class EnvWindow:
-    """Window that shows an environment's episode, opened at the first update.
-
-    Args:
-        world: The world.
-        episodes: Its episode.
-        is_live: Whether each reset and each step updates the window.
-    """
+    """Window that shows an environment's episode, opened at the first update; if `is_live`, each step updates it."""
 
     def __init__(self, world: World, episodes: Episodes, is_live: bool) -> None:
         self._world, self._episodes, self._is_live, self._realtime = world, episodes, is_live, True

@@ -22,12 +22,7 @@ from mygym.tasks.task import Task
 
 
 def check_robot(task: Task, robot: RobotSpec, name: str) -> None:
-    """Check that a robot has the gripper and the arms that a task needs.
-
-    Args:
-        task: The task.
-        robot: The robot.
-        name: The robot as the user named it.
+    """Check that a robot, which the user calls `name`, has the gripper and the arms that a task needs.
 
     Raises:
         ConfigError: A gripper or an arm is missing.

@@ -56,10 +56,6 @@ class DetectedObjects:
         """Return a context with these positions; an object that was not seen yet is at the origin.
 
         Nothing else of the objects is known: they are upright and at rest, and no contact presses them down.
-
-        Args:
-            context: The context of the simulator.
-            names: Name of each object in the state.
         """
         origin = np.zeros(3)
         positions = np.stack([self.positions.get(name, origin) for name in names])[None]

@@ -61,10 +61,7 @@ class MultiTaskBatch:
     """
 
     def __init__(
-        self,
-        specs: Sequence[EnvSpec | Mapping[str, Any]],
-        count: int,
-        codes: NDArray[np.float32] | None = None,
+        self, specs: Sequence[EnvSpec | Mapping[str, Any]], count: int, codes: NDArray[np.float32] | None = None
     ) -> None:
         self._specs, self.count, self._codes = [EnvSpec.of(spec) for spec in specs], count, codes
         self._batches: dict[int, BatchEnv] = {}

@@ -225,12 +225,7 @@ class HasSpaces(Protocol):
 
 
 def check_equal_spaces(env: HasSpaces, other: HasSpaces, label: str) -> None:
-    """Check that two environments have equal spaces, as a network that plays both requires.
-
-    Args:
-        env: The environment.
-        other: Another environment.
-        label: Label of `env` for the message.
+    """Check that the environment `label` and another have equal spaces, as a network that plays both requires.
 
     Raises:
         ConfigError: The spaces differ.

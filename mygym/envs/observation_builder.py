@@ -236,12 +236,7 @@ class ObservationBuilder:
         return xp.minimum(xp.maximum(values, -bound), bound)
 
     def build_batch(self, context: EpisodeContext, noise: Array | None = None) -> dict[str, Array]:
-        """Return the entries of the goal dictionary for all episodes, `(N, …)`, and `critic` if there is one.
-
-        Args:
-            context: The context.
-            noise: See `values`.
-        """
+        """Return the entries of the goal dictionary for all episodes, `(N, …)`, and `critic` if there is one."""
         xp = namespace(context.state.time)
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
         desired = goals.desired_goal(self.goal_space, context.goals)
@@ -309,12 +304,6 @@ def _vector_of(observation: Any) -> Any:
 
 class EpisodeObserver:
     """Observes an environment's episode.
-
-    Args:
-        spec: Contents and layout of the observations.
-        episodes: The episode.
-        randomizer: Domain randomization, with the noise of observations.
-        views: Views of the environment's cameras.
 
     Raises:
         ConfigError: See `ObservationBuilder`.

@@ -121,12 +121,7 @@ def check_frames(components: Mapping[str, Component], images: ImageParams) -> No
 
 
 def check_present(widths: Mapping[str, int], context: EpisodeContext, key: str) -> None:
-    """Check that each component has values in this task.
-
-    Args:
-        widths: Name of each component → number of its values.
-        context: Any context of the task.
-        key: Config key of the names, for messages.
+    """Check that each component of `widths` has values in this task.
 
     Raises:
         ConfigError: A component describes things that the task does not have.

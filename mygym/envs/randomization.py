@@ -94,8 +94,7 @@ class DomainRandomizer:
         if self._randomization.action_noise:
             action = action + self._randomization.action_noise * self._action_rng.standard_normal(len(action))
         self._delayed.append(action)
-        taken: Array = self._delayed.popleft()[None]
-        return taken
+        return self._delayed.popleft()[None]
 
     def observe(self) -> None:
         """Draw the noise of the next observation; call once per step."""
@@ -225,8 +224,7 @@ class BatchRandomization:
         if deviation is None:
             return None
         drawn = normal(episodes.seeds, episodes.numbers, measured.shape[0], 2 * episodes.elapsed + 2)
-        noise: Array = (deviation * drawn).T * measured
-        return noise
+        return (deviation * drawn).T * measured
 
     def variables(self) -> list[Array]:
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""

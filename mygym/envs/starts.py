@@ -19,12 +19,7 @@ from mygym.types import Array, FloatArray
 
 
 class DrawnStarts:
-    """Draws each episode of a single world from `rng`.
-
-    Args:
-        task_world: Task, world and areas.
-        randomizer: Domain randomization.
-    """
+    """Draws each episode of a single world from `rng`."""
 
     def __init__(self, task_world: TaskWorld, randomizer: DomainRandomizer) -> None:
         self._world, self._areas, self._randomizer = task_world.world, task_world.areas, randomizer
@@ -143,8 +138,7 @@ class TableStarts:
         if self._randomization is not None:
             self._randomization.begin(rows, episodes)
         episodes.worlds.reset(rows, self._poses[row], self._parts[row])
-        goals: Array = self._goals[row]
-        return goals
+        return self._goals[row]
 
     def go_on(self, rows: Rows, episodes: BatchEpisodes) -> None:
         """Let the share of the episodes of `rows` that begin later continue snapshots, see `Task.starts`."""

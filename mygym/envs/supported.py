@@ -91,9 +91,6 @@ def support_warning(config: RunConfig) -> str:
 
     Empty for supported combinations, and for a user's robot or workspace, which no test covers, unless its arm has too
     few joints.
-
-    Args:
-        config: A complete, valid config.
     """
     task, robot = find_task(config.task), find_robot(config.robot)
     entry = registry("workspace").get(config.workspace or task.workspace)

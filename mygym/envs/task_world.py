@@ -32,10 +32,6 @@ def check_home(world: World, areas: Mapping[str, Box]) -> None:
 
     Reset the world before its next step.
 
-    Args:
-        world: Robot at home, workspace and objects.
-        areas: Areas from which the task draws, by name.
-
     Raises:
         ConfigError: The robot collides, the tool is out of its bounds, or the arm is where objects start.
     """

@@ -106,13 +106,8 @@ class DeployedPolicy:
         self._state, self._begins = None, True
 
     def tool_position(self, joint_position: FloatArray) -> FloatArray:
-        """Return the position of the tool point, `(3,)` m.
-
-        Args:
-            joint_position: `(J,)` rad.
-        """
-        position: FloatArray = self._kinematics.pose(joint_position.copy())[:3, 3].copy()
-        return position
+        """Return the position of the tool point, `(3,)` m, at joint positions `(J,)` rad."""
+        return self._kinematics.pose(joint_position.copy())[:3, 3].copy()
 
     def act(
         self, joint_position: FloatArray, joint_velocity: FloatArray, arrays: Mapping[str, FloatArray]

@@ -43,11 +43,7 @@ def is_frozen(schema: Schema) -> bool:
 
 
 def check_frozen(config: RunConfig, images: Sequence[str]) -> None:
-    """Refuse images that differ from those of the encoder.
-
-    Args:
-        config: Config whose features extractor is `frozen`.
-        images: Names of the components that are images.
+    """Refuse images of a config whose features extractor is `frozen` that differ from those of the encoder.
 
     Raises:
         ConfigError: The file is missing or no encoder, or an image is not like those of its training.
@@ -355,12 +351,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
 
 
 def check_same_spaces(registered: Any, env: Any, where: str) -> None:
-    """Refuse an environment in a registration's arguments whose spaces differ from the spaces of the run.
-
-    Args:
-        registered: A Gymnasium or SB3 environment that stands for the environment of the run.
-        env: The environment of the run.
-        where: Place and name of the registration.
+    """Refuse an environment in the arguments of the registration at `where` whose spaces differ from those of the run.
 
     Raises:
         ConfigError: The spaces differ.

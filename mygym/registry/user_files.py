@@ -358,12 +358,7 @@ def _module_of(path: Path) -> str:
 
 
 def execute(module: str, path: Path, prefix: str = "") -> None:
-    """Import a user's file under its stable name.
-
-    Args:
-        module: The name.
-        path: The file.
-        prefix: Beginning of the message of an error.
+    """Import a user's file under its stable name; the message of an error begins with `prefix`.
 
     Raises:
         RegistryError: The file raises an error (the message has file and line), or another file has this module name.

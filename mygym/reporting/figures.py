@@ -307,13 +307,7 @@ def draw_profiles(settings: Sequence[SettingCurves], metric: str = "success") ->
 
 @styled()
 def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metric: str = "success") -> Figure:
-    """Draw final scores over the values of a hyperparameter: a panel for each task, a line for each group of settings.
-
-    Args:
-        groups: Task → groups of settings that differ in the hyperparameter alone.
-        key: Key of the hyperparameter.
-        metric: A metric, see `metric_names`.
-    """
+    """Draw final scores over the values of a hyperparameter: a panel for each task, a line for each of its groups."""
     figure, panels = make_panels(len(groups), 1)
     for (panel,), (task, members) in zip(panels, groups.items(), strict=True):
         shown = members[:MAX_LINES]

@@ -405,11 +405,7 @@ def _verdict(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequenc
 
 
 def _film(
-    run: Path,
-    policy: Predicts,
-    envs: tuple[AnyEnv, AnyEnv],
-    seeds: Sequence[int],
-    verdicts: tuple[Verdict, Verdict],
+    run: Path, policy: Predicts, envs: tuple[AnyEnv, AnyEnv], seeds: Sequence[int], verdicts: tuple[Verdict, Verdict]
 ) -> dict[str, str]:
     """Film the first episode of each key of `FILMS`; return the paths."""
     solved = np.sum([verdict.successes for verdict in verdicts], axis=0)  # number of engines

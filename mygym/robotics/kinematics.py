@@ -128,13 +128,7 @@ class Chain:
 
 @cached_by_model
 def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Chain:
-    """Return the chain of an arm.
-
-    Args:
-        robot: The robot, with its base pose.
-        arm: The arm.
-        direction: `(3,)` unit vector in the world, along which the tool's z axis is held.
-    """
+    """Return the chain of an arm; the tool's z axis is held along `direction`, a `(3,)` unit vector in the world."""
     root = robot_model(robot)
     merged = merge_fixed_joints(root)
     joints = read_joints(root)
@@ -345,14 +339,12 @@ class Kinematics:
         """Return the distance in m of the tool at `q` from a pose, orientation weighted by `ORIENTATION_WEIGHT`."""
         return float(np.linalg.norm(self._error(self.pose(q), position, rotation)))
 
-    def missing(
-        self, q: FloatArray, position: FloatArray, rotation: FloatArray, tolerance: float = HOME_TOLERANCE
-    ) -> str:
-        """Return by how much the tool at `q` `(J,)` misses a pose, in cm and degrees; empty within `tolerance` m.
+    def missing(self, q: FloatArray, position: FloatArray, rotation: FloatArray) -> str:
+        """Return by how much the tool at `q` `(J,)` misses a pose, in cm and degrees; empty within `HOME_TOLERANCE`.
 
         An arm whose tilt is free has no degrees to miss.
         """
-        if self.residual(q, position, rotation) <= tolerance:
+        if self.residual(q, position, rotation) <= HOME_TOLERANCE:
             return ""
         pose = self.pose(q)
         distance = float(np.linalg.norm(pose[:3, 3] - position))
@@ -364,8 +356,7 @@ class Kinematics:
     def reachable(self, points: FloatArray, rotation: FloatArray, tolerance: float = 0.005) -> NDArray[np.bool_]:
         """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation, to `tolerance` m."""
         away = postures_at(self.chain, np.tile(self.chain.home, (len(points), 1)), points, rotation)[1]
-        reached: NDArray[np.bool_] = away < tolerance
-        return reached
+        return away < tolerance
 
 
 def postures_at(
@@ -513,16 +504,14 @@ def _step(chain: Chain, q: FloatArray, matrix: FloatArray, error: FloatArray, pu
         left = error[rows] - (to_limit[:, None] @ matrix[rows])[:, 0]
         change[rows] = to_limit + _least_squares(matrix[rows] * ~joints[:, :, None], left, pull[rows] * ~joints)
     change *= np.minimum(1.0, MAX_CHANGE / np.maximum(np.abs(change).max(axis=1, keepdims=True), 1e-9))
-    stepped: FloatArray = (q + change).clip(chain.lower, chain.upper)
-    return stepped
+    return (q + change).clip(chain.lower, chain.upper)
 
 
 def _least_squares(matrix: FloatArray, error: FloatArray, pull: FloatArray) -> FloatArray:
     """Return the changes `(n, J)` without limits, see `_step`."""
     aim = error - (pull[:, None] @ matrix)[:, 0]
     square = np.swapaxes(matrix, 1, 2) @ matrix + _REGULARISER
-    change: FloatArray = pull + (matrix @ np.linalg.solve(square, aim[:, :, None]))[:, :, 0]
-    return change
+    return pull + (matrix @ np.linalg.solve(square, aim[:, :, None]))[:, :, 0]
 
 
 def _moved(chain: Chain, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -50,10 +50,6 @@ class UrdfObject:
 def read_object_urdf(path: Path, with_inertial: bool = True) -> UrdfObject:
     """Read a URDF with fixed joints only as one rigid body.
 
-    Args:
-        path: Path of the URDF.
-        with_inertial: Whether to read mass and inertia.
-
     Raises:
         AssetError: The file or a mesh is missing or invalid; a joint moves; a collision shape is missing; or the
             mass or a moment of inertia is not positive.

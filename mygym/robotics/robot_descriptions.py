@@ -156,13 +156,9 @@ def without_unused(root: ET.Element) -> ET.Element | None:
 
 
 def expand(path: Path, arguments: Sequence[str]) -> ET.Element:
-    """Return the tree to which a xacro file expands.
+    """Return the tree to which a xacro file with arguments `NAME:=VALUE` expands.
 
     `$(find PACKAGE)` is looked up in the folders above the file and in the paths of ROS.
-
-    Args:
-        path: The file.
-        arguments: `NAME:=VALUE` each.
 
     Raises:
         AssetError: xacro refuses the file.

@@ -230,11 +230,7 @@ def with_closed_hand(robot: RobotSpec) -> RobotSpec:
 
 
 def at_home(robot: RobotSpec, home: Sequence[float]) -> RobotSpec:
-    """Return the robot with another home of its joints.
-
-    Args:
-        robot: The robot.
-        home: `(J,)` rad, of the joints of all arms.
+    """Return the robot with another home of its joints: `(J,)` rad, of all arms.
 
     Raises:
         ConfigError: Another number of joints, or a position beyond the limits of its joint.

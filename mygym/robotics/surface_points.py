@@ -111,5 +111,4 @@ def _sampled(triangles: FloatArray) -> FloatArray:
     # One point of each cube of a third of the spacing: meshes have up to a million triangles.
     cells = np.round(points / (SPACING / 3)).astype(np.int64)
     keys = (cells[:, 0] * 2_097_143 + cells[:, 1]) * 2_097_143 + cells[:, 2]
-    result: FloatArray = points[np.unique(keys, return_index=True)[1]]
-    return result
+    return points[np.unique(keys, return_index=True)[1]]

@@ -115,8 +115,7 @@ class Trained:
         """Return the parameters `(n, 2A)` of the policy's action distribution."""
         network = self.policy.model.policy
         observations, _ = network.obs_to_tensor(self.policy.normalized(self._observations(env, rows)))
-        parameters: NDArray[np.float32] = gaussian(network, observations).cpu().numpy()
-        return parameters
+        return gaussian(network, observations).cpu().numpy()
 
     def _observations(self, env: Any, rows: Sequence[int]) -> Any:
         return stack_observations(env.env_method("observe_as", self.observation_spec, indices=rows))
@@ -182,10 +181,6 @@ TeacherConfig = str | list[str] | dict[str, Any]
 
 def absolute(teacher: TeacherConfig, key: str = KEY) -> Any:
     """Return the config with absolute paths, because a run can be resumed from any folder.
-
-    Args:
-        teacher: Value of the config.
-        key: Its key, for messages.
 
     Raises:
         ConfigError: A teacher is not text.

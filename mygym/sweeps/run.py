@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,15 +123,7 @@ class OpenTrial:
 
 @dataclass
 class Search:
-    """A sweep whose folder this process has locked.
-
-    Args:
-        folder: Absolute path of the sweep.
-        sweep: The sweep.
-        study: The study in the journal of the folder.
-        executor: Executes the runs.
-        notify: Called with a line for each trial that ends.
-    """
+    """A sweep whose folder this process has locked."""
 
     folder: Path
     sweep: Sweep
@@ -283,11 +276,8 @@ def run_memory(resolved: Resolved) -> int:
     buffer = 0
     if "buffer_size" in config.algo_params:
         plan = plan_of(resolved)
-        env = make_vec_env(plan, only_spaces=True)
-        try:
+        with closing(make_vec_env(plan, only_spaces=True)) as env:
             buffer, _ = buffer_bytes(build_model(plan, env))
-        finally:
-            env.close()
     return PROCESS.get(config.framework, PROCESS["pytorch"]) * config.learners + CLIENT * clients + buffer
 
 

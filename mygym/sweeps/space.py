@@ -206,12 +206,7 @@ def quiet() -> Iterator[None]:
 
 
 def make_pruner(name: str, evaluations: int) -> BasePruner:
-    """Return a pruner.
-
-    Args:
-        name: `none`, `median`, `hyperband` or `wilcoxon`.
-        evaluations: Number of evaluations of the longest run.
-    """
+    """Return the pruner `none`, `median`, `hyperband` or `wilcoxon`; the longest run has so many evaluations."""
     from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
 
     if name == "median":

@@ -210,8 +210,7 @@ def rotated(vector: Array, orientation: Array) -> Array:
         return xp.stack([ay * z - az * y, az * x - ax * z, ax * y - ay * x], axis=-1)
 
     turned = across(vector)
-    result: Array = vector + 2.0 * (scalar * turned + across(turned))
-    return result
+    return vector + 2.0 * (scalar * turned + across(turned))
 
 
 def wrapped(angle: Array) -> Array:

@@ -45,10 +45,6 @@ def _stages_by_letter() -> dict[str, Stage]:
 def parse(task: str | Sequence[str], key: str = "task") -> tuple[Stage, ...]:
     """Return the stages for letters (`"AGMDW"`) or a list of stage names (`["approach", "push"]`).
 
-    Args:
-        task: Letters or stage names.
-        key: Config key, for messages.
-
     Raises:
         ConfigError: Empty, an unknown letter or an unknown stage.
     """

@@ -22,11 +22,6 @@ def check_subgoals(
 
     An object that was put down in an area may be moved again, and so may parts.
 
-    Args:
-        subtasks: In their order.
-        composed: The stages of each.
-        predicates: Name → predicate.
-
     Raises:
         ConfigError: A sub-task moves an object that an earlier sub-task put onto another object, or the base of such an
             object; or it puts a second object onto a base.

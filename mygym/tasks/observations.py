@@ -237,11 +237,7 @@ def _shape(function: Callable[..., Any]) -> str:
 
 
 def find_component(name: str, key: str = "observations") -> Component:
-    """Return the registered component of a name in `observations`.
-
-    Args:
-        name: Name of a component, or `NAME:CAMERA`.
-        key: Config key of the name, for messages.
+    """Return the registered component of `NAME` or `NAME:CAMERA` in `observations`.
 
     Raises:
         ConfigError: The name has a camera, and the component uses none.

@@ -153,11 +153,7 @@ KEY_HELP = "stages; on what: object, part; to where: area, onto, path, to; via, 
 
 
 def read_subtask(number: int, values: Mapping[str, Any]) -> SubTask:
-    """Return the sub-task for a mapping.
-
-    Args:
-        number: Index of the sub-task, for messages.
-        values: Fields of `SubTask`.
+    """Return the sub-task for a mapping of fields of `SubTask`; `number` is its index, for messages.
 
     Raises:
         ConfigError: An unknown key, no stages, or a value of the wrong type.

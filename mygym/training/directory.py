@@ -130,10 +130,6 @@ def is_run(path: Path) -> bool:
 def find(run: str | Path, key: str = "run") -> Path:
     """Return the path of a run directory, from which no code is imported from now on.
 
-    Args:
-        run: Path that the user gave.
-        key: Setting that names the path, for the message.
-
     Raises:
         ConfigError: The path is not a run directory.
     """
@@ -150,10 +146,6 @@ def find(run: str | Path, key: str = "run") -> Path:
 
 def find_policy(run: str | Path, key: str = "run") -> tuple[Path, Path]:
     """Return the run directory and the policy file of a run, or of a policy file in a run.
-
-    Args:
-        run: A run directory, or a `.zip` or `.safetensors` file in a run directory.
-        key: Setting that names the path, for the message.
 
     Raises:
         ConfigError: The file does not exist, or the folder is not a run directory.

@@ -56,11 +56,7 @@ def _make_env(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.flo
 
 
 def env_description(run: Plannable) -> dict[str, Any]:
-    """Return plain data from which `build_env` builds the environment of `make_env` without a plan.
-
-    Args:
-        run: A plan, or a complete config.
-    """
+    """Return plain data from which `build_env` builds the environment of `make_env` without a plan."""
     plan = plan_of(run)
     variants = [_without_training_aids(variant) for variant in plan.evaluated_variants]
     return _description(variants, plan.algorithm.dict_observations, plan.evaluation_codes)
@@ -79,12 +75,7 @@ def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.
 
 
 def build_env(description: Mapping[str, Any], **arguments: Any) -> AnyEnv:
-    """Return the environment of an `env_description`.
-
-    Args:
-        description: The description.
-        **arguments: Arguments of `RobotEnv` in place of those of the description.
-    """
+    """Return the environment of an `env_description`, with some arguments of `RobotEnv` replaced."""
     user_files.import_modules(description["imports"])  # another process has not imported them yet
     specs = [EnvSpec.of({**described, **arguments}) for described in description["arguments"]]
     if len(specs) == 1:
@@ -121,12 +112,7 @@ def make_eval_envs(
 
 
 def make_window_env(run: Plannable, stack: ExitStack, engine: str | None = None) -> AnyEnv:
-    """Return an environment for evaluations in a window.
-
-    Args:
-        run: A plan, or a complete config.
-        stack: Closes the environment.
-        engine: See `make_eval_envs`.
+    """Return an environment for evaluations in a window, see `make_eval_envs`.
 
     Raises:
         ConfigError: The machine has no display, or the run has several tasks.
@@ -331,12 +317,7 @@ def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
 
 
 def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
-    """Set the function that is called when a dead process of environments has been replaced.
-
-    Args:
-        env: The training environments.
-        report: Function of the reason and the number of replacements.
-    """
+    """Let `report` be called, with reason and number, when a dead process of environments has been replaced."""
     if hasattr(env.unwrapped, "on_replacement"):
         env.unwrapped.on_replacement = report
 

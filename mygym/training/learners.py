@@ -42,6 +42,7 @@ from mygym.training.checkpoints.states import (
 )
 from mygym.training.env_processes import death_of, end_processes, kill, picklable_error, starting_processes
 from mygym.training.policy import load_weights, normalizer_of, weights
+from mygym.training.run_callbacks import RolloutCallback
 from mygym.training.schedule_callback import set_value
 from mygym.training.stop_request import SIGNALS
 
@@ -139,7 +140,7 @@ def _mean_of_processes(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any
         raise LearningEnded from None
 
 
-class AnswerCallback(BaseCallback):
+class AnswerCallback(RolloutCallback):
     """Answers the commands of the main process at each rollout start, until it begins the rollout."""
 
     def __init__(self, commands: Connection) -> None:
@@ -148,9 +149,6 @@ class AnswerCallback(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         self.answer_commands()
-
-    def _on_step(self) -> bool:
-        return True
 
     def answer_commands(self) -> None:
         """Answer commands until the next rollout begins.
@@ -197,13 +195,9 @@ Exchange = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def average_gradients(model: Any, exchange: Exchange) -> None:
-    """Let the optimisers of a model take each step with the mean gradients of all processes.
+    """Let the optimisers of an SB3 model take each step with the mean gradients that `exchange` returns.
 
     SB3 has clipped the gradients of each process before.
-
-    Args:
-        model: An SB3 algorithm.
-        exchange: Called before each step.
     """
     for name in model._get_torch_save_params()[0]:
         optimizer = recursive_getattr(model, name)
@@ -369,12 +363,7 @@ class OtherLearners:
 
 @contextlib.contextmanager
 def other_learners(plan: RunPlan, resumed: bool = False) -> Iterator[OtherLearners | None]:
-    """Start the other processes of a run, and end them; None if the config has a single learner.
-
-    Args:
-        plan: The plan of the run.
-        resumed: Whether the run continues from a checkpoint.
-    """
+    """Start the other processes of a run, and end them; None if the config has a single learner."""
     hosts.check_learners(plan.config.learners)
     if plan.config.learners == 1:
         yield None
@@ -505,7 +494,7 @@ class _Process:
         kill(self.handle)
 
 
-class SynchronizeCallback(BaseCallback):
+class SynchronizeCallback(RolloutCallback):
     """Lets the other processes begin each rollout in the state of this process; it must be the last callback.
 
     Its state is that of the other processes.
@@ -535,9 +524,6 @@ class SynchronizeCallback(BaseCallback):
             weights={name: tensor.cpu().numpy() for name, tensor in weights(model).items()},
             normalizer=normalizer_of(self.training_env),
         )
-
-    def _on_step(self) -> bool:
-        return True
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of each other process, which has ended its rollout."""

@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import wraps
 from typing import Any
 
@@ -254,10 +255,6 @@ def loadable(run: Plannable, env: Any) -> Any:
 
     SB3 calls the constructor without networks and with its first arguments alone, before it sets all attributes. This
     suits the constructors of libraries, and no constructor that uses the policy or has required arguments.
-
-    Args:
-        run: A plan, or a complete config.
-        env: Environments with the spaces of the run.
     """
     plan = plan_of(run)
     cls = plan.schema.cls
@@ -360,14 +357,11 @@ def explained(run: Plannable, check: Callable[[RunPlan, Any, Any], object] | Non
         check: A function of plan, environment and model that raises if they do not fit each other.
     """
     plan = plan_of(run)
-    env = make_vec_env(plan, only_spaces=True)
-    try:
+    with closing(make_vec_env(plan, only_spaces=True)) as env:
         model = build_model(plan, env)
         if check:
             check(plan, env, model)
         return as_built(plan.resolved, model)
-    finally:
-        env.close()
 
 
 def overlapping(cls: type[OffPolicyAlgorithm]) -> type[OffPolicyAlgorithm]:

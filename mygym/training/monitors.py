@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 
 from mygym.registry.entries import resolve
 from mygym.training import directory
 from mygym.training.policy import weights
-from mygym.training.run_callbacks import EvaluationCallback, find_callback
+from mygym.training.run_callbacks import EvaluationCallback, RolloutCallback, find_callback
 
 
-class SectionTimesCallback(BaseCallback):
+class SectionTimesCallback(RolloutCallback):
     """Logs the time of the sections of a training, ms per env step.
 
     `time/environment_ms` is the simulation, `time/rollout_ms` the rest of a rollout (policy, buffers, callbacks),
@@ -68,9 +67,6 @@ class SectionTimesCallback(BaseCallback):
         self.evaluation_seconds, self.in_environment = seconds, 0.0
         self.begin, self.steps_before = time.perf_counter(), self.model.num_timesteps
 
-    def _on_step(self) -> bool:
-        return True
-
     def _on_rollout_end(self) -> None:
         self.end = time.perf_counter()
 
@@ -78,7 +74,7 @@ class SectionTimesCallback(BaseCallback):
         del vars(self.env)["step_wait"]  # the method of the class is visible again
 
 
-class LayerStatisticsCallback(BaseCallback):
+class LayerStatisticsCallback(RolloutCallback):
     """Logs root mean squares of the weights and gradients of each layer, and how much the weights have changed.
 
     `layers/NAME/weight`, `layers/NAME/gradient` (of the last gradient step; PyTorch only) and `layers/NAME/change`, the
@@ -99,9 +95,6 @@ class LayerStatisticsCallback(BaseCallback):
         if self.rollouts % self.every == 0:
             self._log()
         self.rollouts += 1
-
-    def _on_step(self) -> bool:
-        return True
 
     def _log(self) -> None:
         policy = self.model.policy
@@ -132,7 +125,7 @@ def root_mean_square(tensor: torch.Tensor) -> float:
     return float(tensor.square().mean().sqrt()) if tensor.numel() else 0.0
 
 
-class TrackerCallback(BaseCallback, KVWriter):
+class TrackerCallback(RolloutCallback, KVWriter):
     """Base of trackers: a writer of SB3's logger that gets the same figures as `progress.jsonl`."""
 
     tracker_run: str | None = None
@@ -141,9 +134,6 @@ class TrackerCallback(BaseCallback, KVWriter):
 
     def _on_training_start(self) -> None:
         self.logger.output_formats.append(self)
-
-    def _on_step(self) -> bool:
-        return True
 
     def open(self, config: Mapping[str, Any]) -> None:
         """Begin the tracker's run, or continue it."""

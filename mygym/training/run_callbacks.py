@@ -44,11 +44,18 @@ class Marks:
         return True
 
 
+class RolloutCallback(BaseCallback):
+    """Base class of callbacks that act between rollouts, and in no step."""
+
+    def _on_step(self) -> bool:
+        return True
+
+
 class StopTraining(Exception):  # noqa: N818  (no error)
     """Ends `learn` at the start of a rollout; the return value of a callback ends it only after a step."""
 
 
-class EvaluationCallback(BaseCallback):
+class EvaluationCallback(RolloutCallback):
     """Evaluates at step 0 and at the first rollout after each mark, keeps the best model, and may stop the training.
 
     Args:
@@ -96,9 +103,6 @@ class EvaluationCallback(BaseCallback):
     def _on_rollout_start(self) -> None:
         if self.evaluate_at_mark():
             raise StopTraining
-
-    def _on_step(self) -> bool:
-        return True
 
     def _on_training_end(self) -> None:
         self.evaluate_at_mark()
@@ -219,7 +223,7 @@ class ResumeCallback(BaseCallback):
         return True
 
 
-class CheckpointCallback(BaseCallback):
+class CheckpointCallback(RolloutCallback):
     """Writes a checkpoint at the first rollout after each mark, and when the user requests a stop."""
 
     def __init__(self, every: int, write: Callable[[], Path], stop: StopRequest) -> None:
@@ -233,9 +237,6 @@ class CheckpointCallback(BaseCallback):
             self.write()
         if self.stop.received:
             raise KeyboardInterrupt
-
-    def _on_step(self) -> bool:
-        return True
 
     def state_dict(self) -> dict[str, Any]:
         """Return the next mark."""
@@ -416,12 +417,7 @@ def outcome_texts(outcome: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 class StrategyCallback(BaseCallback):
-    """Forwards SB3's callback events to the strategies.
-
-    Args:
-        strategies: The run's strategies, `RunPlan.strategies`.
-        write: Writes a checkpoint of the current state.
-    """
+    """Forwards SB3's callback events to the strategies; `write` writes a checkpoint of the current state."""
 
     def __init__(self, strategies: Sequence[Any], write: Callable[[], object]) -> None:
         super().__init__()
@@ -486,12 +482,7 @@ class StrategyCallback(BaseCallback):
 
 
 class UserCallbacks(CallbackList):
-    """The user's callbacks, in the order of the config and of the call of `mygym.train`.
-
-    Args:
-        callbacks: The callbacks.
-        notify: Called with messages for the user.
-    """
+    """The user's callbacks, in the order of the config and of the call of `mygym.train`."""
 
     def __init__(self, callbacks: Sequence[BaseCallback], notify: Callable[[str], None]) -> None:
         super().__init__(list(callbacks))

@@ -112,17 +112,7 @@ def _changed(config: Mapping[str, Any], values: Mapping[str, float]) -> dict[str
 
 
 class RunState:
-    """Writes and loads checkpoints of a run.
-
-    Args:
-        config: Values of the complete config.
-        model: The algorithm.
-        env: Training environments.
-        callbacks: Callbacks with a state, by name.
-        clock: The run's clock.
-        checkpoints: The run's checkpoints on disk.
-        notify: Called with messages for the user.
-    """
+    """Writes and loads checkpoints of a run."""
 
     def __init__(
         self,
@@ -152,10 +142,6 @@ class RunState:
 
     def write(self, folder: Path, finished: bool = False) -> Path:
         """Write a checkpoint of the current state.
-
-        Args:
-            folder: The run directory.
-            finished: Whether learning has ended.
 
         Returns:
             Path of the checkpoint.

@@ -14,13 +14,7 @@ from mygym.errors import ConfigError, bad_value
 
 
 def arguments(cls: type, schedules: Mapping[str, Schedule], total_steps: int) -> dict[str, Any]:
-    """Return the constructor arguments of scheduled hyperparameters: functions if the class calls them, else numbers.
-
-    Args:
-        cls: Class of the algorithm.
-        schedules: Schedules by name of the hyperparameter.
-        total_steps: Env steps of the run.
-    """
+    """Return the constructor arguments of scheduled hyperparameters: functions that the class calls, or numbers."""
     modes = may_be_scheduled(cls)
     return {
         name: OfProgress(schedule, total_steps) if modes[name] == "called" else schedule.value(0, total_steps)

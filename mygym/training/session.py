@@ -159,11 +159,6 @@ def resume_run(
 ) -> tuple[Resolved, Checkpoint | None, Result | None]:
     """Return the remaining part of a run that this process has locked.
 
-    Args:
-        run: The run directory.
-        changes: Config values that differ from now on.
-        notify: Called with messages for the user.
-
     Returns:
         The config; the newest checkpoint, or None to start again from step 0, with the same results; and the result, if
         the run is complete.

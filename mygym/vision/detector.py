@@ -136,10 +136,6 @@ def network_input(rgb: Image, points: FloatArray) -> NDArray[np.float32]:
 def load_detector(path: str | Path, key: str) -> Detector:
     """Return the detector in a file.
 
-    Args:
-        path: A file of `Detector.to_bytes`.
-        key: Config key or flag that names the file, for messages.
-
     Raises:
         ConfigError: The file is missing, or does not contain a detector.
     """

@@ -44,12 +44,7 @@ LOG_VARIANCES = -10.0, 4.0
 
 
 class EncoderNetwork(nn.Module):
-    """Maps images to latents: standardised image, keypoints, two layers.
-
-    Args:
-        shape: `(C, H, W)` of the images.
-        latents: Number of latents.
-    """
+    """Maps images `(C, H, W)` to latents: standardised image, keypoints, two layers."""
 
     def __init__(self, shape: tuple[int, int, int], latents: int) -> None:
         super().__init__()
@@ -74,12 +69,7 @@ class EncoderNetwork(nn.Module):
 
 
 class VAE(nn.Module):
-    """Variational autoencoder (Kingma & Welling, 2014, https://arxiv.org/abs/1312.6114).
-
-    Args:
-        shape: `(C, H, W)` of the images.
-        latents: Number of latents.
-    """
+    """Variational autoencoder of images `(C, H, W)` (Kingma & Welling, 2014, https://arxiv.org/abs/1312.6114)."""
 
     of_channels: Tensor
     """`(C,)`: weights of the errors of channels; their sum is 1."""
@@ -250,10 +240,6 @@ def image_shape(component: str, images: ImageParams) -> tuple[int, int, int]:
 
 def load_encoder(path: str | Path, key: str) -> Encoder:
     """Return the encoder in a file.
-
-    Args:
-        path: A file of `Encoder.to_bytes`.
-        key: Config key or flag that names the file, for messages.
 
     Raises:
         ConfigError: The file is missing, or does not contain an encoder.

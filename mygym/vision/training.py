@@ -36,26 +36,37 @@ COLOR_CHANGE = 0.15
 """Contrast and brightness of each image change by up to this share."""
 
 
+Rows = NDArray[np.int64]
+"""Numbers of the images of a minibatch."""
+
+AfterStep = Callable[[int, float, float | None], None]
+"""Called after each step with the number of the step, its loss, and the validation loss, which is measured about
+`REPORTS` times, else None."""
+
+
 def fit(
     network: nn.Module,
-    loss: Callable[[], Tensor],
-    validation_loss: Callable[[], float],
+    loss: Callable[[Rows], Tensor],
+    validation_loss: Callable[[Rows], Tensor],
+    counts: tuple[int, int],
+    rng: np.random.Generator,
     *,
     steps: int,
     highest_rate: float,
-    after_step: Callable[[int, float, float | None], None],
+    after_step: AfterStep,
 ) -> None:
     """Train a network, and give it the weights that had the least validation loss; it is then in evaluation mode.
 
     Args:
         network: The network.
-        loss: Returns the loss of a new minibatch.
-        validation_loss: Returns the loss of the validation images, by which the weights are chosen; called without
-            gradients, in evaluation mode.
+        loss: Returns the loss of a minibatch.
+        validation_loss: Returns the loss of a minibatch of validation images, whose mean chooses the weights; called
+            without gradients, in evaluation mode.
+        counts: Numbers of images to train on and of validation images.
+        rng: Draws the minibatches.
         steps: Minibatches.
         highest_rate: Highest learning rate.
-        after_step: Called after each step with the number of the step, its loss, and the validation loss, which is
-            measured about `REPORTS` times, else None.
+        after_step: See `AfterStep`.
     """
     optimizer = torch.optim.Adam(network.parameters(), highest_rate)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
@@ -64,7 +75,7 @@ def fit(
     every = math.ceil(steps / REPORTS)
     best, least = copy.deepcopy(network.state_dict()), math.inf
     for step in range(1, steps + 1):
-        value = loss()
+        value = loss(rng.integers(counts[0], size=BATCH))
         optimizer.zero_grad()
         value.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -73,7 +84,7 @@ def fit(
         if step % every == 0 or step == steps:
             network.eval()
             with torch.no_grad():
-                error = validation_loss()
+                error = mean_over_batches(counts[1], validation_loss)
             network.train()
             if error < least:
                 best, least = copy.deepcopy(network.state_dict()), error
@@ -82,7 +93,7 @@ def fit(
     network.eval()
 
 
-def mean_over_batches(count: int, loss: Callable[[NDArray[np.int64]], Tensor]) -> float:
+def mean_over_batches(count: int, loss: Callable[[Rows], Tensor]) -> float:
     """Return the mean of a loss over `count` images, computed for the rows of one minibatch after another."""
     batches = np.array_split(np.arange(count), math.ceil(count / BATCH))
     return sum(float(loss(rows)) * len(rows) for rows in batches) / count
@@ -178,26 +189,9 @@ RIDGE = 1e-3
 
 
 def train_vae(
-    train: Pictures,
-    validation: Pictures,
-    classes: int,
-    latents: int,
-    *,
-    steps: int,
-    seed: int = 0,
-    after_step: Callable[[int, float, float | None], None],
+    train: Pictures, validation: Pictures, classes: int, latents: int, *, steps: int, seed: int, after_step: AfterStep
 ) -> VAE:
-    """Return an autoencoder of the least validation loss.
-
-    Args:
-        train: Images to train on.
-        validation: Images to choose by.
-        classes: Number of classes of pixels, with the background.
-        latents: Number of latents.
-        steps: Minibatches.
-        seed: Seed of weights and minibatches.
-        after_step: See `fit`.
-    """
+    """Return an autoencoder of the least validation loss; `classes` of pixels include the background."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     _, channels, height, width = train.pixels.shape
@@ -206,7 +200,7 @@ def train_vae(
         vae.encoder.standardizer.update(scaled(batch))
     weights = class_weights(train.images.classes, classes, SMALL_CLASSES)
 
-    def loss_of(pictures: Pictures, rows: NDArray[np.int64], sharpness: float) -> torch.Tensor:
+    def loss_of(pictures: Pictures, rows: Rows, sharpness: float) -> torch.Tensor:
         of_pixels = weights[_as_classes(pictures.images.classes[rows])]
         around = functional.max_pool2d(of_pixels, NEIGHBOURHOOD, stride=1, padding=NEIGHBOURHOOD // 2)
         of_pixels = torch.lerp(of_pixels, around, sharpness)
@@ -214,13 +208,16 @@ def train_vae(
 
     sharpness = iter(np.interp(np.arange(steps) / steps, SHARPENING, (0.0, 1.0)))
 
-    def loss() -> torch.Tensor:
-        return loss_of(train, rng.integers(len(train.pixels), size=BATCH), float(next(sharpness)))
-
-    def validation_loss() -> float:
-        return mean_over_batches(len(validation.pixels), lambda rows: loss_of(validation, rows, 1.0))
-
-    fit(vae, loss, validation_loss, steps=steps, highest_rate=VAE_HIGHEST_RATE, after_step=after_step)
+    fit(
+        vae,
+        lambda rows: loss_of(train, rows, float(next(sharpness))),
+        lambda rows: loss_of(validation, rows, 1.0),
+        (len(train.pixels), len(validation.pixels)),
+        rng,
+        steps=steps,
+        highest_rate=VAE_HIGHEST_RATE,
+        after_step=after_step,
+    )
     return vae
 
 
@@ -293,20 +290,10 @@ def train_object_encoder(
     objects: Mapping[str, int],
     *,
     steps: int,
-    seed: int = 0,
-    after_step: Callable[[int, float, float | None], None],
+    seed: int,
+    after_step: AfterStep,
 ) -> ObjectEncoder:
-    """Return an encoder of objects of the least validation loss.
-
-    Args:
-        train: Images to train on.
-        validation: Images to choose by.
-        categories: Number of categories of bodies.
-        objects: Name of each object → index of its category.
-        steps: Minibatches.
-        seed: Seed of weights and minibatches.
-        after_step: See `fit`.
-    """
+    """Return an encoder of objects, name → index of the category, of the least validation loss."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     _, channels, height, width = train.pixels.shape
@@ -316,20 +303,18 @@ def train_object_encoder(
     def loss_of(pixels: Pixels, classes: NDArray[np.uint8]) -> torch.Tensor:
         return functional.cross_entropy(encoder.logits(scaled(pixels)), _as_classes(classes), weights)
 
-    def loss() -> torch.Tensor:
-        rows = rng.integers(len(train.pixels), size=BATCH)
+    def loss(rows: Rows) -> torch.Tensor:
         pixels = train.pixels[rows]
         if channels >= COLORS:
             for image in pixels:
                 image[:COLORS] = recolored(image[:COLORS], rng)
         return loss_of(pixels, train.images.classes[rows])
 
-    def validation_loss() -> float:
-        return mean_over_batches(
-            len(validation.pixels), lambda rows: loss_of(validation.pixels[rows], validation.images.classes[rows])
-        )
+    def validation_loss(rows: Rows) -> torch.Tensor:
+        return loss_of(validation.pixels[rows], validation.images.classes[rows])
 
-    fit(encoder, loss, validation_loss, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
+    counts = len(train.pixels), len(validation.pixels)
+    fit(encoder, loss, validation_loss, counts, rng, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
     return encoder
 
 
@@ -339,13 +324,7 @@ def estimated_classes(encoder: ObjectEncoder, images: Pixels) -> NDArray[np.int6
 
 
 def measure_object_encoder(encoder: ObjectEncoder, test: Pictures, objects: Mapping[str, int]) -> list[EncoderErrors]:
-    """Return the errors of an encoder of objects on the images of a test, for each camera and object.
-
-    Args:
-        encoder: The encoder.
-        test: Images to measure.
-        objects: See `train_object_encoder`.
-    """
+    """Return the errors of an encoder of objects on the images of a test, for each camera and object."""
     images, true_classes = scaled(test.pixels), _as_classes(test.images.classes)
     true, estimated = (
         encoder.positions(images, classes).numpy()
@@ -417,44 +396,27 @@ class DetectorErrors:
 
 
 def train_network(
-    images: Images,
-    validation: Images,
-    classes: int,
-    *,
-    steps: int,
-    seed: int = 0,
-    after_step: Callable[[int, float, float | None], None],
+    images: Images, validation: Images, classes: int, *, steps: int, seed: int, after_step: AfterStep
 ) -> DetectorNetwork:
-    """Return a network of the least validation loss.
-
-    Args:
-        images: Images to train on.
-        validation: Images to choose by.
-        classes: Number of classes, with the background.
-        steps: Minibatches.
-        seed: Seed of weights and minibatches.
-        after_step: See `fit`.
-    """
+    """Return a network of the least validation loss; `classes` of pixels include the background."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     network = DetectorNetwork(classes)
     weight = class_weights(images.classes, classes, SEGMENTATION_EXPONENT)
 
-    def loss() -> torch.Tensor:
-        rows = rng.integers(len(images.frames), size=BATCH)
+    def loss(rows: Rows) -> torch.Tensor:
         return _loss(network, *_batch(images, rows, rng), weight)
 
-    def validation_loss() -> float:
-        return mean_over_batches(
-            len(validation.frames), lambda rows: _loss(network, *_batch(validation, rows, None), weight)
-        )
+    def validation_loss(rows: Rows) -> torch.Tensor:
+        return _loss(network, *_batch(validation, rows, None), weight)
 
-    fit(network, loss, validation_loss, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
+    counts = len(images.frames), len(validation.frames)
+    fit(network, loss, validation_loss, counts, rng, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
     return network
 
 
 def _batch(
-    images: Images, rows: NDArray[np.int64], rng: np.random.Generator | None
+    images: Images, rows: Rows, rng: np.random.Generator | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return inputs `(n, 6, H, W)`, classes `(n, H, W)`, and offsets `(n, 3, H, W)` in decimetres, NaN without one."""
     inputs, offsets = [], []
@@ -481,12 +443,7 @@ def _loss(
 
 
 def measure(detector: Detector, images: Images) -> list[DetectorErrors]:
-    """Return the errors of a detector, for each camera and object.
-
-    Args:
-        detector: The detector.
-        images: Images of the detector's size and categories.
-    """
+    """Return the errors of a detector, for each camera and object."""
     detections = [detector.detect(frame) for frame in images.frames]
     rows = []
     for camera in detector.cameras:

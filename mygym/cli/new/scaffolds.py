@@ -144,26 +144,14 @@ def fill_class(file: str, request: Request, /, **values: str) -> str:
 
 
 def config_file(request: Request, values: Mapping[str, str], help: str) -> dict[str, str]:
-    """Return path and content of a config.
-
-    Args:
-        request: The component.
-        values: Key → value as YAML.
-        help: One sentence for the file's header.
-    """
+    """Return path and content of a config: `values` are YAML by key; `help` is in the header."""
     path = f"configs/{request.name}.yaml"
     header = [f"# {train_command(request.folder)} --config {path}", f"# {help} --explain prints all keys."]
     return {path: "\n".join([*header, *(f"{key}: {value}" for key, value in values.items()), "seed: 0"]) + "\n"}
 
 
 def checks_test(kind: str, request: Request, arguments: str = "") -> str:
-    """Return a test function that runs the checks of a kind.
-
-    Args:
-        kind: Kind in the registry.
-        request: The component.
-        arguments: Further arguments of `check`, each after a comma.
-    """
+    """Return a test function that runs the checks of a kind with further `arguments`, each after a comma."""
     return fill("test_checks.py", request, kind=kind, arguments=arguments)
 
 
@@ -542,11 +530,7 @@ KINDS_TO_CHECK: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "sta
 
 
 def new_files(kind: str, request: Request) -> dict[Path, str | bytes]:
-    """Return path and content of every file of a new component.
-
-    Args:
-        kind: One of `SCAFFOLDS` or `PACKAGES`.
-        request: Name, folder and base of the component.
+    """Return path and content of every file of a new component, of a kind of `SCAFFOLDS` or `PACKAGES`.
 
     Raises:
         ConfigError: A name is invalid or already registered, or the base is not suitable.

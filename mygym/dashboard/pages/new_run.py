@@ -71,12 +71,7 @@ def add_page(service: Service) -> None:
 
 
 class NewRun:
-    """The form, for a browser; it holds only the values that the user sets, and shows all that the run takes.
-
-    Args:
-        service: The service.
-        helps: Kind → name of a component → its help.
-    """
+    """The form, for a browser; it holds only the values that the user sets, and shows all that the run takes."""
 
     def __init__(self, service: Service, helps: Mapping[str, Mapping[str, str]]) -> None:
         self.service = service

@@ -23,14 +23,7 @@ _FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
 
 
 class FixtureBodies:
-    """The fixtures of a workspace in a physics client.
-
-    Args:
-        workspace: The workspace.
-        client: Bullet client.
-        dt: s, duration of a control step.
-        substeps: Physics steps per control step.
-    """
+    """The fixtures of a workspace in a physics client, for control steps of `dt` s in `substeps` physics steps."""
 
     def __init__(self, workspace: WorkspaceSpec, client: int, dt: float, substeps: int) -> None:
         self._client, self._dt, self._substeps = client, dt, substeps

@@ -62,10 +62,7 @@ def _creation(process: int, pieces: tuple[Piece, ...]) -> tuple[Any, dict[str, A
         (piece,) = pieces
         arguments = {"shapeType": _GEOMETRIES[piece.shape], **_dimensions(piece)}
         if (piece.position, piece.orientation) != (_ORIGIN, _IDENTITY):
-            arguments |= {
-                "collisionFramePosition": piece.position,
-                "collisionFrameOrientation": piece.orientation,
-            }
+            arguments |= {"collisionFramePosition": piece.position, "collisionFrameOrientation": piece.orientation}
         return bullet.createCollisionShape, arguments
     empty = {"halfExtents": _ORIGIN, "radius": 0.0, "height": 0.0, "fileName": ""}
     dimensions = [empty | _dimensions(piece) for piece in pieces]

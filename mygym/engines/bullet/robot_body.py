@@ -237,11 +237,7 @@ class RobotBody:
     def _apply_torques(self, torques: FloatArray) -> None:
         """Apply torques `(J,)` N m, which hold through all substeps of a control step."""
         bullet.setJointMotorControlArray(
-            self.body,
-            self._arm_joints,
-            bullet.TORQUE_CONTROL,
-            forces=torques.tolist(),
-            physicsClientId=self._client,
+            self.body, self._arm_joints, bullet.TORQUE_CONTROL, forces=torques.tolist(), physicsClientId=self._client
         )
 
     def _finger_targets(self, grippers: FloatArray) -> list[float]:

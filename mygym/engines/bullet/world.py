@@ -41,10 +41,6 @@ SOLVER = SolverSettings(substeps=8, iterations=20, residual_threshold=3e-3)
 class BulletWorld(World):
     """A world in a Bullet client, which is closed with it.
 
-    Args:
-        spec: The description.
-        solver: Integration settings.
-
     Raises:
         ConfigError: See `World`.
         RegistryError: See `World`.

@@ -49,13 +49,7 @@ class MotorModel:
 
 
 class BatchMotors:
-    """Motors of a batch of arms.
-
-    Args:
-        model: Numbers of the motors.
-        dt: s, duration of a control step.
-        arrays: Array library.
-    """
+    """Motors of a batch of arms, driven in control steps of `dt` s."""
 
     def __init__(self, model: MotorModel, dt: float, arrays: Arrays) -> None:
         self._xp, self._dt, self._substeps = arrays.xp, dt, model.substeps
@@ -256,14 +250,7 @@ class GripperModel:
 
 
 class BatchGripper:
-    """Widths of `N` grippers, open at first; closed for good if the fingers do not move.
-
-    Args:
-        model: The gripper.
-        count: `N`.
-        dt: s, duration of a control step.
-        arrays: Array library.
-    """
+    """Widths of `N` grippers, open at first, in control steps of `dt` s; closed for good if the fingers do not move."""
 
     def __init__(self, model: GripperModel, count: int, dt: float, arrays: Arrays) -> None:
         self.model, self._xp = model, arrays.xp

@@ -100,14 +100,7 @@ class BoxModel:
 
 
 class BatchBox:
-    """Boxes of `N` worlds; their faces stay upright.
-
-    Args:
-        model: The box.
-        count: `N`.
-        dt: s, duration of a control step.
-        arrays: Array library.
-    """
+    """Boxes of `N` worlds, for control steps of `dt` s; their faces stay upright."""
 
     def __init__(self, model: BoxModel, count: int, dt: float, arrays: Arrays) -> None:
         self.model, self._arrays = model, arrays

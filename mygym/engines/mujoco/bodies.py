@@ -52,13 +52,7 @@ class Bodies:
     """
 
     def __init__(
-        self,
-        model: Model,
-        mode: Mode,
-        count: int,
-        dt: float,
-        moving: Mapping[int, MovingDistractor],
-        threads: int = 1,
+        self, model: Model, mode: Mode, count: int, dt: float, moving: Mapping[int, MovingDistractor], threads: int = 1
     ) -> None:
         self.model, self.count, self._mode, self._dt = model, count, mode, dt
         self._substeps = round(dt / model.compiled.opt.timestep)
@@ -191,11 +185,7 @@ class Bodies:
         self._gain[rows] = 1.0 if gains is None else gains
 
     def load(
-        self,
-        rows: NDArray[np.intp],
-        joint_position: FloatArray,
-        part_position: FloatArray,
-        poses: FloatArray,
+        self, rows: NDArray[np.intp], joint_position: FloatArray, part_position: FloatArray, poses: FloatArray
     ) -> None:
         """Put worlds at rest with open fingers; what came before has no effect.
 

@@ -255,12 +255,7 @@ class _Builder:
     # Bodies ---------------------------------------------------------------------------------------------------------
 
     def add_bodies(
-        self,
-        robot: RobotSpec,
-        workspace: WorkspaceSpec,
-        objects: Mapping[int, ObjectSpec],
-        gripper: bool,
-        mode: Mode,
+        self, robot: RobotSpec, workspace: WorkspaceSpec, objects: Mapping[int, ObjectSpec], gripper: bool, mode: Mode
     ) -> list[ArticulatedPart]:
         """Add fixtures, robot and objects, see `build_model`, and return the articulated parts of the fixtures."""
         parts: list[ArticulatedPart] = []

@@ -33,14 +33,9 @@ WORLDS_PER_THREAD = 16
 
 
 class MujocoWorlds:
-    """`N` MuJoCo worlds, see `mygym.engines.world.BatchWorlds` for the methods.
+    """`N` MuJoCo worlds, see `mygym.engines.world.BatchWorlds` for the methods; all objects are present in the model.
 
     A world's numbers are the same to the bit whatever `N`, the other worlds and the number of threads are.
-
-    Args:
-        world: A world of the description.
-        model: Its model, in which all objects are present.
-        count: `N`.
     """
 
     randomized_fields = FIELDS

@@ -76,8 +76,7 @@ class EndEffectorController(Controller):
 
     def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the commanded minus the measured position: `(3,)` m, world frame."""
-        offset: FloatArray = self.ee_command - ee_position
-        return offset
+        return self.ee_command - ee_position
 
     def tool_yaw_offset(self, tool_yaw: float) -> float:
         """Return the last commanded minus the measured tool yaw, rad."""

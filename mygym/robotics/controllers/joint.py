@@ -55,22 +55,30 @@ class JointController(Controller):
             self._held_yaw = clamp_around(measured + yaw_change, 0.0, YAW_RANGE)
         return rotate_about_tool_axis(self.chain.rotation, clamp_around(self._held_yaw, measured, YAW_STEP))
 
-    def _posture_towards(
-        self, ee_target: FloatArray, joint_position: FloatArray, ee_position: FloatArray, yaw_change: float
+    def action_towards(
+        self,
+        ee_target: FloatArray,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        ee_position: FloatArray,
+        yaw_change: float,
     ) -> FloatArray:
-        """Return joint positions at most `EE_STEP` (per axis and step) from the measured tool, to the target."""
+        """Return the action towards a posture nearer to the target, at most `EE_STEP` per axis and step."""
+        if self.mode != "position":  # the kinematics start from the measured posture
+            self.joint_command = joint_position
         rotation = self._rotation_towards(joint_position, yaw_change)
         target = np.minimum(np.maximum(ee_target, self.low), self.high)
         gap = target - ee_position
         target = ee_position + gap * min(1.0, self.action_repeat * EE_STEP / max(float(np.abs(gap).max()), 1e-9))
-        return self.kinematics.inverse(self.joint_command, target, rotation, iterations=4)
+        posture = self.kinematics.inverse(self.joint_command, target, rotation, iterations=4)
+        return self._action_to(posture, joint_position, joint_velocity)
 
-    def _velocity_towards(
-        self, ee_target: FloatArray, joint_position: FloatArray, ee_position: FloatArray, yaw_change: float
-    ) -> FloatArray:
-        """Return joint velocities `(J,)` rad/s towards the target, scaled down to the joints' limits."""
-        self.joint_command = joint_position
-        posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
+    def _action_to(self, posture: FloatArray, joint_position: FloatArray, joint_velocity: FloatArray) -> FloatArray:
+        """Return the action towards a posture `(J,)` rad from the measured positions and velocities."""
+        raise NotImplementedError
+
+    def _velocity_to(self, posture: FloatArray, joint_position: FloatArray) -> FloatArray:
+        """Return joint velocities `(J,)` rad/s towards a posture, scaled down to the joints' limits."""
         velocity = APPROACH_GAIN * (posture - joint_position) / (self.dt * self.action_repeat)
         return velocity / max(1.0, float(np.abs(velocity / self.limits.velocity).max()))
 
@@ -119,16 +127,7 @@ class JointDelta(JointController):
         self.joint_command = np.minimum(np.maximum(target, self.chain.lower), self.chain.upper)
         return self.joint_command
 
-    def action_towards(
-        self,
-        ee_target: FloatArray,
-        joint_position: FloatArray,
-        joint_velocity: FloatArray,
-        ee_position: FloatArray,
-        yaw_change: float,
-    ) -> FloatArray:
-        """Return the action towards the posture 5 cm nearer to the target, scaled down to one step."""
-        posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
+    def _action_to(self, posture: FloatArray, joint_position: FloatArray, joint_velocity: FloatArray) -> FloatArray:
         return scale_to_unit((posture - self.joint_command) / (self.joint_step * self.action_repeat))
 
 
@@ -148,16 +147,7 @@ class JointPosition(JointController):
         self.joint_command = (self.chain.upper + self.chain.lower + action * (self.chain.upper - self.chain.lower)) / 2
         return self.joint_command
 
-    def action_towards(
-        self,
-        ee_target: FloatArray,
-        joint_position: FloatArray,
-        joint_velocity: FloatArray,
-        ee_position: FloatArray,
-        yaw_change: float,
-    ) -> FloatArray:
-        """Return the posture 5 cm nearer to the target, as an action."""
-        posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
+    def _action_to(self, posture: FloatArray, joint_position: FloatArray, joint_velocity: FloatArray) -> FloatArray:
         return (2 * posture - self.chain.upper - self.chain.lower) / (self.chain.upper - self.chain.lower)
 
 
@@ -177,16 +167,8 @@ class JointVelocity(JointController):
         lowest, highest = (self.chain.lower - joint_position) / self.dt, (self.chain.upper - joint_position) / self.dt
         return np.minimum(np.maximum(action * self.limits.velocity, lowest), highest)
 
-    def action_towards(
-        self,
-        ee_target: FloatArray,
-        joint_position: FloatArray,
-        joint_velocity: FloatArray,
-        ee_position: FloatArray,
-        yaw_change: float,
-    ) -> FloatArray:
-        """Return the velocity action towards the posture 5 cm nearer to the target."""
-        return self._velocity_towards(ee_target, joint_position, ee_position, yaw_change) / self.limits.velocity
+    def _action_to(self, posture: FloatArray, joint_position: FloatArray, joint_velocity: FloatArray) -> FloatArray:
+        return self._velocity_to(posture, joint_position) / self.limits.velocity
 
 
 @register_controller(
@@ -209,16 +191,8 @@ class JointTorque(JointController):
         """Return the action in N m."""
         return action * self.limits.effort
 
-    def action_towards(
-        self,
-        ee_target: FloatArray,
-        joint_position: FloatArray,
-        joint_velocity: FloatArray,
-        ee_position: FloatArray,
-        yaw_change: float,
-    ) -> FloatArray:
-        """Return the computed torque: within the step it gives the joints their velocities towards the target."""
-        velocity = self._velocity_towards(ee_target, joint_position, ee_position, yaw_change)
-        acceleration = (velocity - joint_velocity) / (self.dt * self.action_repeat)
+    def _action_to(self, posture: FloatArray, joint_position: FloatArray, joint_velocity: FloatArray) -> FloatArray:
+        """Return the computed torque: within the step it gives the joints their velocities towards the posture."""
+        acceleration = (self._velocity_to(posture, joint_position) - joint_velocity) / (self.dt * self.action_repeat)
         torque = self.inverse_dynamics(joint_position, joint_velocity, acceleration)
         return scale_to_unit(torque / self.limits.effort)

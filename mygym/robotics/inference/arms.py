@@ -53,22 +53,11 @@ def is_finger(joint: Joint) -> bool:
 
 
 def infer_tool(
-    root: ET.Element,
-    joints: Mapping[str, Joint],
-    arm: Sequence[Joint],
-    hand: Sequence[Joint],
-    read_mesh: MeshReader,
+    root: ET.Element, joints: Mapping[str, Joint], arm: Sequence[Joint], hand: Sequence[Joint], read_mesh: MeshReader
 ) -> tuple[EndEffectorSpec, Certainty, str]:
     """Return the tool point at the end of a hand without a gripper or of the last link, how sure it is, and why.
 
     Its z axis points from the wrist to it.
-
-    Args:
-        root: The robot.
-        joints: All joints by name.
-        arm: Joints of the arm.
-        hand: Moving joints of the hand; empty without a hand.
-        read_mesh: Reader of meshes.
     """
     wrist = arm[-1].child
     parts = Hand(root, joints, wrist, read_mesh)

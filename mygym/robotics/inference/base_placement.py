@@ -129,11 +129,6 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader)
     The share counts the corners of the workspace's areas; the search ends at the first position that reaches all. A
     robot that reaches little is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
     A point beside the robot's own body, or at which a link is below the table top, is not reached.
-
-    Args:
-        spec: The robot.
-        workspace: The workspace.
-        read_mesh: Reader of the meshes of its body and links.
     """
     shape = shape_of(spec, read_mesh)
     shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
@@ -194,13 +189,7 @@ def _planes(points: FloatArray) -> FloatArray:
 
 
 def _moved(best: _Placed, workspace: WorkspaceSpec, shape: Shape) -> _Placed:
-    """Return the robot with its base back or up, where it reaches as much and its tool gets behind more near objects.
-
-    Args:
-        best: The robot.
-        workspace: The workspace with areas of the robot's size.
-        shape: The robot's shape.
-    """
+    """Return the robot with its base back or up, where it reaches as much, and gets behind more near objects."""
     misses = _misses_behind(best.spec, workspace, shape)
     if best.share == 0.0 or misses == 0.0:
         return best
@@ -331,16 +320,9 @@ def _around(points: FloatArray) -> FloatArray:
 def _choose_base(
     candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, shape: Shape, postures: int, best: _Placed
 ) -> _Placed:
-    """Return the best of robots with different base poses, with its home.
+    """Return the best robot, with its home from so many random postures; `best` if no candidate reaches more.
 
     The search ends at the first robot that reaches all.
-
-    Args:
-        candidates: The robots.
-        workspace: The workspace.
-        shape: The robot's shape.
-        postures: Number of random postures from which the search for a home starts.
-        best: The robot, if no candidate reaches more.
     """
     for candidate in candidates:
         placed = _choose_home(candidate, workspace, shape, postures)

@@ -423,8 +423,7 @@ def _tip(hand: Hand, finger: Finger, poses: Mapping[str, FloatArray], approach: 
 def _moved(hand: Hand, drivers: Positions, link: str, point: FloatArray) -> FloatArray:
     """Return a link's point `(3,)` in the wrist's frame."""
     pose = hand.poses(hand.positions(drivers))[link]
-    result: FloatArray = pose[:3, :3] @ point + pose[:3, 3]
-    return result
+    return pose[:3, :3] @ point + pose[:3, 3]
 
 
 def _measured(hand: Hand, path: _Path, samples: int) -> _Path:
@@ -457,8 +456,7 @@ def _clouds(hand: Hand, path: _Path, positions: Positions) -> tuple[FloatArray, 
 
 
 def _placed(hand: Hand, link: str, pose: FloatArray, frame: FloatArray) -> FloatArray:
-    placed: FloatArray = (hand.points(link) @ pose[:3, :3].T + pose[:3, 3]) @ frame
-    return placed
+    return (hand.points(link) @ pose[:3, :3].T + pose[:3, 3]) @ frame
 
 
 def _pad_regions(hand: Hand, path: _Path, positions: Positions) -> tuple[FloatArray, FloatArray] | None:

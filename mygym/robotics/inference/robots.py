@@ -49,11 +49,7 @@ class Inferred:
 
 
 def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
-    """Infer a robot from a file: arm, gripper, home and base position.
-
-    Args:
-        urdf: A description in any format that `read_robot` reads.
-        read_mesh: Reader of meshes.
+    """Infer a robot from a description in any format that `read_robot` reads: arm, gripper, home and base position.
 
     Raises:
         AssetError: The file is invalid, has no arm, or an unreadable mesh.
