@@ -40,7 +40,7 @@ from mygym.registry import FRAMEWORKS, Algorithm, Entry, algorithm, registry, us
 from mygym.registry.signatures import parameters
 from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task, named_objects
-from mygym.tasks.observations import find_component
+from mygym.tasks.observations import camera_components, find_component
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import CHANGEABLE, Task, change_task
 
@@ -97,6 +97,8 @@ def _needed(entry: Entry, asked: RunConfig) -> str:
         return " and ".join(entry.missing_extras)
     if "framework" in asked.model_fields_set and asked.framework not in entry.frameworks:
         return " and ".join(entry.frameworks)
+    if "pytorch" not in entry.frameworks and camera_components(asked.observations or (), images=True):
+        return "observations without images"
     if asked.learners > 1 and not may_share(algorithm(entry.name, entry.framework).combo()[0]):
         return "one learner"
     return ""

@@ -225,6 +225,11 @@ def test_the_algorithm_that_learns_a_task_is_chosen_where_it_exists(monkeypatch:
         "ppo",
         "tasks of several stages; xqc, the best, needs one learner",
     )
+    images = resolve_config(overrides={"task": "press", "observations": ["ee_position", "image"]})
+    assert (images.config.algo, images.origins["algo"]) == (
+        "ppo",
+        "tasks of several stages; xqc, the best, needs observations without images",
+    )
     monkeypatch.setattr(entries, "is_installed", {"jax": False}.get)
     without_jax = resolve_config(overrides=config)
     assert without_jax.config == in_pytorch.config
