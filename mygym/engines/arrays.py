@@ -138,6 +138,24 @@ def free_memory(arrays: Arrays) -> int:
     return int(psutil.virtual_memory().available)
 
 
+def check_memory(key: str, count: int, size: int, free: int, place: str = "of memory") -> None:
+    """Refuse more than fits into the free memory.
+
+    Args:
+        key: Key or argument of the number, for the message.
+        count: The number, e.g. of environments or of rows of a buffer.
+        size: Bytes that all of them need.
+        free: Bytes that are free.
+        place: Kind of memory in words, for the message.
+
+    Raises:
+        ConfigError: The message has the number that fits.
+    """
+    if size > free:
+        why = f"needs {size / 1e9:.1f} GB {place}, of which {free / 1e9:.1f} GB are free"
+        raise ConfigError(bad_value(key, count, f"at most {count * free // size:,}", why))
+
+
 def to_numpy(array: Array) -> Any:
     """Return an array as a numpy array, without a copy where possible."""
     return array if isinstance(array, np.ndarray) else array.cpu().numpy()

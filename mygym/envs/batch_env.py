@@ -16,7 +16,7 @@ from mygym.engines.arrays import Rows, find_arrays, to_numpy
 from mygym.engines.engine import FUSED
 from mygym.envs.batches import check_batch, engine_of, episode_maker
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.fused_worlds import check_memory
+from mygym.envs.fused_worlds import check_room
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
@@ -89,7 +89,7 @@ class BatchEnv:
         if self.engine != FUSED and output != "numpy":
             raise ConfigError(bad_value("output", output, ["numpy"], f"is not available with engine {self.engine}"))
         if self.engine == FUSED:
-            check_memory(count, arrays)
+            check_room(count, arrays)
         # A single world decides spaces, areas, home and controller, and checks them; it has the nominal parameters.
         single = {"engine": DEFAULT_ENGINE if self.engine == FUSED else self.engine, "randomize": {}}
         with closing(RobotEnv.of(spec.model_copy(update=single))) as env:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.engines.arrays import Arrays, free_memory
+from mygym.engines.arrays import Arrays, check_memory, free_memory
 from mygym.engines.engine import FUSED
 from mygym.engines.fused.arm import (
     CONTROLLERS,
@@ -131,16 +131,13 @@ def _check_object(spec: ObjectSpec) -> None:
         raise _refusal("task_params.object", spec.name, allowed, "may tip over, which engine fused does not represent")
 
 
-def check_memory(count: int, arrays: Arrays) -> None:
+def check_room(count: int, arrays: Arrays) -> None:
     """Refuse more environments than fit into the free memory.
 
     Raises:
         ConfigError: The message has the number that fits.
     """
-    free, size = free_memory(arrays), GPU_BYTES if arrays.is_on_gpu else BYTES
-    if count * size > free:
-        why = f"needs {count * size / 1e9:.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
-        raise ConfigError(bad_value("num_envs", count, f"at most {free // size:,}", why))
+    check_memory("num_envs", count, count * (GPU_BYTES if arrays.is_on_gpu else BYTES), free_memory(arrays))
 
 
 def _refusal(key: str, value: Any, allowed: Any, why: str = WHY) -> ConfigError:

@@ -14,7 +14,7 @@ from mygym.engines.arrays import Arrays, Rows, uniform
 from mygym.engines.engine import FUSED
 from mygym.envs.batch_env import BatchEnv, BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
-from mygym.envs.fused_worlds import check_memory
+from mygym.envs.fused_worlds import check_room
 from mygym.envs.multi_task_env import check_equal_spaces, checked_weights, goal_rewards, with_code_slice, with_codes
 from mygym.types import Array
 
@@ -74,7 +74,7 @@ class MultiTaskBatch:
         """`(N,)`: seeds of the environments; numbers of their episodes since the seeds were set."""
         self._first = BatchEnv(self._specs[0], 1)
         if self._first.engine == FUSED:
-            check_memory(count, self._first.arrays)
+            check_room(count, self._first.arrays)
         self.observation_space: gymnasium.Space[Any] = with_codes(self._first.observation_space, codes)
         self.action_space, self.goal_env = self._first.action_space, self._first.goal_env
         self.arrays: Arrays = self._first.arrays

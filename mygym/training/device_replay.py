@@ -18,8 +18,7 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
-from mygym.engines.arrays import Arrays, free_memory
-from mygym.errors import ConfigError, bad_value
+from mygym.engines.arrays import Arrays, check_memory, free_memory
 from mygym.nested import map_arrays
 from mygym.training.vec_wrappers import FLOOR, MASKED, NEGLIGIBLE, FlooredNormalize, running_statistics
 
@@ -126,19 +125,11 @@ class InTensors:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         arrays = {name: value for name, value in vars(self).items() if _is_numbers(value)}
-        self._check_memory(sum(array.nbytes for value in arrays.values() for array in _leaves(value)))
+        size = sum(array.nbytes for value in arrays.values() for array in _leaves(value))
+        rows, free = self.buffer_size * self.n_envs, free_memory(Arrays(None, self.device))
+        check_memory("algo_params.buffer_size", rows, size, free, f"on {self.device}")
         for name, value in arrays.items():
             setattr(self, name, _zeros(value, self.device))
-
-    def _check_memory(self, size: int) -> None:
-        """Refuse a buffer that does not fit."""
-        free = free_memory(Arrays(None, self.device))
-        if size > free:
-            rows = self.buffer_size * self.n_envs
-            why = f"needs {size / 1e9:.1f} GB on {self.device}, of which {free / 1e9:.1f} GB are free"
-            raise ConfigError(
-                bad_value("algo_params.buffer_size", f"{rows:,}", f"at most {rows * free // size:,}", why)
-            )
 
     def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]) -> None:
         """Add a row in numpy, with the infos of the environments, as SB3's buffers do."""

@@ -26,6 +26,7 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.loading import is_plain
 from mygym.config.parameter_checks import INNER, NAMED, name_of, shown
 from mygym.config.schedules import Schedule, schedules
+from mygym.engines.arrays import check_memory
 from mygym.errors import ConfigError, bad_value
 from mygym.planning import checks
 from mygym.planning.checks import gathers_rollouts, is_frozen, with_loaded_encoder
@@ -124,23 +125,6 @@ def buffer_bytes(model: Any) -> tuple[int, int]:
     return _bytes(buffer, np.ndarray | torch.Tensor), int(buffer.buffer_size * buffer.n_envs)
 
 
-def check_memory(model: Any) -> None:
-    """Refuse a model whose buffer does not fit into the memory of the machine.
-
-    Arrays of numpy take memory when they are filled. Buffers in tensors check their memory when they are built.
-
-    Raises:
-        ConfigError: The message has the number of rows that fits.
-    """
-    rows = buffer_bytes(model)[1]
-    size = _bytes(model.replay_buffer, np.ndarray) if rows else 0
-    free = psutil.virtual_memory().available
-    if size > free:
-        why = f"needs {size / 1e9:.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
-        allowed = f"at most {rows * free // size:,}"
-        raise ConfigError(bad_value("algo_params.buffer_size", f"{rows:,}", allowed, why))
-
-
 def _bytes(buffer: Any, kinds: Any) -> int:
     """Return the bytes of the arrays of some classes."""
     return sum({id(array): array.nbytes for array in _arrays(vars(buffer), kinds)}.values())
@@ -193,7 +177,9 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
     schedule_callback.check_held(model, schedules_of(plan), config.steps)
-    check_memory(model)
+    if rows := buffer_bytes(model)[1]:  # numpy takes memory only when arrays are filled; tensors were checked
+        size = _bytes(model.replay_buffer, np.ndarray)
+        check_memory("algo_params.buffer_size", rows, size, psutil.virtual_memory().available)
     if config.training_params:
         model.training_params = copy.deepcopy(config.training_params)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])

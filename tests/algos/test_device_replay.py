@@ -531,7 +531,7 @@ def test_a_buffer_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(device_replay, "free_memory", lambda _: 10_000)
     with (
         ExitStack() as stack,
-        pytest.raises(ConfigError, match=r"algo_params\.buffer_size: '2,400' needs 0\.0 GB on cpu, .*at most \d+"),
+        pytest.raises(ConfigError, match=r"algo_params\.buffer_size: 2400 needs 0\.0 GB on cpu, .*at most \d+"),
     ):
         build(config_of("sac"), stack, monkeypatch)
 
