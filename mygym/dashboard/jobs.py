@@ -20,7 +20,7 @@ from mygym.config.schema import DEFAULT_ENGINE, renamed
 from mygym.engines.arrays import cores
 from mygym.engines.engine import engines_with_batches
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.records import is_locked
+from mygym.reporting.records import is_locked, tail
 from mygym.sweeps.executors import Job, LocalExecutor
 from mygym.training import directory, files
 from mygym.training.stop_request import request_stop
@@ -285,16 +285,6 @@ def holder(run: Path) -> psutil.Process | None:
     lock = str(run.absolute() / directory.LOCK)
     holders = {process.pid: process for process in psutil.process_iter() if lock in _open_files(process)}
     return next((process for process in holders.values() if process.ppid() not in holders), None)
-
-
-def tail(path: Path, size: int = 20_000) -> str:
-    """Return the end of a text file; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - size))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def as_json(job: QueuedJob, log: str) -> dict[str, Any]:

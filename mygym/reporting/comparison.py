@@ -14,7 +14,7 @@ import numpy as np
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.curves import LABELS, SettingCurves, band, find_metric, is_rate, read_curve, read_curves
 from mygym.reporting.records import DAMAGED, RunRecord, find_runs
-from mygym.reporting.settings import ENDED, Setting, different_keys, find_settings, names_of, settings_of
+from mygym.reporting.settings import ENDED, Setting, by_folder, different_keys, find_settings, names_of, setting_of
 from mygym.reporting.statistics import (
     SIGNIFICANCE,
     Interval,
@@ -419,14 +419,10 @@ def select_runs(folders: Iterable[str | Path], where: Mapping[str, Any] | None =
             raise ConfigError(bad_value("folder", str(folder), "a folder with runs, e.g. runs", why))
         records |= {record.path: record for record in more}
     notes = [f"{record.path}: {record.error}" for record in records.values() if record.status == DAMAGED]
-    by_folder: dict[str, list[RunRecord]] = {}
-    for record in records.values():
-        if record.status != DAMAGED:
-            by_folder.setdefault(record.setting, []).append(record)
     settings = []
-    for members in by_folder.values():
+    for members in by_folder(record for record in records.values() if record.status != DAMAGED):
         try:
-            settings += [read_curves(setting) for setting in settings_of(members)]
+            settings.append(read_curves(setting_of(members)))
         except ConfigError as error:
             notes.append(f"{error}; the setting is left out")
     return Selection(tuple(records.values()), tuple(settings), (*notes, *_notes(settings)))

@@ -70,7 +70,7 @@ class Row:
         low, high = self.interval
         bounds = {"success_rate": self.success_rate, "success_low": low, "success_high": high}
         content = {**asdict(self), **bounds}
-        return {**content, "checksum": _checksum(content)}
+        return {**content, "checksum": files.json_checksum(content)}
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Self:
@@ -79,14 +79,11 @@ class Row:
         Raises:
             ConfigError: The checksum is not that of the content: the row was edited or damaged.
         """
-        if content.get("checksum") != _checksum({key: value for key, value in content.items() if key != "checksum"}):
+        rest = {key: value for key, value in content.items() if key != "checksum"}
+        if content.get("checksum") != files.json_checksum(rest):
             allowed = "the row as it was written: judge the run again"
             raise ConfigError(bad_value("leaderboard", content.get("run"), allowed, "was changed after it was judged"))
         return cls(**{field.name: content[field.name] for field in fields(cls)})
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    return files.checksum(json.dumps(content, sort_keys=True).encode())
 
 
 def read(file: Path) -> list[Row]:

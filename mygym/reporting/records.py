@@ -219,15 +219,23 @@ def _config(record: RunRecord) -> dict[str, Any]:
 
 def _last_figures(path: Path) -> dict[str, Any]:
     """Return the env steps of the last complete line of a log, and the figures of the last evaluation near its end."""
+    lines = tail(path, TAIL).split("\n")[:-1]
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
-            lines = file.read().split(b"\n")[:-1]
-        evaluation = next((line for line in reversed(lines) if b'"eval/success_rate"' in line), b"{}")
+        evaluation = next((line for line in reversed(lines) if '"eval/success_rate"' in line), "{}")
         last, figures = json.loads(lines[-1]), json.loads(evaluation)
         return {**figures, "steps": last["steps"]}
-    except (OSError, ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return {}
+
+
+def tail(path: Path, size: int = 20_000) -> str:
+    """Return the end of a text file; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _last_change(run: Path, ended: bool) -> float:

@@ -71,10 +71,15 @@ def settings_of(records: Iterable[RunRecord]) -> list[Setting]:
     Raises:
         ConfigError: A config cannot be read, or runs in the same folder have different configs.
     """
-    by_folder: dict[str, list[RunRecord]] = {}
+    return [setting_of(runs) for runs in by_folder(records)]
+
+
+def by_folder(records: Iterable[RunRecord]) -> list[list[RunRecord]]:
+    """Return the runs of each folder of a setting, in the order of the runs."""
+    folders: dict[str, list[RunRecord]] = {}
     for record in records:
-        by_folder.setdefault(record.setting, []).append(record)
-    return [_setting(path, runs) for path, runs in by_folder.items()]
+        folders.setdefault(record.setting, []).append(record)
+    return list(folders.values())
 
 
 def different_keys(*configs: Mapping[str, Any]) -> list[str]:
@@ -116,7 +121,8 @@ def _in_folder(folder: str | Path) -> list[Setting]:
     return settings
 
 
-def _setting(path: str, records: Sequence[RunRecord]) -> Setting:
+def setting_of(records: Sequence[RunRecord]) -> Setting:
+    """Return the setting of the runs in a folder, see `settings_of`."""
     first, *more = {record.config_hash: record for record in records}.values()
     config = directory.saved_config(Path(first.path))
     shaping = shaping_values(config)
@@ -126,7 +132,9 @@ def _setting(path: str, records: Sequence[RunRecord]) -> Setting:
             both = f"{shaping.get(key)} ({first.path}) and {second.get(key)} ({other.path})"
             raise ConfigError(f"{key} differs: {both}; the runs in a folder must differ in their seeds alone")
     episodes = at(config, ("eval", "episodes"))
-    return Setting(path, shaping, tuple(_unique_seeds(records)), episodes if isinstance(episodes, int) else 0)
+    return Setting(
+        records[0].setting, shaping, tuple(_unique_seeds(records)), episodes if isinstance(episodes, int) else 0
+    )
 
 
 def _unique_seeds(records: Iterable[RunRecord]) -> list[RunRecord]:

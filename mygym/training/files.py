@@ -183,6 +183,11 @@ def checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def json_checksum(content: Mapping[str, Any]) -> str:
+    """Return the checksum of JSON, whatever the order of its keys."""
+    return checksum(json.dumps(content, sort_keys=True).encode())
+
+
 def _write_synced(path: Path, content: bytes) -> None:
     with path.open("wb") as file:
         file.write(content)

@@ -8,14 +8,13 @@ from typing import Any
 
 from nicegui import ui
 
-from mygym.dashboard.jobs import tail
 from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import empty, frame, heading, show_table
 from mygym.dashboard.service import Service, walk_sweeps
 from mygym.errors import MygymError
 from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
-from mygym.reporting.records import SweepFiles
+from mygym.reporting.records import SweepFiles, tail
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
 from mygym.reporting.tables import duration
 

@@ -13,16 +13,16 @@ from nicegui import run, ui
 
 from mygym.config.layers import flatten
 from mygym.dashboard import helper as heavy
-from mygym.dashboard.jobs import as_json, tail
+from mygym.dashboard.jobs import as_json
 from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, spark, status_badge
 from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of
 from mygym.errors import ConfigError, MygymError
 from mygym.reporting.curves import LABELS, LOGGED, Curve, SettingCurves, metrics_of, read_curve, stage_curves
 from mygym.reporting.doctor import diagnose, has_learned
-from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of
+from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of, tail
 from mygym.reporting.run_logs import read_logs
-from mygym.reporting.settings import settings_of
+from mygym.reporting.settings import setting_of
 from mygym.reporting.tables import count, duration
 from mygym.training import directory
 
@@ -374,7 +374,7 @@ class RunPage:
                 series = [charts.curve(name, _points(curve, prefix + metric)) for prefix, name in recorded.items()]
                 chart.options.update(charts.line_chart(metric, series, percent=metric == "success"))
                 chart.update()
-            positions, shares = stage_curves(SettingCurves(settings_of([entry.record])[0], (curve,)))
+            positions, shares = stage_curves(SettingCurves(setting_of([entry.record]), (curve,)))
             self.stages.set_visibility(bool(shares))
             series = [
                 charts.curve(name, list(zip(positions.tolist(), share.tolist(), strict=True)))

@@ -23,7 +23,7 @@ from mygym.training.buffers import FrameReplayBuffer, ImitationBuffer, MultiTask
 from mygym.training.checkpoints import serialization
 from mygym.training.device_replay import IN_TENSORS
 from mygym.training.directory import CHECKPOINTS
-from mygym.training.files import checksum, remove, write_bytes, writing
+from mygym.training.files import checksum, json_checksum, remove, write_bytes, writing
 from mygym.training.result import versions
 from mygym.types import Array
 
@@ -198,7 +198,7 @@ def _manifest(path: Path) -> Any:
         expected, schema = manifest.pop("sha256"), manifest["schema"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{MANIFEST} is not a manifest: {type(error).__name__}: {error}") from None
-    _compare(MANIFEST, manifest_checksum(manifest), expected)
+    _compare(MANIFEST, json_checksum(manifest), expected)
     if schema != SCHEMA:
         raise ValueError(f"{MANIFEST}: schema {schema} is not {SCHEMA}")
     return manifest
@@ -208,14 +208,9 @@ def _write_files(folder: Path, manifest: Mapping[str, Any], tree: Any) -> None:
     """Write the files of a tree, and the manifest with their checksums."""
     files = serialization.to_files(tree)
     manifest = {**manifest, "files": {name: checksum(content) for name, content in files.items()}}
-    files[MANIFEST] = json.dumps({**manifest, "sha256": manifest_checksum(manifest)}, indent=2).encode()
+    files[MANIFEST] = json.dumps({**manifest, "sha256": json_checksum(manifest)}, indent=2).encode()
     for name, content in files.items():
         write_bytes(folder / name, content)
-
-
-def manifest_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of a manifest, computed without the entry `sha256`."""
-    return checksum(json.dumps(manifest, sort_keys=True).encode())
 
 
 def _compare(name: str, actual: str, expected: str) -> None:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from mygym.errors import RunError
 from mygym.training.checkpoints import checkpoints as storage
-from mygym.training.checkpoints.checkpoints import FOLDER, Checkpoint, Checkpoints, manifest_checksum
+from mygym.training.checkpoints.checkpoints import FOLDER, Checkpoint, Checkpoints
 from mygym.training.checkpoints.serialization import to_files
 from mygym.training.directory import remove_partial_files
-from mygym.training.files import checksum
+from mygym.training.files import checksum, json_checksum
 from tests.training.checkpoints.test_replay_log import BUFFERS, Filler, assert_same, content, loaded
 
 SIZE = 12
@@ -336,7 +336,7 @@ def forged(path: Path, tree: Any, **changes: Any) -> None:
         "files": {name: checksum(data) for name, data in files.items()},
         **changes,
     }
-    files["manifest.json"] = json.dumps({**manifest, "sha256": manifest_checksum(manifest)}).encode()
+    files["manifest.json"] = json.dumps({**manifest, "sha256": json_checksum(manifest)}).encode()
     for name, data in files.items():
         (path / name).write_bytes(data)
 
