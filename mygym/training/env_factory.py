@@ -186,10 +186,12 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
     from stable_baselines3.common.vec_env import VecNormalize
 
+    from mygym.training.buffers import images_of
     from mygym.training.vec_wrappers import EpisodeMonitor, FlooredNormalize, TransposedImages
 
     env = EpisodeMonitor(env, info_keywords=MONITORED)
-    images, numbers = _images_and_numbers(env.observation_space)
+    images = list(images_of(env.observation_space))
+    numbers = [key for key in getattr(env.observation_space, "spaces", ()) if key not in images]
     if images:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
@@ -202,16 +204,6 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     if stack is not None:
         stack.callback(env.close)
     return env
-
-
-def _images_and_numbers(space: Any) -> tuple[list[str], list[str]]:
-    """Return the keys of a dictionary's images, and of its other arrays; of a single array, none."""
-    from gymnasium.spaces import Dict
-    from stable_baselines3.common.preprocessing import is_image_space
-
-    subspaces = space.spaces if isinstance(space, Dict) else {}
-    images = [key for key, subspace in subspaces.items() if is_image_space(subspace)]
-    return images, [key for key in subspaces if key not in images]
 
 
 def _make_batch(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
