@@ -80,6 +80,12 @@ def closing(owner: object, client: int) -> weakref.finalize[[int], object]:
     return close
 
 
+def joint_infos(body: int, client: int) -> list[Any]:
+    """Return Bullet's description of each joint of a body, whose index is also that of the link below it."""
+    count = bullet.getNumJoints(body, physicsClientId=client)
+    return [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
+
+
 def urdf_file(name: str, text: str) -> str:
     """Write a temporary URDF file and return its path; see `temporary_file`."""
     return temporary_file(f"{name}.urdf", text.replace("><", ">\n<"))  # Bullet truncates very long lines

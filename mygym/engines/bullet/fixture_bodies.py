@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
-from mygym.engines.bullet.object_bodies import MAX_PIECES, create_collision
+from mygym.engines.bullet.client import bullet, joint_infos, urdf_file
+from mygym.engines.bullet.object_bodies import MAX_PIECES, create_plain
+from mygym.engines.bullet.robot_body import URDF_FLAGS
 from mygym.engines.world import GRAVITY
 from mygym.robotics.fixtures import (
     ArticulatedPart,
@@ -18,8 +19,6 @@ from mygym.robotics.fixtures import (
 from mygym.robotics.shapes import Piece, pieces
 from mygym.robotics.workspace import WorkspaceSpec
 from mygym.tasks.state import State
-
-_FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
 
 
 class FixtureBodies:
@@ -69,15 +68,8 @@ class FixtureBodies:
         return tuple(self._add_group(group, spec) for group in groups)
 
     def _add_group(self, group: tuple[Piece, ...], spec: FixtureSpec) -> int:
-        client = self._client
-        shape = create_collision(client, group)
-        visual = bullet.createVisualShape(bullet.GEOM_BOX, halfExtents=TINY_BOX, physicsClientId=client)
-        body = int(
-            bullet.createMultiBody(
-                0.0, shape, visual, *fixture_pose(spec), useMaximalCoordinates=True, physicsClientId=client
-            )
-        )
-        bullet.changeDynamics(body, -1, lateralFriction=spec.friction, physicsClientId=client)
+        body = create_plain(self._client, 0.0, group, *fixture_pose(spec))
+        bullet.changeDynamics(body, -1, lateralFriction=spec.friction, physicsClientId=self._client)
         return body
 
     def _load_urdf(self, path: str, spec: FixtureSpec, rigid: bool) -> int:
@@ -87,7 +79,7 @@ class FixtureBodies:
                 *fixture_pose(spec),
                 useFixedBase=True,
                 useMaximalCoordinates=rigid,
-                flags=_FLAGS,
+                flags=URDF_FLAGS,
                 physicsClientId=self._client,
             )
         )
@@ -95,9 +87,7 @@ class FixtureBodies:
     def _set_joints(self, body: int, parts: Sequence[ArticulatedPart], positions: Sequence[float]) -> None:
         """Place the parts of a body, and set their dry friction and weight."""
         client = self._client
-        count = bullet.getNumJoints(body, physicsClientId=client)
-        infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
-        number = {info[1].decode(): int(info[0]) for info in infos}
+        number = {info[1].decode(): int(info[0]) for info in joint_infos(body, client)}
         links = [number[part.name] for part in parts]
         for link, part, position in zip(links, parts, positions, strict=True):
             bullet.resetJointState(body, link, position, physicsClientId=client)

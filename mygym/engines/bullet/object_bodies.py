@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mygym.engines.bullet.client import TINY_BOX, bullet, urdf_file
-from mygym.engines.bullet.robot_body import RobotBody
+from mygym.engines.bullet.robot_body import URDF_FLAGS, RobotBody
 from mygym.engines.world import GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.inertia import RigidBody
@@ -269,12 +269,13 @@ def _randomize_body(client: int, body: int, spec: ObjectSpec, randomization: Epi
 
 def _create_body(client: int, body: RigidBody, position: Sequence[float], orientation: Sequence[float]) -> int:
     if body.plain:
-        return _create_plain(client, body.mass, create_collision(client, body.pieces), position, orientation)
+        return create_plain(client, body.mass, body.pieces, position, orientation)
     # A custom inertia needs a URDF: `changeDynamics` takes effect only after the first substep.
     path = _body_file(os.getpid(), body)
-    flags = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
     return int(
-        bullet.loadURDF(path, position, orientation, useMaximalCoordinates=True, flags=flags, physicsClientId=client)
+        bullet.loadURDF(
+            path, position, orientation, useMaximalCoordinates=True, flags=URDF_FLAGS, physicsClientId=client
+        )
     )
 
 
@@ -293,7 +294,11 @@ def _body_file(process: int, body: RigidBody) -> str:
     return urdf_file("body", ET.tostring(robot, encoding="unicode"))
 
 
-def _create_plain(client: int, mass: float, shape: int, position: Sequence[float], orientation: Sequence[float]) -> int:
+def create_plain(
+    client: int, mass: float, pieces: tuple[Piece, ...], position: Sequence[float], orientation: Sequence[float]
+) -> int:
+    """Add a rigid body of a collision shape, static if its mass is 0, and return its id."""
+    shape = create_collision(client, pieces)
     visual = bullet.createVisualShape(bullet.GEOM_BOX, halfExtents=TINY_BOX, physicsClientId=client)
     # Maximal coordinates make a plain rigid body: 3 µs cheaper in every physics step than a multibody without joints.
     return int(

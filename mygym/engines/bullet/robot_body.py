@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mygym.engines.bullet.client import bullet, connect, disconnect, urdf_file
+from mygym.engines.bullet.client import bullet, connect, disconnect, joint_infos, urdf_file
 from mygym.engines.robots import finger_speeds, simulated_model, width_coefficients
 from mygym.robotics.controllers import Mode
 from mygym.robotics.robots import ArmSpec, RobotSpec
@@ -17,7 +17,9 @@ from mygym.robotics.transforms import matrix_to_quaternion, multiply_quaternions
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
-_FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+URDF_FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+"""Flags with which all bodies are loaded."""
+
 GEAR_STIFFNESS = 5.0
 """Of the coupling of fingers, Bullet's `erp`: at 0.2 a grasped object slides to one side; 12 is unstable."""
 
@@ -45,7 +47,7 @@ class _Arm:
 def _load_urdf(name: str, urdf: str, client: int, *base: Sequence[float]) -> int:
     """Load a URDF text into a client, fixed at position and orientation `base`, and return the body's id."""
     path = urdf_file(name, urdf)
-    return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=_FLAGS, physicsClientId=client))
+    return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=URDF_FLAGS, physicsClientId=client))
 
 
 @lru_cache(maxsize=64)
@@ -54,8 +56,7 @@ def _joint_and_link_indices(name: str, urdf: str) -> tuple[Mapping[str, int], Ma
     client = connect()
     try:
         body = _load_urdf(name, urdf, client)
-        count = bullet.getNumJoints(body, physicsClientId=client)
-        infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
+        infos = joint_infos(body, client)
     finally:
         disconnect(client)
     return {info[1].decode(): int(info[0]) for info in infos}, {info[12].decode(): int(info[0]) for info in infos}

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mygym.engines.bullet.client import bullet, closing, connect
+from mygym.engines.bullet.client import bullet, closing, connect, joint_infos
 from mygym.engines.bullet.fixture_bodies import FixtureBodies
 from mygym.engines.bullet.object_bodies import ObjectBodies, add_object
 from mygym.engines.bullet.robot_body import RobotBody
-from mygym.engines.inspection import DEPTH, FAR, NEIGHBOUR_JOINTS, PROBE, corners_of, half_edges
+from mygym.engines.inspection import DEPTH, FAR, PROBE, Inspection, corners_of
 from mygym.engines.world import World, WorldSpec
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
-from mygym.robotics.workspace import Area
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
@@ -159,38 +159,51 @@ def _free(world: BulletWorld, reset: int, state: int) -> None:
         bullet.removeState(state, physicsClientId=world.client)
 
 
-class BulletInspection:
-    """Answers about the shapes in a client, see `Inspection`."""
+BodyLinks = Sequence[tuple[int, int | None]]
+
+
+class BulletInspection(Inspection):
+    """Answers about the shapes in a client; shapes are pairs of a body and a link, None for all links."""
 
     def __init__(
         self, client: int, robot: RobotBody, fixtures: FixtureBodies, objects: ObjectBodies, state: State
     ) -> None:
         self._client, self._robot_body, self._objects, self._state = client, robot, objects, state
-        self._robot, self._fixtures = robot.body, fixtures.bodies
+        self._robot = robot.body
+        self._fixtures = {name: [(body, None) for body in bodies] for name, bodies in fixtures.bodies.items()}
 
-    def collisions(self) -> list[str]:
-        """List the collisions of the robot; a link may overlap links up to `NEIGHBOUR_JOINTS` joints away."""
-        client, body = self._client, self._robot
-        count = bullet.getNumJoints(body, physicsClientId=client)
-        infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
-        names = [info[12].decode() for info in infos]
-        parents = [info[16] for info in infos]
-        messages = []
-        for name, fixture in self._fixtures.items():
-            for other in fixture:
-                messages += [
-                    f"{names[link]} is inside {name}" for link in range(count) if _overlap(client, body, link, other)
-                ]
-        for link in range(count):
-            near = {link}
-            for _ in range(NEIGHBOUR_JOINTS):
-                near |= {parents[neighbour] for neighbour in near if neighbour >= 0}
-            messages += [
-                f"{names[link]} is inside {names[other]}"
-                for other in range(link)
-                if other not in near and parents[other] != parents[link] and _overlap(client, body, link, body, other)
-            ]
-        return messages
+    def _links(self) -> dict[int, tuple[str, int]]:
+        return {info[0]: (info[12].decode(), info[16]) for info in joint_infos(self._robot, self._client)}
+
+    def _shapes_of(self, link: int) -> BodyLinks:
+        return [(self._robot, link)]
+
+    def _robot_shapes(self) -> BodyLinks:
+        return [(self._robot, None)]
+
+    @contextlib.contextmanager
+    def _probe(self, spec: ObjectSpec | Sequence[float]) -> Iterator[BodyLinks]:
+        client = self._client
+        if isinstance(spec, ObjectSpec):
+            body = add_object(client, spec, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
+        else:
+            shape = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=spec, physicsClientId=client)
+            body = int(bullet.createMultiBody(0.0, shape, physicsClientId=client))
+        _, self._turn = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
+        yield [(body, None)]
+        bullet.removeBody(body, physicsClientId=client)
+
+    def _move(self, probe: BodyLinks, point: Sequence[float]) -> None:
+        bullet.resetBasePositionAndOrientation(probe[0][0], point, self._turn, physicsClientId=self._client)
+
+    def _overlap(self, shapes: BodyLinks, others: BodyLinks, depth: float = DEPTH) -> bool:
+        for (body, link), (other, other_link) in itertools.product(shapes, others):
+            links = {} if other_link is None else {"linkIndexB": other_link}
+            links |= {} if link is None else {"linkIndexA": link}
+            points = bullet.getClosestPoints(body, other, 0.0, physicsClientId=self._client, **links)
+            if any(point[8] < -depth for point in points):
+                return True
+        return False
 
     def robot_corners(self) -> FloatArray:
         """Return the corners `(n, 3)` m of the boxes around the robot's links."""
@@ -203,42 +216,6 @@ class BulletInspection:
         links, client = self._robot_body.fingers_of_links[0], self._client
         return [np.array(bullet.getAABB(self._robot, link, physicsClientId=client)) for link in links]
 
-    def overlapping_fixtures(self) -> list[str]:
-        """List the pairs of fixtures that overlap."""
-        fixtures = list(self._fixtures.items())
-        return [
-            f"{name} is inside {other_name}"
-            for number, (name, bodies) in enumerate(fixtures)
-            for other_name, other_bodies in fixtures[:number]
-            if any(_overlap(self._client, body, None, other) for body in bodies for other in other_bodies)
-        ]
-
-    def fixtures_in(self, area: Area) -> list[str]:
-        """List the fixtures that overlap an area."""
-        x, y, z = ((low + high) / 2 for low, high in zip(area.low, area.high, strict=True))
-        box = self._add_box(half_edges(area))
-        result = self._fixtures_around(box, np.array([[x, y, z + DEPTH]]), DEPTH)
-        bullet.removeBody(box, physicsClientId=self._client)
-        return list(result)
-
-    def robot_overlaps(self, area: Area) -> bool:
-        """Return whether the robot overlaps an area."""
-        box = self._add_box(half_edges(area))
-        middle = [(low + high) / 2 for low, high in zip(area.low, area.high, strict=True)]
-        bullet.resetBasePositionAndOrientation(box, middle, (0.0, 0.0, 0.0, 1.0), physicsClientId=self._client)
-        overlaps = _overlap(self._client, self._robot, None, box)
-        bullet.removeBody(box, physicsClientId=self._client)
-        return overlaps
-
-    def fixtures_at(
-        self, points: FloatArray, spec: ObjectSpec | None = None, depth: float = DEPTH
-    ) -> dict[str, NDArray[np.bool_]]:
-        """Find the points at which an object would be inside a fixture, by a body that is added and removed."""
-        probe = self._add_box([1e-4] * 3) if spec is None else add_object(self._client, spec, (*points[0], 0, 0, 0, 1))
-        result = self._fixtures_around(probe, points, depth)
-        bullet.removeBody(probe, physicsClientId=self._client)
-        return result
-
     def depth(self, k: int) -> float:
         """Return the penetration of object `k` into other bodies, m."""
         points = bullet.getContactPoints(self._objects.ids[k], physicsClientId=self._client)
@@ -249,8 +226,7 @@ class BulletInspection:
         client, robot = self._client, self._robot_body
         gripper = robot.robot.arms[0].gripper
         assert gripper is not None, "the first arm has a gripper"
-        count = bullet.getNumJoints(robot.body, physicsClientId=client)
-        infos = [bullet.getJointInfo(robot.body, index, physicsClientId=client) for index in range(count)]
+        infos = joint_infos(robot.body, client)
         joints = {info[1].decode(): index for index, info in enumerate(infos)}
         links = list(robot.fingers_of_links[0])
         if len(links) == 1:
@@ -270,28 +246,3 @@ class BulletInspection:
                     fingers.append((nearest, pose_matrix(state[4], quaternion_to_matrix(state[5]))))
             postures.append(fingers)
         return postures
-
-    def _add_box(self, half: list[float]) -> int:
-        """Add a box with these half edges, m."""
-        shape = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=half, physicsClientId=self._client)
-        return int(bullet.createMultiBody(0.0, shape, physicsClientId=self._client))
-
-    def _fixtures_around(self, probe: int, points: FloatArray, depth: float) -> dict[str, NDArray[np.bool_]]:
-        """Return fixture → `(n,)` whether the body `probe` overlaps it with its centre of mass at each point."""
-        overlaps = {name: np.zeros(len(points), dtype=bool) for name in self._fixtures}
-        _, orientation = bullet.getBasePositionAndOrientation(probe, physicsClientId=self._client)
-        for index, point in enumerate(points.tolist()):
-            bullet.resetBasePositionAndOrientation(probe, point, orientation, physicsClientId=self._client)
-            for name, bodies in self._fixtures.items():
-                overlaps[name][index] = any(_overlap(self._client, probe, None, body, depth=depth) for body in bodies)
-        return {name: inside for name, inside in overlaps.items() if inside.any()}
-
-
-def _overlap(
-    client: int, body: int, link: int | None, other: int, other_link: int | None = None, depth: float = DEPTH
-) -> bool:
-    """Return whether two bodies, or links of them, overlap by more than `depth` m."""
-    links = {} if other_link is None else {"linkIndexB": other_link}
-    links |= {} if link is None else {"linkIndexA": link}
-    points = bullet.getClosestPoints(body, other, 0.0, physicsClientId=client, **links)
-    return any(point[8] < -depth for point in points)

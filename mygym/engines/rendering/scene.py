@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mygym.engines.bullet.client import bullet, closing, connect, urdf_file
+from mygym.engines.bullet.client import bullet, closing, connect, joint_infos, urdf_file
 from mygym.engines.rendering.appearance import Appearance
 from mygym.engines.world import World
 from mygym.robotics.episode_randomization import EpisodeRandomization
@@ -69,8 +69,7 @@ class Scene:
         self.robot = bullet.loadURDF(
             path, robot.base_position, robot.base_orientation, useFixedBase=True, physicsClientId=client
         )
-        count = bullet.getNumJoints(self.robot, physicsClientId=client)
-        infos = [bullet.getJointInfo(self.robot, i, physicsClientId=client) for i in range(count)]
+        infos = joint_infos(self.robot, client)
         number = {info[1].decode(): info[0] for info in infos}
         self._links = {info[12].decode(): info[0] for info in infos}
         self._merged = merge_fixed_joints(copy.deepcopy(robot_model(robot)))
@@ -93,9 +92,8 @@ class Scene:
             pose = fixture_pose(fixture)
             body = bullet.loadURDF(path, *pose, useFixedBase=True, physicsClientId=self.client)
             self._fixtures.append(body)
-            for index in range(bullet.getNumJoints(body, physicsClientId=self.client)):
-                joint = bullet.getJointInfo(body, index, physicsClientId=self.client)[1].decode()
-                joints[f"{name}.{joint}"] = body, index
+            for info in joint_infos(body, self.client):
+                joints[f"{name}.{info[1].decode()}"] = body, info[0]
         return [joints[name] for name in self.world.part_names]
 
     def _add(self, shape: dict[str, object], color: ArrayLike, position: ArrayLike) -> int:
