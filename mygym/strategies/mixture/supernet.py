@@ -155,15 +155,13 @@ class SuperNet(nn.Module):
         candidates: Networks with equal input and output sizes; with units `blocks`, with the same layers.
         units: `whole`: the candidates are the networks. `blocks`: each linear layer is a separate choice; modules
             between them, such as activations, come from the first candidate.
-        state: Forward state, if it is shared with other networks; None: a new state.
+        state: Forward state, which is shared with the other networks of the policy.
 
     Raises:
         ConfigError: Candidates are missing, or have different layers with units `blocks`.
     """
 
-    def __init__(
-        self, candidates: Sequence[nn.Sequential], units: Units = "whole", state: ForwardState | None = None
-    ) -> None:
+    def __init__(self, candidates: Sequence[nn.Sequential], units: Units, state: ForwardState) -> None:
         super().__init__()
         if not candidates:
             raise ConfigError(bad_value("candidates", 0, "1 or more"))
@@ -178,8 +176,7 @@ class SuperNet(nn.Module):
         """Network that scores the candidates for an input; its biases are the architecture parameters of the search."""
         nn.init.zeros_(self.gate.weight)
         nn.init.zeros_(self.gate.bias)
-        self.local_state = ForwardState(self.candidates, self.depth) if state is None else None
-        self._state = (self.local_state or state,)  # in a tuple: as a submodule it would be saved with each network
+        self._state = (state,)  # in a tuple: as a submodule it would be saved with each network
         self.last_input: torch.Tensor | None = None
         """`(n, d)`: input of the last pass in training, for `usage` and `balance_loss`."""
         self.last_routes: Sequence[Route] = ()
@@ -188,7 +185,7 @@ class SuperNet(nn.Module):
     @property
     def state(self) -> ForwardState:
         """Forward state."""
-        return cast(ForwardState, self._state[0])
+        return self._state[0]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map `(n, d)` to `(n, e)`."""

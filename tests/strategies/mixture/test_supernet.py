@@ -11,10 +11,11 @@ from torch import nn
 
 from mygym.errors import ConfigError
 from mygym.strategies.mixture.routing import Units, usage_entropy
-from mygym.strategies.mixture.supernet import SuperNet
+from mygym.strategies.mixture.supernet import ForwardState, SuperNet
 
 K, ROWS = 3, 7
-UNITS: tuple[Units, ...] = ("whole", "blocks")
+DEPTHS: dict[Units, int] = {"whole": 1, "blocks": 2}
+UNITS: tuple[Units, ...] = tuple(DEPTHS)
 
 
 def networks(count: int = K) -> list[nn.Sequential]:
@@ -24,7 +25,7 @@ def networks(count: int = K) -> list[nn.Sequential]:
 
 def make_net(units: Units) -> tuple[SuperNet, list[nn.Sequential], torch.Tensor]:
     candidates = networks()
-    net = SuperNet(candidates, units)
+    net = SuperNet(candidates, units, ForwardState(K, DEPTHS[units]))
     nn.init.normal_(net.gate.weight)
     nn.init.normal_(net.gate.bias)
     return net, candidates, torch.randn(ROWS, 4)
@@ -111,18 +112,19 @@ def test_batch_statistics_use_all_rows() -> None:
 
     torch.manual_seed(0)
     candidates = [nn.Sequential(BatchRenorm1d(4), nn.Linear(4, 2)) for _ in range(2)]
-    net, x = SuperNet(candidates), torch.randn(ROWS, 4)
+    net, x = SuperNet(candidates, "whole", ForwardState(2, 1)), torch.randn(ROWS, 4)
     net.state.route(torch.tensor([[0]] * (ROWS - 1) + [[1]]))
     out = net(x)
     assert torch.isfinite(out).all()
     torch.testing.assert_close(out[-1], candidates[1](x)[-1])
 
 
-def test_the_forward_state_is_saved_with_the_weights() -> None:
+def test_a_saved_forward_state_is_loaded() -> None:
     net, _, x = make_net("blocks")
     net.state.set_forward_state("single", path=[1, 2], tau=0.3)
-    other = SuperNet(networks(), "blocks")
+    other, *_ = make_net("blocks")
     other.load_state_dict(net.state_dict())
+    other.state.load_state_dict(net.state.state_dict())
     torch.testing.assert_close(other(x), net(x))
 
 
@@ -145,11 +147,12 @@ def test_invalid_forward_states_are_refused(values: dict[str, Any], message: str
 
 def test_invalid_candidates_are_refused() -> None:
     with pytest.raises(ConfigError, match="candidates: 0"):
-        SuperNet([])
+        SuperNet([], "whole", ForwardState(K, 1))
     larger = nn.Sequential(nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2))
-    assert SuperNet([*networks(1), larger], "whole").depth == 1
+    state = ForwardState(2, 1)
+    assert SuperNet([*networks(1), larger], "whole", state).depth == 1
     with pytest.raises(ConfigError, match="units: 'blocks'"):
-        SuperNet([*networks(1), larger], "blocks")
+        SuperNet([*networks(1), larger], "blocks", state)
 
 
 def test_entropy_of_usage_is_between_0_and_1() -> None:
@@ -178,8 +181,8 @@ def test_the_importance_loss_rebalances_a_collapsed_gate() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("number", 9), ("number", -1), ("path", 3), ("path", -1), ("tau", 0.0)])
 def test_invalid_saved_states_are_not_loaded(name: str, value: float) -> None:
-    net = make_net("whole")[0]
-    saved = net.state_dict()
-    saved[f"local_state.{name}"] = torch.full_like(saved[f"local_state.{name}"], value)
-    with pytest.raises(RuntimeError, match="local_state is not a valid state of 3 candidates"):
-        net.load_state_dict(saved)
+    policy = nn.ModuleDict({"forward_state": ForwardState(K, 1)})
+    saved = policy.state_dict()
+    saved[f"forward_state.{name}"] = torch.full_like(saved[f"forward_state.{name}"], value)
+    with pytest.raises(RuntimeError, match="forward_state is not a valid state of 3 candidates"):
+        policy.load_state_dict(saved)
