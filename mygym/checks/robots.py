@@ -28,7 +28,7 @@ from mygym.robotics.controllers import Controller
 from mygym.robotics.inference.base_placement import count_joints, freedom, place_base
 from mygym.robotics.objects import load_object, objects_for_hand
 from mygym.robotics.robots import GripperSpec, RobotSpec
-from mygym.robotics.workspace import load_workspace
+from mygym.robotics.workspace import find_workspace, load_workspace
 from mygym.tasks.lookup import find_task
 from mygym.training.evaluation import Evaluation
 from mygym.types import FloatArray
@@ -292,7 +292,7 @@ def does_task(name: str, task: str) -> str:
     evaluation = _by_expert(config, TASK_EPISODES)
     if evaluation.solved > TASK_EPISODES // 2:
         return f"solved in {evaluation.solved} of {TASK_EPISODES} episodes"
-    listed = load_workspace(registry("workspace").get(find_task(task).workspace).load()).robots
+    listed = find_workspace(find_task(task).workspace).robots
     raise (CheckFailed if find_robot(name).name in listed else CheckLeftOut)(expert_shortfall(evaluation))
 
 

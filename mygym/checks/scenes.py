@@ -25,7 +25,7 @@ from mygym.errors import bad_value
 from mygym.registry import registry
 from mygym.robotics.objects import ObjectSpec, density, load_object
 from mygym.robotics.shapes import bounds
-from mygym.robotics.workspace import WorkspaceSpec, load_workspace
+from mygym.robotics.workspace import find_workspace
 from mygym.types import FloatArray
 
 DENSITIES = 10.0, 11_400.0
@@ -69,7 +69,7 @@ class Subject:
         """Return a new world with the object in it."""
         config = RunConfig()
         robot = find_robot(str(config.robot))
-        return make_world(WorldSpec(robot, load_workspace(registry("workspace").get("table").load()), [self.spec]))
+        return make_world(WorldSpec(robot, find_workspace("table"), [self.spec]))
 
     def has_realistic_inertia(self) -> None:
         """Mass, centre of mass and moments of inertia are possible for a body of the object's size."""
@@ -227,14 +227,10 @@ def _checks_with(name: str, robot: str) -> Iterator[Check]:
         yield Check(f"{robot} pushes", lambda: _pushes(name, robot), needs=("areas",))
 
 
-def _load(name: str) -> WorkspaceSpec:
-    return load_workspace(Path(registry("workspace").get(name).load()))
-
-
 def _world(name: str, robot: str | None = None, objects: int = 0) -> World:
     at_home = _at_home(name)
     arm = find_robot(robot or (ROBOT if ROBOT in at_home else at_home[0]))
-    return make_world(WorldSpec(arm, _load(name), [load_object(registry("object").get(OBJECT).load())] * objects))
+    return make_world(WorldSpec(arm, find_workspace(name), [load_object(OBJECT)] * objects))
 
 
 def _at_home(name: str) -> list[str]:
@@ -242,7 +238,7 @@ def _at_home(name: str) -> list[str]:
     try:
         robots = registry("robot")
         known = robots.names()
-        at_home = _load(name).robots
+        at_home = find_workspace(name).robots
         return [robot for robot in at_home if robot not in known or not robots.get(robot).missing_extras] or [ROBOT]
     except Exception:  # noqa: BLE001  (the check `loads` fails with it)
         return [ROBOT]
@@ -250,12 +246,12 @@ def _at_home(name: str) -> list[str]:
 
 def _loads(name: str) -> None:
     known = registry("robot").names()
-    for robot in _load(name).robots:
+    for robot in find_workspace(name).robots:
         demand(robot in known, bad_value("robots", robot, known, "is not a known robot"))
 
 
 def _has_free_areas(name: str) -> None:
-    spec = _load(name)
+    spec = find_workspace(name)
     demand("reach" in spec.areas, "areas.reach is missing; every robot is checked in it")
     with closing(_world(name)) as world:
         for robot in _at_home(name):
@@ -331,7 +327,7 @@ def _is_within_reach(name: str, robot: str) -> str:
 
 def _pushes(name: str, robot: str) -> str:
     """The expert solves `push`, if the workspace has the areas for it."""
-    missing = [area for area in PUSH_AREAS if area not in _load(name).for_robot(robot).areas]
+    missing = [area for area in PUSH_AREAS if area not in find_workspace(name).for_robot(robot).areas]
     if missing:
         return f"left out: no area {', '.join(missing)}"
     expert_solves({"workspace": name, "robot": robot, "task": "push"}, EPISODES)

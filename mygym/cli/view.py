@@ -100,9 +100,9 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
     from mygym.engines.rendering.camera import around
     from mygym.engines.robots import find_robot
     from mygym.engines.world import WorldSpec
-    from mygym.robotics.workspace import load_workspace
+    from mygym.robotics.workspace import find_workspace
 
-    spec = WorldSpec(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))
+    spec = WorldSpec(find_robot(robot), find_workspace(workspace))
     with contextlib.closing(make_world(spec)) as world:
         if fit_robot:
             cameras = world.workspace.cameras
@@ -342,7 +342,7 @@ def _picture(options: argparse.Namespace, width: int | None, height: int | None,
     from mygym.engines.rendering.robot_sheet import CELL, robot_sheet
     from mygym.engines.robots import find_robot
     from mygym.robotics.objects import load_object
-    from mygym.robotics.workspace import load_workspace
+    from mygym.robotics.workspace import find_workspace
 
     kind, name = options.kind, options.name
     if kind == "objects":
@@ -360,7 +360,7 @@ def _picture(options: argparse.Namespace, width: int | None, height: int | None,
     if kind == "task":
         return task_picture(name, size, scene, options.set, options.camera, options.randomize)
     if options.explain:
-        place = load_workspace(registry("workspace").get(options.workspace or WORKSPACE).load())
+        place = find_workspace(options.workspace or WORKSPACE)
         return robot_sheet(find_robot(name), place, (width or CELL[0], height or CELL[1]))
     robot = name if kind == "robot" else options.robot or str(RunConfig().robot)
     workspace = name if kind == "workspace" else options.workspace or WORKSPACE

@@ -28,7 +28,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.controllers import EndEffectorController, find_controller
 from mygym.robotics.objects import GRIPPER_WIDTH, ObjectSpec, load_object
-from mygym.robotics.workspace import load_workspace
+from mygym.robotics.workspace import find_workspace
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 from mygym.types import FloatArray
@@ -73,7 +73,7 @@ def check_supported(spec: EnvSpec) -> None:
     _check_task(task, robot.name)
     if robot.name not in fitted_accelerations():
         raise _refusal("robot", robot.name, sorted(fitted_accelerations()), "has no motors fitted for engine fused")
-    workspace = load_workspace(registry("workspace").get(spec.workspace or task.workspace).load())
+    workspace = find_workspace(spec.workspace or task.workspace)
     solid = {name for name, fixture in workspace.fixtures.items() if fixture.collides}
     if further := solid - FIXTURES:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"

@@ -16,7 +16,7 @@ from mygym.robotics.assets import read_asset, read_mapping
 from mygym.robotics.inference.base_placement import DIRECTIONS, freedom
 from mygym.robotics.robot import lacks_sections, robot_names
 from mygym.robotics.robots import RobotSpec
-from mygym.robotics.workspace import HomeSpec, load_workspace, workspace_names
+from mygym.robotics.workspace import HomeSpec, find_workspace, load_workspace, workspace_names
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 
@@ -59,7 +59,7 @@ def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
     """Yield the installed robots of a workspace that can do a task."""
     from mygym.envs.areas import check_distances, resolve_areas  # which refuses other robots by means of this module
 
-    spec = load_workspace(registry("workspace").get(workspace).load())
+    spec = find_workspace(workspace)
     for robot, home in spec.robots.items():
         unsuited = (home or HomeSpec()).unsuited
         installed = not registry("robot").get(robot).missing_extras
@@ -117,7 +117,7 @@ def supported_tasks(robot: str) -> dict[str, str]:
     spec, reasons = find_robot(robot), dict[str, str]()
     for name in registry("task").names():
         task = find_task(name)
-        home = load_workspace(registry("workspace").get(task.workspace).load()).robots.get(spec.name) or HomeSpec()
+        home = find_workspace(task.workspace).robots.get(spec.name) or HomeSpec()
         reasons[name] = _obstacle(spec, task) or _shortcoming(spec, task)
         if not reasons[name] and name in home.unsuited:
             reasons[name] = f"does not do {name} well enough in workspace {task.workspace}"

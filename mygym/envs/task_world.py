@@ -18,9 +18,8 @@ from mygym.envs.compatibility import bind_to_workspace, check_objects, check_rob
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.placement import moving_distractors
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import registry
 from mygym.robotics.robots import with_closed_hand
-from mygym.robotics.workspace import Area, load_workspace
+from mygym.robotics.workspace import Area, find_workspace
 from mygym.tasks.state import CONTROL_HZ
 from mygym.tasks.task import Task, change_task
 
@@ -102,7 +101,7 @@ def make_task_world(spec: EnvSpec, task: Task, largest_size: float) -> TaskWorld
     changed, params, areas = apply_task_params(task, spec.task_params)
     robot, home, shared = spec.robot or changed.robot, spec.robot_params.home, spec.spaces == "shared"
     robot_spec = find_robot(robot)
-    workspace_spec = load_workspace(registry("workspace").get(spec.workspace or changed.workspace).load())
+    workspace_spec = find_workspace(spec.workspace or changed.workspace)
     check_robot(changed, robot_spec, robot)
     objects = load_objects(changed, params)
     check_objects(changed, objects, robot_spec, largest_size, params)

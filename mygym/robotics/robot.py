@@ -10,14 +10,13 @@ from typing import Any
 
 from mygym.errors import AssetError, bad_value
 from mygym.nested import merged
-from mygym.registry import registry
 from mygym.robotics.assets import as_asset, asset_names, find_asset, find_beside, read_asset, read_mapping
 from mygym.robotics.inference.base_placement import place_base
 from mygym.robotics.inference.robots import Inferred, infer_joint, infer_robot
 from mygym.robotics.robots import JointSpec, RobotSpec, cached_by_model, check_model, check_name, mounted_model
 from mygym.robotics.surface_points import MeshReader
 from mygym.robotics.urdf import read_joints
-from mygym.robotics.workspace import load_workspace
+from mygym.robotics.workspace import find_workspace
 
 LIMITS = ("lower", "upper", "velocity", "effort")
 """Keys of a joint that a YAML file need not state."""
@@ -113,7 +112,7 @@ def complete_robot(path: Path, read_mesh: MeshReader) -> Inferred | None:
         values = asdict(inferred.spec) | {"name": ""}
         if "end_effector" in data and "base_position" not in data:
             spec = as_asset(RobotSpec, _corrected(values, {"end_effector": data["end_effector"]}))
-            table = load_workspace(Path(registry("workspace").get("table").load()))
+            table = find_workspace("table")
             spec, _ = place_base(spec, table, read_mesh)
             values = asdict(spec)
         spec = resolved(as_asset(RobotSpec, _corrected(values, data)), path)

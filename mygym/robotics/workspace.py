@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
+from mygym.registry import registry
 from mygym.robotics.assets import STRICT, FiniteVector, Number, Quaternion, asset_names, find_asset, read_asset
 from mygym.robotics.fixtures import FixtureSpec, articulated_parts, check_fixture, with_files
 from mygym.robotics.robots import RobotSpec
@@ -154,6 +155,11 @@ class WorkspaceSpec:
 def workspace_names() -> tuple[str, ...]:
     """Return the names of the built-in workspaces."""
     return asset_names("workspaces")
+
+
+def find_workspace(name: str) -> WorkspaceSpec:
+    """Load a registered workspace, or one from the path of a YAML file, see `load_workspace`."""
+    return load_workspace(registry("workspace").get(name).load())
 
 
 def load_workspace(name: str | Path) -> WorkspaceSpec:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from mygym.errors import AssetError, bad_value
-from mygym.registry import RobotFileName, registry
+from mygym.registry import RobotFileName
 from mygym.robotics.assets import Quaternion
 from mygym.robotics.files import Stamp
 from mygym.robotics.inference.arms import ARM_JOINTS, infer_arm, infer_tool
@@ -20,7 +20,7 @@ from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.robots import JointSpec, RobotSpec, check_model
 from mygym.robotics.surface_points import MeshReader
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint, read_joints
-from mygym.robotics.workspace import WorkspaceSpec, load_workspace
+from mygym.robotics.workspace import WorkspaceSpec, find_workspace
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 3.0, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
@@ -98,7 +98,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
     check_model(spec)
-    table = load_workspace(Path(registry("workspace").get("table").load()))
+    table = find_workspace("table")
     spec, share = place_base(spec, table, read_mesh)
     findings += _placement(spec, share, table)
     findings += _shortcomings(spec)
