@@ -47,16 +47,11 @@ def make_env(run: Plannable, **arguments: Any) -> AnyEnv:
     return build_env(env_description(run), **arguments)
 
 
-def _make_env(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> AnyEnv:
-    """Return an environment that plays the variants.
+def env_description(run: Plannable) -> dict[str, Any]:
+    """Return plain data from which `build_env` builds the environment of `make_env`.
 
     It needs no plan: another process may lack an algorithm or a strategy that a notebook has registered.
     """
-    return build_env(_description(variants, goal_env, codes))
-
-
-def env_description(run: Plannable) -> dict[str, Any]:
-    """Return plain data from which `build_env` builds the environment of `make_env` without a plan."""
     plan = plan_of(run)
     variants = [_without_training_aids(variant) for variant in plan.evaluated_variants]
     return _description(variants, plan.algorithm.dict_observations, plan.evaluation_codes)
@@ -131,9 +126,9 @@ def _check_window(plan: RunPlan) -> None:
         raise ConfigError(bad_value("gui", True, "a run of one task", "shows one task"))
 
 
-def _make_watched_env(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> AnyEnv:
+def _make_watched_env(make: Callable[[], Any]) -> Any:
     """Return a training environment in a window; its `render_mode` is None, because SB3 requires equal modes."""
-    env = _make_env(variants, goal_env, codes)
+    env = make()
     env.watch()
     return env
 
@@ -160,7 +155,7 @@ def make_vec_env(
     config = plan.config
     count = config.n_envs // config.learners
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
-        with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
+        with contextlib.closing(build_env(_description(plan.variants, True, None))) as trial:
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
     if has_batches(config.engine):
@@ -171,7 +166,7 @@ def make_vec_env(
     reward_maker = makers[0] if config.overlap else None  # without a window
     if gui:
         _check_window(plan)
-        makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
+        makers[0] = partial(_make_watched_env, makers[0])
     env: VecEnv
     if only_spaces:
         env = DummyVecEnv(makers[:1])
@@ -305,7 +300,7 @@ def _steps_per_second(envs: Any) -> float:
 
 def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
     """Return functions that build training environments."""
-    return [partial(_make_env, plan.variants, plan.algorithm.dict_observations, plan.codes)] * count
+    return [partial(build_env, _description(plan.variants, plan.algorithm.dict_observations, plan.codes))] * count
 
 
 def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
