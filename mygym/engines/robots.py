@@ -175,19 +175,17 @@ def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
         read = read_triangles(Path(filename))
         corners = np.unique(read.vertices[read.faces].reshape(-1, 3), axis=0)
         return np.asarray(corners * [float(factor) for factor in scale.split()])
-    from mygym.engines.bullet.client import bullet, connect, disconnect, urdf_file
+    from mygym.engines.bullet.client import bullet, temporary_client, urdf_file
 
     mesh = ET.tostring(ET.Element("mesh", filename=filename, scale=scale), encoding="unicode")
-    client = connect()
-    for caching in (0, 1):  # Bullet keeps OBJ files by their names; without the switch it reads no new content
-        bullet.setPhysicsEngineParameter(enableFileCaching=caching, physicsClientId=client)
-    try:
-        body = bullet.loadURDF(urdf_file("mesh", _ONE_LINK.format(geometry=mesh)), physicsClientId=client)
-        count, points = bullet.getMeshData(body, -1, physicsClientId=client)
-    except bullet.error as error:
-        raise AssetError(f"{filename}: Bullet cannot read this mesh: {error}") from error
-    finally:
-        disconnect(client)
+    with temporary_client() as client:
+        for caching in (0, 1):  # Bullet keeps OBJ files by their names; without the switch it reads no new content
+            bullet.setPhysicsEngineParameter(enableFileCaching=caching, physicsClientId=client)
+        try:
+            body = bullet.loadURDF(urdf_file("mesh", _ONE_LINK.format(geometry=mesh)), physicsClientId=client)
+            count, points = bullet.getMeshData(body, -1, physicsClientId=client)
+        except bullet.error as error:
+            raise AssetError(f"{filename}: Bullet cannot read this mesh: {error}") from error
     if count < 3:
         raise AssetError(f"{filename}: this mesh has no surface")
     return np.array(points, dtype=float)

@@ -70,6 +70,16 @@ def disconnect(client: int) -> None:
         bullet.disconnect(physicsClientId=client)
 
 
+@contextlib.contextmanager
+def temporary_client() -> Iterator[int]:
+    """Open an in-process physics client for the block."""
+    client = connect()
+    try:
+        yield client
+    finally:
+        disconnect(client)
+
+
 def closing(owner: object, client: int) -> weakref.finalize[[int], object]:
     """Return a function that closes the client of `owner` once, and is also called when `owner` is no longer used.
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mygym.engines.bullet.client import bullet, connect, disconnect, joint_infos, urdf_file
+from mygym.engines.bullet.client import bullet, joint_infos, temporary_client, urdf_file
 from mygym.engines.robots import finger_speeds, simulated_model, width_coefficients
 from mygym.robotics.controllers import Mode
 from mygym.robotics.robots import ArmSpec, RobotSpec
@@ -53,12 +53,8 @@ def _load_urdf(name: str, urdf: str, client: int, *base: Sequence[float]) -> int
 @lru_cache(maxsize=64)
 def _joint_and_link_indices(name: str, urdf: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Return Bullet's index of each joint and of each link, which are the same at every load of a URDF text."""
-    client = connect()
-    try:
-        body = _load_urdf(name, urdf, client)
-        infos = joint_infos(body, client)
-    finally:
-        disconnect(client)
+    with temporary_client() as client:
+        infos = joint_infos(_load_urdf(name, urdf, client), client)
     return {info[1].decode(): int(info[0]) for info in infos}, {info[12].decode(): int(info[0]) for info in infos}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from mygym.engines.bullet.client import bullet, connect, disconnect
+from mygym.engines.bullet.client import bullet, temporary_client
 from mygym.engines.rendering.appearance import LIGHT
 from mygym.engines.rendering.scene import add_visual
 from mygym.errors import ConfigError, bad_value
@@ -69,26 +69,15 @@ def silhouette(spec: ObjectSpec, width: int, height: int) -> NDArray[np.bool_]:
 
 def _render(spec: ObjectSpec, width: int, height: int) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return colours `(height, width, 3)`, the mask of the object, and the mask of its shadow."""
-    client = connect()
-    try:
-        return _render_in(client, spec, width, height)
-    finally:
-        disconnect(client)
-
-
-def _render_in(
-    client: int, spec: ObjectSpec, width: int, height: int
-) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
     low, high = bounds(spec.geoms)
     middle = (low + high) / 2 - spec.inertial.centre
     lift = float(-low[2] + spec.inertial.centre[2])
-    body = add_visual(client, spec, (0.0, 0.0, lift), (0.0, 0.0, 0.0, 1.0))
     distance = _distance(high - low, width / height)
     target = [float(middle[0]), float(middle[1]), float(middle[2]) + lift]
     view = bullet.computeViewMatrixFromYawPitchRoll(target, distance, YAW, PITCH, 0.0, 2)
     projection = bullet.computeProjectionMatrixFOV(FOV, width / height, distance * 0.3, distance * 3.0)
 
-    def capture(view_matrix: Sequence[float]) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def capture(client: int, body: int, view_matrix: Sequence[float]) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return colours, and the mask of the object."""
         _, _, pixels, _, segments = bullet.getCameraImage(
             width,
@@ -106,8 +95,11 @@ def _render_in(
     # The shadow is the object projected onto the surface along the light (Blinn 1988); TinyRenderer's shadow is coarse.
     flat = np.eye(4)
     flat[:3, 2] = -SHADOW_SLANT[0], -SHADOW_SLANT[1], 0.0
-    _, shaded = capture((np.array(view).reshape(4, 4).T @ flat).T.ravel().tolist())
-    return *capture(view), shaded
+    flattened = (np.array(view).reshape(4, 4).T @ flat).T.ravel().tolist()
+    with temporary_client() as client:
+        body = add_visual(client, spec, (0.0, 0.0, lift), (0.0, 0.0, 0.0, 1.0))
+        _, shaded = capture(client, body, flattened)
+        return *capture(client, body, view), shaded
 
 
 def _distance(size: FloatArray, aspect: float) -> float:
