@@ -76,23 +76,20 @@ def rooms_of(
     Raises:
         ConfigError: A component needs more room than shared spaces have.
     """
-    return [
-        _room(name, component, width, context.task.name, key)
-        for name, component, width in zip(names, components, widths, strict=True)
-    ]
-
-
-def _room(name: str, component: Component, width: int, task: str, key: str) -> int:
-    if component.of in ROBOTS:
-        return width
-    if component.uses_camera:
-        raise ConfigError(bad_value(key, name, "images; or spaces: own", "is not available in shared spaces"))
-    if component.of not in SLOTS:
-        why = f"has as many numbers as the task has {component.of}, and spaces are shared"
-        raise ConfigError(bad_value(key, name, "stage_name in its place; or spaces: own", why))
-    if width > SLOTS[component.of] * component.size:
-        raise ConfigError(no_room(component.of, width // component.size, task))
-    return SLOTS[component.of] * component.size
+    rooms = []
+    for name, component, width in zip(names, components, widths, strict=True):
+        if component.of in ROBOTS:
+            rooms.append(width)
+            continue
+        if component.uses_camera:
+            raise ConfigError(bad_value(key, name, "images; or spaces: own", "is not available in shared spaces"))
+        if component.of not in SLOTS:
+            why = f"has as many numbers as the task has {component.of}, and spaces are shared"
+            raise ConfigError(bad_value(key, name, "stage_name in its place; or spaces: own", why))
+        rooms.append(SLOTS[component.of] * component.size)
+        if width > rooms[-1]:
+            raise ConfigError(no_room(component.of, width // component.size, context.task.name))
+    return rooms
 
 
 def check_cameras(components: Mapping[str, Component], cameras: Sequence[str]) -> None:
