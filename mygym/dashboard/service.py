@@ -9,7 +9,7 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -155,13 +155,6 @@ def stages_of(run: Path) -> dict[str, int]:
     """Return stage → number of final episodes that ended in it; empty before the end of the run."""
     result = Result.read(run)
     return dict(result.stage_reached) if result else {}
-
-
-def walk_sweeps(logdir: Path) -> Iterator[Path]:
-    """Yield the folders of sweeps in the log directory and in the folder `sweeps` beside it."""
-    for root in (logdir, logdir.parent / "sweeps"):
-        if root.is_dir():
-            yield from (path.parent for path in sorted(root.glob("**/sweep.yaml")) if not path.is_symlink())
 
 
 def _is_file_of(path: Path, run: Path) -> bool:

@@ -320,6 +320,5 @@ class SweepFiles:
 
 
 def find_sweeps(folder: str | Path) -> list[Path]:
-    """Return the sweeps of a folder: the folder itself, or those in it."""
-    path, name = Path(folder), SweepFiles.SWEEP
-    return [path] if files.is_file(path / name) else sorted(file.parent for file in path.glob(f"*/{name}"))
+    """Return the folders of sweeps below a folder, and the folder itself if it is one."""
+    return sorted(file.parent for file in Path(folder).glob(f"**/{SweepFiles.SWEEP}") if not file.is_symlink())

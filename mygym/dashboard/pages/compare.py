@@ -10,11 +10,11 @@ from nicegui import ui
 
 from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import empty, frame, heading, show_table
-from mygym.dashboard.service import Service, walk_sweeps
+from mygym.dashboard.service import Service
 from mygym.errors import MygymError
 from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
-from mygym.reporting.records import SweepFiles, tail
+from mygym.reporting.records import SweepFiles, find_sweeps, tail
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
 from mygym.reporting.tables import duration
 
@@ -128,7 +128,7 @@ def add_sweeps_page(service: Service) -> None:
     @ui.page("/sweeps")
     def page(number: int = 0) -> None:
         with frame("Sweeps"):
-            folders = list(walk_sweeps(service.logdir))
+            folders = [*find_sweeps(service.logdir), *find_sweeps(service.logdir.parent / "sweeps")]
             if not folders:
                 empty("No sweeps yet. In a terminal, mygym sweep FILE searches for the values of a config.")
                 return
