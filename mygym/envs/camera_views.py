@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
 from mygym.engines.rendering.camera import Camera
@@ -18,35 +17,10 @@ from mygym.envs.episodes import Episodes
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.robots import MountedCameraSpec
 from mygym.tasks.observations import CameraView, Component, Frame, camera_of
-from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.vision.detector import Detection, Detector
     from mygym.vision.encoder import Encoder
-
-
-class EnvRenderer:
-    """Renderer of images of a world, `width` × `height` pixels, opened when it is first used."""
-
-    def __init__(self, world: World, width: int, height: int, camera: str) -> None:
-        self._world, self._size, self._name = world, (width, height), camera
-        self._camera: Camera | None = None
-
-    def image(self, goal: FloatArray | None, shadow: bool, samples: int) -> NDArray[np.uint8]:
-        """Return an image `(height, width, 3)`; see `Camera.render` for the arguments."""
-        return self.camera.render(*self._size, self._name, goal, shadow, samples)
-
-    @property
-    def camera(self) -> Camera:
-        """The renderer of the world's cameras."""
-        self._camera = self._camera or Camera(self._world)
-        return self._camera
-
-    def close(self) -> None:
-        """Close the camera; may be called repeatedly."""
-        if self._camera is not None:
-            self._camera.close()
-        self._camera = None
 
 
 KEY = "image_params.encoder"
@@ -90,16 +64,23 @@ DEPTH_MARGIN = 1.0
 
 
 class CameraViews:
-    """Views of a world's cameras in the current step."""
+    """Views of a world's cameras in the current step, and the renderer of all its images."""
 
-    def __init__(self, world: World, episodes: Episodes, renderer: EnvRenderer) -> None:
-        self._world, self._episodes, self._renderer = world, episodes, renderer
+    def __init__(self, world: World, episodes: Episodes) -> None:
+        self._world, self._episodes = world, episodes
+        self._camera: Camera | None = None
         self._frames: dict[tuple[str, int, int, str], Frame] = {}
         self._detectors: dict[str, Detector] = {}
         self._detections: dict[tuple[str, str], Detection] = {}
         self._encoders: dict[str | None, Encoder] = {}
         self._encoded: dict[tuple[str, str | None], CameraView] = {}
         self._begun = 0
+
+    @property
+    def camera(self) -> Camera:
+        """Renderer of the world's cameras, opened when it is first used."""
+        self._camera = self._camera or Camera(self._world)
+        return self._camera
 
     @property
     def cameras(self) -> list[str]:
@@ -141,7 +122,7 @@ class CameraViews:
         key = camera, images.width, images.height, images.goal
         if key not in self._frames:
             goal = self._episodes.visible_goal() if images.goal == "image" else None
-            self._frames[key] = self._renderer.camera.capture(images.width, images.height, camera, goal)
+            self._frames[key] = self.camera.capture(images.width, images.height, camera, goal)
         frame = self._frames[key]
         if images.detector is not None:
             frame = self._as_detected(frame, camera, images)
@@ -196,6 +177,12 @@ class CameraViews:
             view = self.view(camera, encoder.images)
             self._encoded[key] = replace(view, latent=encoder.encode(view))
         return self._encoded[key]
+
+    def close(self) -> None:
+        """Close the renderer; may be called repeatedly."""
+        if self._camera is not None:
+            self._camera.close()
+        self._camera = None
 
     def clear(self) -> None:
         """Forget all frames, because the world or the goal has changed."""

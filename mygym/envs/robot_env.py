@@ -16,7 +16,7 @@ from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.arrays import Rows
 from mygym.engines.world import World
 from mygym.envs.arguments import check_options, checked_command
-from mygym.envs.camera_views import CameraViews, EnvRenderer, EnvWindow
+from mygym.envs.camera_views import CameraViews, EnvWindow
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
@@ -192,10 +192,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._actions: list[NDArray[Any]] = []
         """Actions since the reset, as the environment received them."""
         self._seeds = EpisodeSeeds()
-        size = description.render_width, description.render_height
-        self._renderer = EnvRenderer(self.world, *size, description.camera)
-        views = CameraViews(self.world, self._episodes, self._renderer)
-        spec = make_observation_spec(description, self.task, self.world)
+        spec, views = make_observation_spec(description, self.task, self.world), CameraViews(self.world, self._episodes)
         self._observer = EpisodeObserver(spec, self._episodes, self._randomizer, views)
         self.goal_env = spec.goal_env and self.builder.has_goals
         """Whether observations have goal vectors, in a dictionary."""
@@ -333,7 +330,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def close(self) -> None:
         """Close the world; may be called repeatedly."""
-        self._renderer.close()
+        self._observer.views.close()
         self._window.close()
         self.world.close()
 
@@ -487,7 +484,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             samples: Rays along each edge of a pixel, which smooth the edges of objects.
         """
         self._check_open("picture")
-        return self._renderer.image(self._episodes.visible_goal(), shadow, samples)
+        spec, goal = self.env_spec, self._episodes.visible_goal()
+        camera = self._observer.views.camera
+        return camera.render(spec.render_width, spec.render_height, spec.camera, goal, shadow, samples)
 
     def capture(self, camera: str = "main", width: int = 64, height: int = 64, *, marker: bool = False) -> Frame:
         """Return colours, depth and segmentation of a camera's view.
@@ -502,7 +501,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             ConfigError: Unknown camera, or a size that is not positive.
         """
         self._check_open("capture")
-        return self._renderer.camera.capture(width, height, camera, self.visible_goal if marker else None)
+        return self._observer.views.camera.capture(width, height, camera, self.visible_goal if marker else None)
 
     def depth_range(self, camera: str = MAIN_CAMERA) -> tuple[float, float]:
         """Return the distances, m, with the values 0 and 255 of the observation component `depth`.
