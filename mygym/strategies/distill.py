@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
@@ -77,24 +77,14 @@ def divergence(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
     return kl_divergence(p, q).sum(dim=-1).mean()
 
 
-class Teacher(Protocol):
-    """Protocol of teachers: return actions for the current states of environments, without acting in them."""
-
-    @property
-    def family(self) -> str | None:
-        """Kind of Gaussian, see `mygym.strategies.distill`; None: no Gaussian."""
-
-    def actions(self, env: Any, rows: Sequence[int]) -> NDArray[np.float32]:
-        """Return actions `(n, A)` without exploration, for `n` environments (indices `rows`) of an SB3 `VecEnv`."""
-
-
 class Oracle:
     """Teacher that queries the scripted expert of each environment."""
 
     family: str | None = None
+    """Kind of Gaussian, see `mygym.strategies.distill`; None: no Gaussian."""
 
     def actions(self, env: Any, rows: Sequence[int]) -> NDArray[np.float32]:
-        """Return the expert's actions, see `Teacher`."""
+        """Return actions `(n, A)` for `n` environments (indices `rows`) of an SB3 `VecEnv`, without acting in them."""
         return np.stack(env.env_method("expert_action", indices=rows))
 
 
@@ -107,7 +97,7 @@ class Trained:
         self.family = family(policy.model.policy)
 
     def actions(self, env: Any, rows: Sequence[int]) -> NDArray[np.float32]:
-        """Return the policy's actions, see `Teacher`."""
+        """Return actions without exploration, see `Oracle.actions`."""
         return self.policy.predict(self._observations(env, rows), deterministic=True)[0]
 
     @torch.no_grad()
@@ -119,6 +109,9 @@ class Trained:
 
     def _observations(self, env: Any, rows: Sequence[int]) -> Any:
         return stack_observations(env.env_method("observe_as", self.observation_spec, indices=rows))
+
+
+Teacher = Oracle | Trained
 
 
 class Teachers:
