@@ -174,6 +174,11 @@ class ControlParams(NamedSection):
         None, description="rad/s: speed that no joint exceeds (default: the limit of each joint)"
     )
 
+    gripper: Literal["continuous", "binary"] = Field(
+        "continuous",
+        description="continuous: an action sets its width; binary: a positive one opens it, others close it",
+    )
+
     @model_serializer(mode="wrap")
     def _as_typed(self, handler: Any) -> Any:
         """Return just the name if nothing else is set, as in configs without parameters."""

@@ -460,8 +460,8 @@ class BatchArmControllers:
         return (commands[0] if len(commands) == 1 else self._xp.concat(commands)).T
 
     def grippers(self, actions: Array) -> Array:
-        """Return the grippers' components `(N, G)` of actions `(N, A)`."""
-        return actions[:, self.arms.actions[-1].stop :]
+        """Return the grippers' commands `(N, G)` in [-1, 1] of actions `(N, A)`."""
+        return self.arms.chosen.grippers(actions[:, self.arms.actions[-1].stop :])
 
     def read(self, state: State) -> None:
         """Fill the tool yaws of a state from its joint positions."""

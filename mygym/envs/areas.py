@@ -1,4 +1,4 @@
-"""Areas from which a task draws objects and goals: resolution, reachability, room, and points drawn from them."""
+"""Areas from which a task draws objects and goals: resolution, reachability and room."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mygym.engines.engine import inspection_of
 from mygym.engines.inspection import Inspection
 from mygym.engines.world import World
 from mygym.envs.compatibility import missing_in_workspace
+from mygym.envs.placement import Box, box, boxes, check_distances, object_area
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.robots import RobotSpec
@@ -25,15 +26,6 @@ ALLOWED_DEPTH = 0.005
 
 SUPPORT_SPACING = 0.02
 """Largest distance between the heights at which a support is searched, m: less than the thickness of supports."""
-
-SAMPLES = 200
-"""Points drawn before the farthest corner is taken."""
-
-START_MARGIN = 0.05
-"""m, beyond the tolerance, between the start of an object and its goal."""
-
-Box = tuple[FloatArray, FloatArray]
-"""Lowest and highest corner `(3,)` of an area in the world frame, m."""
 
 
 def resolve_areas(
@@ -49,7 +41,7 @@ def resolve_areas(
     Raises:
         ConfigError: The task draws nothing from an area, or a corner is missing, or `high` is below `low`.
     """
-    areas = {name: _box(area.low, area.high) for name, area in workspace.areas.items()}
+    areas = boxes(workspace)
     starts = [f"{role}_start" for role in (*task.roles, "distractor")]
     known = list(dict.fromkeys((*areas, *_drawn_areas(task), *starts)))
     for name, corners in given.items():
@@ -66,7 +58,7 @@ def resolve_areas(
         if any(low > high for low, high in zip(both["low"], both["high"], strict=True)):
             allowed = f"must not be below low {list(both['low'])}"
             raise ConfigError(bad_value(f"{key}.high", list(both["high"]), allowed))
-        areas[name] = _box(both["low"], both["high"])
+        areas[name] = box(both["low"], both["high"])
     return areas
 
 
@@ -92,25 +84,6 @@ def check_areas(task: Task, world: World, areas: Mapping[str, Box], given: Colle
             raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
         check_room(task, world, areas, name)
     check_distances(task, areas)
-
-
-def check_distances(task: Task, areas: Mapping[str, Box]) -> None:
-    """Check that the goal of an object can be unsolved wherever the object starts.
-
-    Raises:
-        ConfigError: An area of goals is too small.
-    """
-    starts: dict[str, Sequence[Box]] = {role: [object_area(areas, role)] for role in task.roles}
-    for number, subtask in enumerate(task.subtasks):
-        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
-        if bound.object is None:
-            continue
-        goals = [areas[name] for name in task.goal_areas(number) if name in areas]
-        for low, high in goals:
-            for start in starts[subtask.object]:
-                worst = np.clip((low + high) / 2, *start)
-                _farthest_corner((low, high), worst, bound.thresholds.tolerance + START_MARGIN)
-        starts[subtask.object] = goals
 
 
 def _drawn_areas(task: Task) -> dict[str, int | None]:
@@ -218,54 +191,6 @@ def _any(overlaps: Mapping[str, NDArray[np.bool_]], count: int) -> NDArray[np.bo
     for overlap in overlaps.values():
         result |= overlap
     return result
-
-
-def _box(low: Sequence[float], high: Sequence[float]) -> Box:
-    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-
-
-def sample_in(
-    rng: np.random.Generator, area: Box, away_from: FloatArray | None = None, distance: float = 0.0
-) -> FloatArray:
-    """Sample a point `(3,)` uniformly in `area`, at least `distance` metres from `away_from`.
-
-    If `SAMPLES` samples are too close, it is the corner that is farthest from `away_from`.
-
-    Raises:
-        ConfigError: The area has no such point.
-    """
-    low, high = area
-    for _ in range(SAMPLES):
-        point = low + rng.random(3) * (high - low)
-        if away_from is None or _is_away(point, away_from, distance):
-            return point
-    assert away_from is not None
-    return _farthest_corner(area, away_from, distance)
-
-
-def _farthest_corner(area: Box, away_from: FloatArray, distance: float) -> FloatArray:
-    """Return the corner `(3,)` of an area that is farthest from a point.
-
-    Raises:
-        ConfigError: It is less than `distance` metres away.
-    """
-    low, high = area
-    corner = np.where(np.abs(low - away_from) > np.abs(high - away_from), low, high)
-    if _is_away(corner, away_from, distance):
-        return corner
-    corners = f"{low.round(3).tolist()} … {high.round(3).tolist()}"
-    why = f"has no point at least {distance:.2f} m from {away_from.round(3).tolist()}, to start unsolved"
-    raise ConfigError(bad_value("task_params.areas", corners, "a larger area, or a smaller tolerance", why))
-
-
-def _is_away(point: FloatArray, center: FloatArray, distance: float) -> bool:
-    difference = point - center
-    return bool(difference @ difference >= distance * distance)
-
-
-def object_area(areas: Mapping[str, Box], role: str) -> Box:
-    """Return the area from which an object's start is drawn: the area of its role if present, else `object`."""
-    return areas.get(f"{role}_start", areas["object"])
 
 
 def lattice(area: Area) -> FloatArray:

@@ -67,6 +67,8 @@ def check_supported(spec: EnvSpec) -> None:
     control = find_controller(spec.control).config
     if control.name not in CONTROLLERS:
         raise _refusal("control", control.name, CONTROLLERS)
+    if control.gripper != "continuous":
+        raise _refusal("control.gripper", control.gripper, "continuous")
     if control.max_force is not None:
         raise _refusal("control.max_force", control.max_force, "null: its motors are fitted at the full force")
     robot = registry("robot").get(spec.robot or task.robot)

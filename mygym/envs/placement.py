@@ -8,14 +8,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mygym.engines.world import MovingDistractor, World
-from mygym.envs.areas import START_MARGIN, Box, object_area, sample_in
 from mygym.envs.episode_seeds import named_stream
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.controllers.controller import YAW_RANGE
 from mygym.robotics.objects import ObjectSpec
+from mygym.robotics.workspace import WorkspaceSpec
 from mygym.tasks.stage import SubTask
 from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
+
+SAMPLES = 200
+"""Points drawn before the farthest corner is taken."""
+
+START_MARGIN = 0.05
+"""m, beyond the tolerance, between the start of an object and its goal."""
 
 GAP = 0.06
 """m between objects, for an open hand to pass."""
@@ -37,6 +43,19 @@ PATH_SPACING = 0.02
 
 TRIES, TRIES_PER_OBJECT = 100, 20
 """Draws of all positions, and of each object within a draw, before an error reports that the room is too small."""
+
+Box = tuple[FloatArray, FloatArray]
+"""Lowest and highest corner `(3,)` of an area in the world frame, m."""
+
+
+def boxes(workspace: WorkspaceSpec) -> dict[str, Box]:
+    """Return the areas of a workspace by name."""
+    return {name: box(area.low, area.high) for name, area in workspace.areas.items()}
+
+
+def box(low: Sequence[float], high: Sequence[float]) -> Box:
+    """Return the area between two corners `(3,)` m."""
+    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
 def draw_choice(
@@ -259,3 +278,66 @@ def _part_goal(
             return goal
     why = f"has no position of {subtask.part} at least {tolerance:g} from its start {start:.3g}"
     raise ConfigError(bad_value("task.to", [low, high], "a wider range, or a smaller tolerance", why))
+
+
+def check_distances(task: Task, areas: Mapping[str, Box]) -> None:
+    """Check that the goal of an object can be unsolved wherever the object starts.
+
+    Raises:
+        ConfigError: An area of goals is too small.
+    """
+    starts: dict[str, Sequence[Box]] = {role: [object_area(areas, role)] for role in task.roles}
+    for number, subtask in enumerate(task.subtasks):
+        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
+        if bound.object is None:
+            continue
+        goals = [areas[name] for name in task.goal_areas(number) if name in areas]
+        for low, high in goals:
+            for start in starts[subtask.object]:
+                worst = np.clip((low + high) / 2, *start)
+                _farthest_corner((low, high), worst, bound.thresholds.tolerance + START_MARGIN)
+        starts[subtask.object] = goals
+
+
+def sample_in(
+    rng: np.random.Generator, area: Box, away_from: FloatArray | None = None, distance: float = 0.0
+) -> FloatArray:
+    """Sample a point `(3,)` uniformly in `area`, at least `distance` metres from `away_from`.
+
+    If `SAMPLES` samples are too close, it is the corner that is farthest from `away_from`.
+
+    Raises:
+        ConfigError: The area has no such point.
+    """
+    low, high = area
+    for _ in range(SAMPLES):
+        point = low + rng.random(3) * (high - low)
+        if away_from is None or _is_away(point, away_from, distance):
+            return point
+    assert away_from is not None
+    return _farthest_corner(area, away_from, distance)
+
+
+def _farthest_corner(area: Box, away_from: FloatArray, distance: float) -> FloatArray:
+    """Return the corner `(3,)` of an area that is farthest from a point.
+
+    Raises:
+        ConfigError: It is less than `distance` metres away.
+    """
+    low, high = area
+    corner = np.where(np.abs(low - away_from) > np.abs(high - away_from), low, high)
+    if _is_away(corner, away_from, distance):
+        return corner
+    corners = f"{low.round(3).tolist()} … {high.round(3).tolist()}"
+    why = f"has no point at least {distance:.2f} m from {away_from.round(3).tolist()}, to start unsolved"
+    raise ConfigError(bad_value("task_params.areas", corners, "a larger area, or a smaller tolerance", why))
+
+
+def _is_away(point: FloatArray, center: FloatArray, distance: float) -> bool:
+    difference = point - center
+    return bool(difference @ difference >= distance * distance)
+
+
+def object_area(areas: Mapping[str, Box], role: str) -> Box:
+    """Return the area from which an object's start is drawn: the area of its role if present, else `object`."""
+    return areas.get(f"{role}_start", areas["object"])

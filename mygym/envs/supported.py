@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mygym.config import RunConfig
 from mygym.engines.robots import find_robot
+from mygym.envs.placement import boxes, check_distances
 from mygym.errors import AssetError, ConfigError
 from mygym.registry import registry
 from mygym.robotics.assets import read_asset, read_mapping
@@ -57,15 +58,13 @@ def a_robot_for(task: Task, workspace: str | None = None) -> str:
 
 def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
     """Yield the installed robots of a workspace that can do a task."""
-    from mygym.envs.areas import check_distances, resolve_areas  # which refuses other robots by means of this module
-
     spec = find_workspace(workspace)
     for robot, home in spec.robots.items():
         unsuited = (home or HomeSpec()).unsuited
         installed = not registry("robot").get(robot).missing_extras
         if installed and task.name not in unsuited and can_do(_spec(robot), task):
             with contextlib.suppress(ConfigError):  # its areas are too small for the task
-                check_distances(task, resolve_areas(task, spec.fit(_spec(robot)), {}))
+                check_distances(task, boxes(spec.fit(_spec(robot))))
                 yield robot
 
 

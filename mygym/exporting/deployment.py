@@ -63,7 +63,9 @@ class DeployedPolicy:
         self.width: float | None = (arm["gripper"] or {}).get("width")
         chain = Chain(**{name: np.array(values) for name, values in arm["kinematics"].items()})
         self._kinematics = Kinematics(chain)
-        chosen = find_controller({"name": control["name"], **control["parameters"]})
+        gripper = control.get("gripper", "continuous")  # files of 0.2.0 have no such key
+        chosen = find_controller({"name": control["name"], "gripper": gripper, **control["parameters"]})
+        self._opening = chosen.grippers
         dt = self.period / control["action_repeat"]
         bounds = Area(*(tuple(corner) for corner in control["bounds"]))
         limits = ArmLimits(self.velocity, effort)
@@ -136,7 +138,9 @@ class DeployedPolicy:
         tool, command = self.tool_position(joint_position), joint_position
         for _ in range(self._repeat):
             command = self._controller.command(action[:count].astype(float), joint_position, tool)
-        gripper = None if len(action) == count or self.width is None else (float(action[count]) + 1) / 2 * self.width
+        gripper = None
+        if len(action) > count and self.width is not None:
+            gripper = (float(self._opening(action[count])) + 1) / 2 * self.width
         return JointCommand(self._controller.mode, self._limited(command, joint_position), gripper)
 
     def _limited(self, command: FloatArray, joint_position: FloatArray) -> FloatArray:

@@ -56,6 +56,7 @@ def describe(plan: RunPlan, result: Result | None, env: AnyEnv, weights: Path) -
             "name": control.name,
             "parameters": dict(playing.world.control.params),
             "action_repeat": control.action_repeat,
+            "gripper": control.gripper,
             "rate_hz": playing.world.control_hz / control.action_repeat,
             "commands": playing.world.controller.commands,
             "mode": playing.world.controller.mode,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.envs.areas import sample_in
+from mygym.envs.placement import sample_in
 from mygym.errors import ConfigError
 
 COORDINATES = st.tuples(*[st.floats(-0.5, 0.5)] * 3)

@@ -185,6 +185,14 @@ def test_policies_that_a_node_cannot_run_are_refused(change: Any, why: str, expo
         DeployedPolicy(edited(exported, change, tmp_path / "a.onnx"))
 
 
+def test_a_binary_gripper_is_open_or_closed(tmp_path: Path) -> None:
+    config = {"algo": "ppo", "task": "pick_and_place", "control": {"gripper": "binary"}}
+    policy, rng = DeployedPolicy(mygym.export(save_run(tmp_path, config)).path), np.random.default_rng(0)
+    for _ in range(5):
+        arrays = {name: rng.normal(size=size) for name, size in policy.needs.items()}
+        assert policy.act(policy.home, np.zeros_like(policy.home), arrays).gripper in (0.0, policy.width)
+
+
 @pytest.mark.slow
 def test_it_commands_velocities_with_a_controller_of_velocities(
     arm: RobotEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from mygym.config import Layer, config_hash, resolve
 from mygym.config.parameter_checks import controller_parameters
+from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, MygymError
 from mygym.planning.resolve import resolve_config
@@ -20,6 +21,9 @@ from tests.components import CONTROLS
 from tests.worlds import MakeWorld, go
 
 NONE = np.zeros((0, 7))
+
+COMMON = {"action_repeat": 1, "max_force": None, "max_velocity": None, "gripper": "continuous"}
+"""Parameters of every controller, with their defaults."""
 
 
 def solves(env: RobotEnv, seed: int) -> bool:
@@ -43,7 +47,7 @@ def test_a_name_and_a_mapping_of_defaults_are_the_same_setting(control: str) -> 
     for mapping in ({"name": control}, {"name": control, "action_repeat": 1, "max_force": None, **defaults}):
         assert resolve_config(overrides={"control": mapping}).values() == plain
     other = resolve_config(overrides={"control": {"name": control, "action_repeat": 2}}).values()
-    complete = {"name": control, "action_repeat": 2, "max_force": None, "max_velocity": None, **defaults}
+    complete = {"name": control, **COMMON, "action_repeat": 2, **defaults}
     assert other["control"] == complete
     assert config_hash(other) != config_hash(plain)
     assert resolve_config(other).values() == other
@@ -52,8 +56,7 @@ def test_a_name_and_a_mapping_of_defaults_are_the_same_setting(control: str) -> 
 def test_parameters_without_a_name_are_those_of_the_named_controller() -> None:
     file, flags = {"control": {"name": "joint_delta", "lag": 0.2}}, {"control": {"step": 0.04}}
     resolved = resolve_config(file, flags)
-    common = {"action_repeat": 1, "max_force": None, "max_velocity": None}
-    assert resolved.values()["control"] == {"name": "joint_delta", "step": 0.04, "lag": 0.2} | common
+    assert resolved.values()["control"] == {"name": "joint_delta", "step": 0.04, "lag": 0.2} | COMMON
     origins = {key: resolved.origins[f"control.{key}"] for key in ("name", "lag", "step", "action_repeat")}
     assert origins == {"name": "file", "lag": "file", "step": "flag", "action_repeat": "default"}
     assert resolve_config({"control": "joint_delta"}, flags).values()["control"]["name"] == "joint_delta"
@@ -153,12 +156,37 @@ def test_max_force_limits_both_arms(make_world: MakeWorld) -> None:
         assert (world.controllers[-1].limits.effort <= 5).all()
 
 
+GRIPPER_COMMANDS = ((-0.02, 0.0), (0.02, 1.0), (0.0, 0.0))
+"""Actions of a binary gripper, and its commands: 0 is closed, 1 open."""
+
+
+@pytest.mark.parametrize("engine", ["pybullet", "mujoco"])
+@pytest.mark.parametrize("robot", ["panda", "panda_pair"])
+def test_a_binary_gripper_is_open_or_closed(robot: str, engine: str) -> None:
+    arguments = {"robot": robot, "engine": engine, "control": {"gripper": "binary"}}
+    with RobotEnv("pick_and_place", **arguments) as env:
+        env.reset(seed=0)
+        for action, command in GRIPPER_COMMANDS:
+            env.step(np.full(env.action_space.shape, action))
+            assert env.world.state.gripper_command[0] == command
+
+
+def test_binary_grippers_of_a_batch_are_open_or_closed() -> None:
+    envs = BatchEnv({"task": "pick_and_place", "engine": "mujoco", "control": {"gripper": "binary"}}, 2)
+    envs.reset(range(2))
+    for action, command in GRIPPER_COMMANDS:
+        envs.step(np.array([[0.0] * 3 + [action], [0.0] * 3 + [-action]]))
+        assert envs.worlds.state.gripper_command.tolist() == [command, float(action < 0)]
+    with pytest.raises(ConfigError, match=r"control\.gripper: 'binary'.*continuous"):
+        BatchEnv({"task": "pick_and_place", "engine": "fused", "control": {"gripper": "binary"}}, 2)
+
+
 def test_gymnasium_takes_parameters_and_copies_keep_them() -> None:
     import copy
 
     env = gymnasium.make("mygym/Reach-v0", control={"name": "ee_delta", "step": 0.03, "action_repeat": 2})
     twin = copy.deepcopy(env.unwrapped)
-    expected = {"name": "ee_delta", "action_repeat": 2, "max_force": None, "max_velocity": None}
+    expected = {"name": "ee_delta", **COMMON, "action_repeat": 2}
     assert env.unwrapped.control == twin.control == expected | {"step": 0.03, "lag": 0.1}  # type: ignore[attr-defined]
     env.close()
     twin.close()  # type: ignore[attr-defined]

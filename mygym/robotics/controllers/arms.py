@@ -61,6 +61,7 @@ class ArmControllers:
             self.controllers.append(_make(chosen, kinematics, limits, bounds, dt, dynamics, tool_yaw and index == 0))
         self.tool_yaw = tool_yaw
         """Whether the first arm's tool may turn about its axis."""
+        self.chosen = chosen
         self.has_gripper = [gripper and arm.gripper is not None for arm in robot.arms]
         """Whether each arm has a gripper in the action."""
         self.actions = _consecutive([len(controller.names) for controller in self.controllers])
@@ -102,8 +103,9 @@ class ArmControllers:
         return commands[0] if len(commands) == 1 else np.concatenate(commands)
 
     def grippers(self, action: FloatArray) -> FloatArray:
-        """Return the grippers' components of an action."""
-        return action[self.actions[-1].stop :]
+        """Return the grippers' commands in [-1, 1] of an action."""
+        commands: FloatArray = self.chosen.grippers(action[self.actions[-1].stop :])
+        return commands
 
     def read(self, state: State) -> None:
         """Fill the tool yaw of a state from its joint positions."""

@@ -274,6 +274,10 @@ class ChosenController:
         second = robot.second_arm and replace(robot.second_arm, joints=self._joints(robot.second_arm))
         return replace(robot, joints=self._joints(robot.arms[0]), second_arm=second)
 
+    def grippers(self, values: Any) -> Any:
+        """Return the commands of grippers, from -1 (closed) to 1 (open), for their components of an action."""
+        return 2.0 * (values > 0.0) - 1.0 if self.config.gripper == "binary" else values
+
     def _joints(self, arm: ArmSpec) -> tuple[Any, ...]:
         force, velocity = self.config.max_force or float("inf"), self.config.max_velocity or float("inf")
         return tuple(

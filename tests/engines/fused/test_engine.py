@@ -14,9 +14,9 @@ from mygym.engines.arrays import Rows, to_numpy, uniform
 from mygym.engines.fused.arm import BatchArm, BatchMotors, MotorModel, finger_shapes, fitted_accelerations
 from mygym.engines.kinematics import BatchKinematics, quaternions, solve_positive
 from mygym.envs import starts
-from mygym.envs.areas import START_MARGIN
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.fused_worlds import arm_model
+from mygym.envs.placement import START_MARGIN
 from mygym.envs.robot_env import RobotEnv
 from mygym.robotics.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
 from mygym.robotics.kinematics import Kinematics
