@@ -806,7 +806,7 @@ def test_ctrl_c_many_times(row: Row, train: Train, before: Any, undisturbed: Pat
     before(RobotEnv, "close", press)
     outcome = train()
     assert_interrupted(row, outcome, 40, 1)
-    assert outcome.err.count("\n") == 4  # the evaluation at step 0, an empty line, and both messages
+    assert outcome.err.count("\n") == 5  # the directory, the evaluation at step 0, an empty line, and both messages
     assert_goes_on(train, outcome.run, undisturbed)
 
 
