@@ -75,7 +75,7 @@ class JointController(Controller):
 
     def _action_to(self, posture: FloatArray, joint_position: FloatArray, joint_velocity: FloatArray) -> FloatArray:
         """Return the action towards a posture `(J,)` rad from the measured positions and velocities."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines neither action_towards nor _action_to")
 
     def _velocity_to(self, posture: FloatArray, joint_position: FloatArray) -> FloatArray:
         """Return joint velocities `(J,)` rad/s towards a posture, scaled down to the joints' limits."""
