@@ -145,7 +145,7 @@ _add("ddpg", "sbx:DDPG", framework="jax", **_CONTINUOUS, **_FLAT)
 _add("crossq", "sbx:CrossQ", framework="jax", **_OFF_POLICY)
 _add(
     "xqc",
-    "sbx:XQC",
+    "xqc:XQC",
     "CrossQ with distributions of returns and normalised weights: off-policy, few environment steps; in JAX",
     framework="jax",
     **_OFF_POLICY,

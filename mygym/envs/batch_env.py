@@ -97,7 +97,7 @@ class BatchEnv:
             self.episodes = self._make(count)
             self.arrays = self.episodes.worlds.arrays
             self.observation_space: gymnasium.Space[Any] = env.observation_space
-            self.action_space = env.action_space
+            self.action_space, self.binary_actions = env.action_space, env.binary_actions
             self.goal_env, self.gamma = env.goal_env, env.gamma
             self.task, self.components, self.areas = env.task, env.components, env.areas
             self._builder, self._discrete = env.builder, env.discrete

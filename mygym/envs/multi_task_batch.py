@@ -76,7 +76,8 @@ class MultiTaskBatch:
         if self._first.engine == FUSED:
             check_room(count, self._first.arrays)
         self.observation_space: gymnasium.Space[Any] = with_codes(self._first.observation_space, codes)
-        self.action_space, self.goal_env = self._first.action_space, self._first.goal_env
+        self.action_space, self.binary_actions = self._first.action_space, self._first.binary_actions
+        self.goal_env = self._first.goal_env
         self.arrays: Arrays = self._first.arrays
 
     @property

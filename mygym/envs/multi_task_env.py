@@ -53,7 +53,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
         self._weights: FloatArray | None = None
         first = self.playing
         self.render_mode, self.metadata = first.render_mode, first.metadata
-        self.action_space = first.action_space
+        self.action_space, self.binary_actions = first.action_space, first.binary_actions
         self.observation_space = with_codes(first.observation_space, codes)
 
     @property

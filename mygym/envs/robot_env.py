@@ -201,6 +201,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         if self._discrete is not None:
             self.action_space = self._discrete.space
+        self.binary_actions = 0 if self._discrete else self.world.arm_controllers.binary_actions
+        """Number of the last components of an action that stand for 1 if they are positive, else for −1."""
         self._window = EnvWindow(self.world, self._episodes, self.render_mode == "human")
 
     def in_same_world(self, spec: EnvSpec) -> RobotEnv:

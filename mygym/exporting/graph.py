@@ -58,6 +58,7 @@ class JaxActor(nn.Module):
         super().__init__()
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
         self.squash_output = bool(policy.squash_output)
+        self.binary_actions = getattr(policy, "binary_actions", 0)
         state = policy.actor_state
         acting = getattr(state, "averages", vars(state))  # XQC acts with averages
         params = acting["params"].get("params", acting["params"])  # CrossQ's state has the inner mapping
@@ -100,7 +101,12 @@ class JaxActor(nn.Module):
             values = layer(values)
         if isinstance(self.action_space, spaces.Discrete):
             return values.argmax(1).to(torch.int32)
-        return torch.tanh(values) if self.squash_output else values
+        if self.squash_output:
+            values = torch.tanh(values)
+        if self.binary_actions:
+            binary = torch.where(values[:, -self.binary_actions :] > 0, 1.0, -1.0)
+            values = torch.cat([values[:, : -self.binary_actions], binary], 1)
+        return values
 
 
 def _tensor(array: Any) -> torch.Tensor:

@@ -1,7 +1,8 @@
-"""XQC: the projection of distributions, the norms of weights, the scale of rewards, and its only framework."""
+"""XQC: the projection of distributions, the norms of weights, the scale of rewards, binary actions, its framework."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -21,7 +22,7 @@ def test_jax_is_chosen_as_the_only_framework() -> None:
 
 
 def test_a_probability_is_shared_between_the_neighbours_of_its_return() -> None:
-    from mygym.algos.sbx import project
+    from mygym.algos.xqc import project
 
     probabilities = np.zeros((3, 101), np.float32)
     probabilities[:, [0, 1]] = 0.75, 0.25
@@ -35,7 +36,7 @@ def test_a_probability_is_shared_between_the_neighbours_of_its_return() -> None:
 
 
 def test_the_last_step_of_the_optimiser_projects_hidden_weights() -> None:
-    from mygym.algos.sbx import unit_norm
+    from mygym.algos.xqc import unit_norm
 
     weights = {"Dense_0": {"kernel": np.ones((2, 3))}, "Dense_1": {"kernel": np.ones((3, 1)), "bias": np.ones(1)}}
     updates = {"Dense_0": {"kernel": np.full((2, 3), 2.0)}, "Dense_1": {"kernel": np.ones((3, 1)), "bias": np.ones(1)}}
@@ -46,7 +47,7 @@ def test_the_last_step_of_the_optimiser_projects_hidden_weights() -> None:
 
 def build(**params: Any) -> Any:
     """Return a small XQC on a pendulum."""
-    from mygym.algos.sbx import XQC
+    from mygym.algos.xqc import XQC
 
     params = {"learning_starts": 4, "batch_size": 8, "train_freq": 3, "gradient_steps": 3, **params}
     env = gymnasium.make("Pendulum-v1")
@@ -158,6 +159,85 @@ def test_averages_of_the_weights_follow_them_and_are_targets_and_act() -> None:
         new = updated_critics(model, after.replace(averages=targets), rewards=0, dones=0, discounts=1)
         biases.append(new.params["critics"]["Dense_2"]["bias"])
     assert np.abs(biases[0] - biases[1]).max() > 1e-4
+
+
+def test_binary_components_have_exact_expectations_and_gradients() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    from mygym.algos.xqc import ActionDistribution, TanhTransformedDistribution, tfd
+
+    log_odds, values = np.array([[0.5, -1.0], [2.0, 0.0]]), np.array([[3.0, -2.0], [1.0, 8.0]])
+    normal = tfd.MultivariateNormalDiag(loc=jnp.full((2, 1), 0.3), scale_diag=jnp.full((2, 1), 0.4))
+    is_one = 1 / (1 + np.exp(-log_odds))
+
+    def actor(odds: Any) -> Any:
+        return ActionDistribution(TanhTransformedDistribution(normal), odds)
+
+    def value(actions: Any) -> Any:
+        """Return values that are steps of the binary components, and depend on both together."""
+        first, second = (actions[:, 1] > 0).astype(int), (actions[:, 2] > 0).astype(int)
+        return jnp.asarray(values)[first, second]
+
+    key = jax.random.key(1)
+    expected, entropy = actor(log_odds).expectations(key, value)
+    weights = [np.stack([1 - p, p]) for p in is_one.T]  # of −1 and 1, for each row
+    np.testing.assert_allclose(expected, np.einsum("in,jn,ij->n", *weights, values), rtol=1e-5)
+    gradient = jax.grad(lambda odds: actor(odds).expectations(key, value)[0].sum())(log_odds)
+    slopes = [np.einsum("jn,j->n", weights[1], values[1] - values[0]), (values[:, 1] - values[:, 0]) @ weights[0]]
+    np.testing.assert_allclose(gradient, np.transpose(slopes) * is_one * (1 - is_one), rtol=1e-5)
+
+    of_each = -(is_one * np.log(is_one) + (1 - is_one) * np.log(1 - is_one)).sum(1)
+    _, of_the_normal = TanhTransformedDistribution(normal).experimental_sample_and_log_prob(seed=key)
+    np.testing.assert_allclose(entropy, of_each - of_the_normal, rtol=1e-5)
+
+    sampled, log_prob = jax.vmap(actor(log_odds).sample_and_log_prob)(jax.random.split(key, 4000))
+    assert set(np.unique(sampled[..., 1:])) == {-1, 1}
+    np.testing.assert_allclose((sampled[..., 1:] > 0).mean(0), is_one, atol=0.04)
+    np.testing.assert_allclose(-log_prob.mean(0), of_each + _entropy_of_tanh_normal(0.3, 0.4), atol=0.08)
+    np.testing.assert_array_equal(actor(log_odds).mode()[:, 1:], [[1, -1], [1, -1]])
+
+
+def _entropy_of_tanh_normal(mean: float, deviation: float) -> float:
+    """Return the entropy of the hyperbolic tangent of a normal variable, by its integral."""
+    z = np.linspace(-8, 8, 4001)
+    log_density = -(z**2) / 2 - np.log(deviation * np.sqrt(2 * np.pi)) - np.log1p(-(np.tanh(mean + deviation * z) ** 2))
+    return float(-np.trapezoid(log_density * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), z))
+
+
+class Doors(gymnasium.Env[Any, Any]):
+    """Episodes of a step, rewarded if the sign of the second component is that of the observation."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Box(-1, 1, (2,))
+    binary_actions = 1
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Return a new observation."""
+        super().reset(**kwargs)
+        self.observation = self.np_random.uniform(-1, 1, 1).astype(np.float32)
+        return self.observation, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """End the episode."""
+        return self.observation, float(action[1] * self.observation[0] > 0), True, False, {}
+
+
+def test_binary_components_are_learned_and_saved(tmp_path: Path) -> None:
+    from mygym.algos.xqc import XQC
+
+    every = {"train_freq": 8, "gradient_steps": 8, "policy_delay": 2}
+    model = XQC("MlpPolicy", Doors(), seed=0, learning_starts=50, policy_kwargs={"net_arch": [32]}, **every)
+    assert model.target_entropy == -0.5  # of the continuous component
+    model.learn(600)
+    observations = np.linspace(-1, 1, 40, dtype=np.float32)[:, None]
+    actions = model.predict(observations, deterministic=True)[0]
+    assert set(actions[:, 1]) == {-1, 1}
+    assert (actions[:, 1] * observations[:, 0] > 0).mean() > 0.85
+    model.save(tmp_path / "model.zip")
+    np.testing.assert_array_equal(
+        XQC.load(tmp_path / "model.zip").predict(observations, deterministic=True)[0], actions
+    )
 
 
 @pytest.mark.slow

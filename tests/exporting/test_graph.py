@@ -133,6 +133,11 @@ def acted(graph: Any, observations: Any) -> Any:
         pytest.param({"algo": "sac"}, id="squashed", marks=pytest.mark.slow),
         pytest.param({"algo": "crossq"}, id="batch normalisation", marks=pytest.mark.slow),
         pytest.param({"algo": "xqc"}, id="batch normalisation before activations", marks=pytest.mark.slow),
+        pytest.param(
+            {"algo": "xqc", "task": "pick_and_place", "control": {"gripper": "binary"}},
+            id="binary",
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"algo": "td3"}, id="deterministic", marks=pytest.mark.slow),
         pytest.param({"algo": "ppo"}, id="clipped", marks=pytest.mark.slow),
         pytest.param(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import gymnasium
@@ -14,9 +15,11 @@ from mygym.config.parameter_checks import controller_parameters
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, MygymError
+from mygym.planning.plan import plan_from_python
 from mygym.planning.resolve import resolve_config
 from mygym.registry import registry
 from mygym.robotics.controllers import EndEffectorDelta, find_controller, register_controller
+from mygym.training.env_factory import make_vec_env
 from tests.components import CONTROLS
 from tests.worlds import MakeWorld, go
 
@@ -165,6 +168,7 @@ GRIPPER_COMMANDS = ((-0.02, 0.0), (0.02, 1.0), (0.0, 0.0))
 def test_a_binary_gripper_is_open_or_closed(robot: str, engine: str) -> None:
     arguments = {"robot": robot, "engine": engine, "control": {"gripper": "binary"}}
     with RobotEnv("pick_and_place", **arguments) as env:
+        assert env.binary_actions == {"panda": 1, "panda_pair": 2}[robot]
         env.reset(seed=0)
         for action, command in GRIPPER_COMMANDS:
             env.step(np.full(env.action_space.shape, action))
@@ -179,6 +183,23 @@ def test_binary_grippers_of_a_batch_are_open_or_closed() -> None:
         assert envs.worlds.state.gripper_command.tolist() == [command, float(action < 0)]
     with pytest.raises(ConfigError, match=r"control\.gripper: 'binary'.*continuous"):
         BatchEnv({"task": "pick_and_place", "engine": "fused", "control": {"gripper": "binary"}}, 2)
+
+
+@pytest.mark.parametrize("control", ["binary", "continuous"])
+@pytest.mark.parametrize("engine", ["pybullet", "mujoco"])
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_training_environments_tell_their_binary_actions(tasks: int, engine: str, control: str) -> None:
+    config: dict[str, Any] = {
+        "algo": "ppo",
+        "task": "pick_and_place",
+        "engine": engine,
+        "control": {"gripper": control},
+    }
+    if tasks > 1:
+        config |= {"strategy": "multitask", "strategy_params": {"tasks": ["pick_and_place", "stack"]}}
+    with ExitStack() as stack:
+        envs = make_vec_env(plan_from_python(config), stack, only_spaces=True)
+        assert envs.get_attr("binary_actions", indices=[0]) == [int(control == "binary")]
 
 
 def test_gymnasium_takes_parameters_and_copies_keep_them() -> None:

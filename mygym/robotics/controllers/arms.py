@@ -84,6 +84,11 @@ class ArmControllers:
         names = [prefix + name for prefix, controller in arms for name in controller.names]
         return (*names, *(f"{prefix}gripper" for prefix, has_gripper in grippers if has_gripper))
 
+    @property
+    def binary_actions(self) -> int:
+        """Number of grippers, the last components of an action, that are open or closed."""
+        return sum(self.has_gripper) if self.chosen.config.gripper == "binary" else 0
+
     def reset(self, state: State) -> None:
         """Start from the measured posture: the command becomes the posture."""
         for index, (controller, joints) in enumerate(zip(self.controllers, self.joints, strict=True)):
