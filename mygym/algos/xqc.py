@@ -225,7 +225,8 @@ class XQCPolicy(ScheduledCrossQPolicy):
     """Actor and critics of XQC, whose optimisers keep the weights of hidden layers at norm 1.
 
     Args:
-        binary_actions: Number of the last components of an action that are 1 or −1.
+        binary_actions: Number of the last components of an action that are 1 or −1; by default that of the environment
+            as `XQC` finds it, otherwise 0.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ class XQCPolicy(ScheduledCrossQPolicy):
         optimizer_class: Callable[..., optax.GradientTransformation] = optax.adam,
         optimizer_kwargs: dict[str, Any] | None = None,
         n_critics: int = 2,
-        binary_actions: int = 0,
+        binary_actions: int | None = None,
         actor_class: type[nn.Module] = XQCActor,
         vector_critic_class: type[nn.Module] = XQCCritics,
     ) -> None:
@@ -257,10 +258,10 @@ class XQCPolicy(ScheduledCrossQPolicy):
             optimizer_class=optimizer_class,
             optimizer_kwargs=optimizer_kwargs,
             n_critics=n_critics,
-            actor_class=partial(actor_class, binary_actions=binary_actions),  # type: ignore[arg-type]
+            actor_class=partial(actor_class, binary_actions=binary_actions or 0),  # type: ignore[arg-type]
             vector_critic_class=vector_critic_class,
         )
-        self.binary_actions = binary_actions
+        self.binary_actions = binary_actions or 0
 
     def build(self, *args: Any) -> Any:
         """Build the networks."""
@@ -315,8 +316,9 @@ class XQC(CrossQ):
 
     def _setup_model(self) -> None:
         is_automatic = self.target_entropy == "auto"
-        if self.env is not None and self.env.has_attr("binary_actions"):
-            self.policy_kwargs = {"binary_actions": self.env.get_attr("binary_actions")[0], **self.policy_kwargs}
+        is_given = self.policy_kwargs.get("binary_actions") is not None
+        if not is_given and self.env is not None and self.env.has_attr("binary_actions"):
+            self.policy_kwargs = {**self.policy_kwargs, "binary_actions": self.env.get_attr("binary_actions")[0]}
         super()._setup_model()
         if is_automatic:  # a deviation of about 0.15 in each component; with CrossQ's −1 the policy stops to explore
             policy: Any = self.policy

@@ -229,6 +229,8 @@ def test_binary_components_are_learned_and_saved(tmp_path: Path) -> None:
     every = {"train_freq": 8, "gradient_steps": 8, "policy_delay": 2}
     model = XQC("MlpPolicy", Doors(), seed=0, learning_starts=50, policy_kwargs={"net_arch": [32]}, **every)
     assert model.target_entropy == -0.5  # of the continuous component
+    continuous = XQC("MlpPolicy", Doors(), policy_kwargs={"net_arch": [32], "binary_actions": 0})
+    assert continuous.target_entropy == -1
     model.learn(600)
     observations = np.linspace(-1, 1, 40, dtype=np.float32)[:, None]
     actions = model.predict(observations, deterministic=True)[0]
