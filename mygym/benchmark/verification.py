@@ -72,7 +72,7 @@ def chosen(benchmark: Benchmark, what: str, seed: int) -> list[PlannedRun]:
     Raises:
         ConfigError: There is no such cell, or it has no finished run.
     """
-    runs = [run for run in benchmark.runs if (record := benchmark.record(run)) is not None and record.status == "done"]
+    runs = [run for run in benchmark.runs if (record := benchmark.ended(run)) is not None and record.status == "done"]
     if not what.isdecimal():
         cell = benchmark.suite.cell(what)
         runs = [run for run in runs if run.cell.name == cell.name]
@@ -157,10 +157,10 @@ def _prepared(benchmark: Benchmark, run: PlannedRun) -> SeedRun:
 
 
 def _verdict(benchmark: Benchmark, run: PlannedRun, again: RunRecord) -> Verdict:
-    first = benchmark.record(run)
-    assert first is not None  # it has ended
-    ended = [record for each in benchmark.runs if each.cell is run.cell and (record := benchmark.record(each))]
-    rates = [record.success_rate or 0.0 for record in ended if record.status in ENDED]
+    first = benchmark.ended(run)
+    assert first is not None  # it was chosen
+    ended = [record for each in benchmark.runs if each.cell is run.cell and (record := benchmark.ended(each))]
+    rates = [record.success_rate or 0.0 for record in ended]
     rate, second = first.success_rate or 0.0, (again.success_rate or 0.0) if again.status == "done" else 0.0
     same = all(getattr(first, key) == getattr(again, key) for key in ("status", "steps", "success_rate", "mean_return"))
     counts = round(rate * first.episodes), first.episodes, round(second * again.episodes), again.episodes

@@ -128,7 +128,7 @@ def _dry_run(opened: Benchmark, as_json: bool, jobs: int) -> None:
             "algorithm": f"{cell.resolved.config.algo} ({cell.resolved.config.framework})",
             "env steps": f"{cell.resolved.config.steps:,}",
             "seeds": len(cell.seeds),
-            "ended": sum(opened.has_ended(run) for run in opened.runs if run.cell is cell),
+            "ended": sum(opened.ended(run) is not None for run in opened.runs if run.cell is cell),
         }
         for cell in opened.suite.cells
     ]
