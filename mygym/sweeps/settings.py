@@ -331,21 +331,14 @@ MAX_COMBINATIONS = 64
 """Maximum number of combinations that are all built; of a larger space every corner of each parameter, and a sample."""
 
 
-@dataclass(frozen=True)
-class Extent:
-    """Largest runs of a space."""
-
-    evaluations: int
-    """Evaluations of the longest run."""
-    largest: Resolved
-    """The config with the largest buffer and the most environments."""
-
-
-def check_space(sweep: Sweep) -> Extent:
-    """Build the configs of a space; return the largest of their runs.
+def check_space(sweep: Sweep) -> tuple[int, Resolved]:
+    """Build the configs of a space.
 
     Of lists all values are built, of ranges both ends and the middle. With more than `MAX_COMBINATIONS` combinations of
     them, each value is built at least once, beside values of the other parameters that change with it.
+
+    Returns:
+        The number of evaluations of the longest run, and the config with the largest buffer and the most environments.
 
     Raises:
         ConfigError: The schema refuses a config; the message has the values of the parameters.
@@ -364,7 +357,7 @@ def check_space(sweep: Sweep) -> Extent:
         if largest is None or _size(resolved) > _size(largest):
             largest = resolved
     assert largest is not None
-    return Extent(evaluations, largest)
+    return evaluations, largest
 
 
 def _size(resolved: Resolved) -> tuple[int, int]:
