@@ -125,6 +125,13 @@ FAST = {"video": {"episodes": 0}, "tensorboard": False, "env_processes": False}
 """Values of the runs of a sweep that the user has not set."""
 
 
+def checked_seeds(seeds: int | list[int]) -> int | list[int]:
+    """Validator of the key `seeds` of a section: a number of seeds, or a list."""
+    if isinstance(seeds, list) and (len(set(seeds)) < len(seeds) or not all(0 <= seed < 2**32 for seed in seeds)):
+        raise ValueError("seeds from 0 to 4294967295, each once")
+    return seeds
+
+
 class PopulationSettings(Section):
     """Settings of population-based training: the section `sweep.population`."""
 
@@ -168,12 +175,7 @@ class SweepSettings(Section):
         None, description="default: the search space that the algorithm has registered, below the ranges of the file"
     )
 
-    @field_validator("seeds")
-    @classmethod
-    def _valid_seeds(cls, seeds: int | list[int]) -> int | list[int]:
-        if isinstance(seeds, list) and (len(set(seeds)) < len(seeds) or not all(0 <= seed < 2**32 for seed in seeds)):
-            raise ValueError("seeds from 0 to 4294967295, each once")
-        return seeds
+    _valid_seeds = field_validator("seeds")(checked_seeds)
 
 
 @dataclass(frozen=True)
