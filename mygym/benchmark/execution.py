@@ -21,13 +21,12 @@ from mygym.reporting.settings import ENDED, different_keys
 from mygym.reporting.tables import duration
 from mygym.sweeps.executors import Executor, execute, stop_left_over
 from mygym.sweeps.run import run_memory
-from mygym.sweeps.storage import SeedRun
-from mygym.training import files
+from mygym.sweeps.storage import SeedRun, write_config
+from mygym.training import directory, files
 
 SUITE = "suite.yaml"
 CELL = "cell.yaml"
 CELLS = "cells"
-LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -101,13 +100,11 @@ class Benchmark:
         with files.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         allowed = "a benchmark that no other process executes"
-        with files.locked(self.folder / LOCK, "benchmark", allowed, "is being executed by another process"):
+        with files.locked(self.folder / directory.LOCK, "benchmark", allowed, "is being executed by another process"):
             for cell in self.suite.cells:
                 folder = self.folder / CELLS / cell.name
-                if not (folder / CELL).is_file():
-                    with files.writing(folder):
-                        folder.mkdir(parents=True, exist_ok=True)
-                    files.write_yaml(folder / CELL, cell.values)
+                with files.writing(folder):
+                    write_config(folder, cell.values, CELL)
             files.write_yaml(self.folder / SUITE, self.suite.content)
             yield
 
