@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli.command import JSON, argument, command, parse_count, parse_seed, repeated
-from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.cli.sweep import EXECUTION, make_executor
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, print_message
 from mygym.training.files import write_json, write_text
 
 if TYPE_CHECKING:

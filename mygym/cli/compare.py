@@ -21,8 +21,8 @@ from mygym.cli.command import (
     log_directory,
     parse_percent,
 )
-from mygym.cli.output import print_json, print_message, print_table
-from mygym.errors import ConfigError, bad_value, print_note
+from mygym.cli.output import print_json, print_table
+from mygym.errors import ConfigError, bad_value, print_message, print_note
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval

@@ -15,9 +15,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mygym.cli.output import print_message
 from mygym.cli.start import INTERRUPTED
-from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
+from mygym.errors import (
+    ConfigError,
+    DivergedError,
+    InterruptedRunError,
+    MygymError,
+    bad_value,
+    error_text,
+    print_message,
+)
 from mygym.training.stop_request import SIGNALS, StopRequest
 
 if TYPE_CHECKING:

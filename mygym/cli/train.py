@@ -21,9 +21,9 @@ import numpy as np
 
 from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import print_message, print_table
+from mygym.cli.output import print_table
 from mygym.config import Resolved, merge_configs
-from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value
+from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value, print_message
 from mygym.nested import at, has
 from mygym.registry import register_dictionary
 from mygym.reporting.comparison import summary_in_words
