@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -413,18 +414,11 @@ def _task_config(request: Request) -> dict[str, str]:
     return {"task": request.name, "reward": "sparse"}
 
 
-def stage_files(request: Request) -> dict[str, str]:
-    """Return the files of a stage."""
+def stage_files(request: Request, kind: str = "stage") -> dict[str, str]:
+    """Return the files of a stage; or of a predicate, and of a stage with the same name that produces it."""
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
-    help = "Trains the default algorithm on a task that ends with this stage."
-    return one_file(request, "stage", "envs", fill("stage.py", request), config, help, "")
-
-
-def predicate_files(request: Request) -> dict[str, str]:
-    """Return the files of a predicate, and of a stage with the same name that produces it."""
-    config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
-    help = "Trains the default algorithm on a task that ends with this predicate."
-    return one_file(request, "stage", "envs", fill("predicate.py", request), config, help, "")
+    help = f"Trains the default algorithm on a task that ends with this {kind}."
+    return one_file(request, "stage", "envs", fill(f"{kind}.py", request), config, help, "")
 
 
 def reward_files(request: Request) -> dict[str, str]:
@@ -488,7 +482,7 @@ SCAFFOLDS: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {
     "callback": callback_files,
     "task": task_files,
     "stage": stage_files,
-    "predicate": predicate_files,
+    "predicate": partial(stage_files, kind="predicate"),
     "reward": reward_files,
     "observation": observation_files,
     "controller": controller_files,
