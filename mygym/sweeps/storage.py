@@ -22,6 +22,7 @@ from mygym.sweeps.settings import Objective, Sweep, make_sweep
 from mygym.sweeps.space import distributions, quiet
 from mygym.training import directory, files
 from mygym.training.loading import read_config
+from mygym.training.logs import trim_partial_records
 from mygym.training.result import Result
 
 if TYPE_CHECKING:
@@ -291,8 +292,4 @@ def _repair(journal: Path) -> None:
     """Remove the remains of a killed process: the lock of the journal, and a part of its last line."""
     for lock_of_journal in journal.parent.glob(f"{journal.name}.lock*"):
         lock_of_journal.unlink()
-    if journal.is_file():
-        content = journal.read_bytes()
-        complete = content[: content.rfind(b"\n") + 1]
-        if len(complete) < len(content):
-            files.write_bytes(journal, complete)
+    trim_partial_records(journal)
