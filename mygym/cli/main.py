@@ -7,7 +7,6 @@ import contextlib
 import errno
 import io
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from mygym.errors import (
     error_text,
     print_message,
 )
-from mygym.training.stop_request import SIGNALS, StopRequest
+from mygym.training.stop_request import StopRequest, ignore_signals
 
 if TYPE_CHECKING:
     from mygym.cli.command import Parser
@@ -226,14 +225,8 @@ def _end(message: str, code: int) -> NoReturn:
             stream.flush()
         except OSError:  # the text that the stream still holds cannot be written
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-    atexit.register(_ignore_signals)
+    atexit.register(ignore_signals)  # libraries clean up at exit: Ctrl-C would cause a traceback
     sys.exit(code)
-
-
-def _ignore_signals() -> None:
-    """Ignore Ctrl-C at exit, where libraries clean up: it would cause a traceback."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _open_streams() -> None:

@@ -29,14 +29,13 @@ from mygym.errors import ConfigError, MygymError, RunError, bad_value, error_tex
 from mygym.nested import map_arrays
 from mygym.registry.user_files import located, user_modules
 from mygym.training.evaluation import next_seed
-from mygym.training.stop_request import SIGNALS
+from mygym.training.stop_request import SIGNALS, ignore_signals
 
 
 def answer_requests(pipe: Connection, names: Sequence[str], excluded: frozenset[Path]) -> None:
     """Answer requests until the pipe closes; the death of the main process closes it."""
     user_modules.excluded = excluded
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     share = _Share()
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
