@@ -108,7 +108,12 @@ def _names_class(text: str, name: str) -> bool:
     return text[:1].isupper() and text[: len(words)].lower() == words and (not rest or rest[0].isupper())
 
 
-def print_note(message: str) -> None:
-    """Print a note for the user on standard error; a closed stream is ignored."""
+def print_message(message: str) -> None:
+    """Print a message for the user on standard error; a closed stream is ignored."""
     with contextlib.suppress(OSError):
-        print(f"note: {message}", file=sys.stderr, flush=True)  # noqa: T201
+        print(message, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def print_note(message: str) -> None:
+    """Print a note for the user on standard error."""
+    print_message(f"note: {message}")

@@ -21,13 +21,12 @@ from mygym.reporting.settings import ENDED, different_keys
 from mygym.reporting.tables import duration
 from mygym.sweeps.executors import Executor, execute, stop_left_over
 from mygym.sweeps.run import run_memory
-from mygym.sweeps.storage import SeedRun
-from mygym.training import files
+from mygym.sweeps.storage import SeedRun, write_config
+from mygym.training import directory, files
 
 SUITE = "suite.yaml"
 CELL = "cell.yaml"
 CELLS = "cells"
-LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -69,26 +68,23 @@ class Benchmark:
     def _files(self, cell: Cell, seed: int) -> SeedRun:
         return SeedRun(self.folder / CELLS / cell.name, seed, CELL)
 
-    def record(self, run: PlannedRun) -> RunRecord | None:
-        """Return a run in one line, of its directory or of the table that is there; None if it has not begun."""
+    def ended(self, run: PlannedRun) -> RunRecord | None:
+        """Return a run that is done or has diverged, of its directory or of the table that is there; else None.
+
+        A run that failed is executed again.
+        """
         key = run.cell.name, run.seed
         if key not in self._ended:
             path = run.files.path
             record = read_run(path, time.time()) if path else self._stored(run)
-            if record is None or record.status not in ENDED:
-                return record
-            self._ended[key] = record
-        return self._ended[key]
+            if record is not None and record.status in ENDED:
+                self._ended[key] = record
+        return self._ended.get(key)
 
     def _stored(self, run: PlannedRun) -> RunRecord | None:
         cell = self.stored.get(run.cell.name)
         records = cell.setting.records if cell is not None else ()
         return next((record for record in records if record.seed == run.seed), None)
-
-    def has_ended(self, run: PlannedRun) -> bool:
-        """Return whether a run is done or has diverged; one that failed is executed again."""
-        record = self.record(run)
-        return record is not None and record.status in ENDED
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -104,13 +100,11 @@ class Benchmark:
         with files.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         allowed = "a benchmark that no other process executes"
-        with files.locked(self.folder / LOCK, "benchmark", allowed, "is being executed by another process"):
+        with files.locked(self.folder / directory.LOCK, "benchmark", allowed, "is being executed by another process"):
             for cell in self.suite.cells:
                 folder = self.folder / CELLS / cell.name
-                if not (folder / CELL).is_file():
-                    with files.writing(folder):
-                        folder.mkdir(parents=True, exist_ok=True)
-                    files.write_yaml(folder / CELL, cell.values)
+                with files.writing(folder):
+                    write_config(folder, cell.values, CELL)
             files.write_yaml(self.folder / SUITE, self.suite.content)
             yield
 
@@ -139,7 +133,7 @@ class Benchmark:
             InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.
         """
         stop_left_over(self.folder)
-        waiting = [run for run in self.runs if not self.has_ended(run)]
+        waiting = self._waiting()
         memory = _memory(waiting)
         if waiting:
             executor.limit(max(memory.values()))  # a cluster learns here how many runs fit
@@ -156,13 +150,16 @@ class Benchmark:
 
     def state(self, jobs: int) -> str:
         """Return how many runs are there and how many are left, with the time that they take, in words."""
-        waiting = [run for run in self.runs if not self.has_ended(run)]
+        waiting = self._waiting()
         return f"{len(self.runs) - len(waiting)} of {len(self.runs)} runs are there{self._left(waiting, jobs)}"
+
+    def _waiting(self) -> list[PlannedRun]:
+        return [run for run in self.runs if self.ended(run) is None]
 
     def _outcome(self, run: PlannedRun) -> str:
         """Return what became of a run, in a line."""
-        record = self.record(run)
-        if record is None or record.status not in ENDED:
+        record = self.ended(run)
+        if record is None:
             return f"{run.name}: failed: {run.files.failure().error}"
         rate = "diverged" if record.status == "diverged" else f"{100 * (record.success_rate or 0.0):.1f} %"
         return f"{run.name}: {rate} after {record.steps:,} steps, {duration(record.wall_time_s)}"
@@ -186,8 +183,8 @@ class Benchmark:
         seconds: dict[str, list[float]] = {}
         rates: dict[tuple[str, str], list[float]] = {}
         for run in self.runs:
-            record = self.record(run)
-            if record is not None and record.status in ENDED and record.wall_time_s:
+            record = self.ended(run)
+            if record is not None and record.wall_time_s:
                 seconds.setdefault(run.cell.name, []).append(record.wall_time_s)
                 rate = record.wall_time_s / max(1, record.steps)
                 rates.setdefault((run.cell.learner, run.cell.engine), []).append(rate)

@@ -21,6 +21,7 @@ from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.resolve import resolve_config
 from mygym.registry import FRAMEWORKS, registry
+from mygym.sweeps.settings import checked_seeds
 
 SHIPPED = files("mygym.benchmark") / "suites"
 """Folder of the suites that come with mygym."""
@@ -59,12 +60,7 @@ class Grid(Section):
     set: dict[str, Any] = Field(default_factory=dict, description="config values of these runs, over those of the file")
     note: str = Field("", description="what a reader of these cells must know, below the table")
 
-    @field_validator("seeds")
-    @classmethod
-    def _valid_seeds(cls, seeds: int | list[int]) -> int | list[int]:
-        if isinstance(seeds, list) and (len({*seeds}) < len(seeds) or not all(0 <= seed < 2**32 for seed in seeds)):
-            raise ValueError("seeds from 0 to 4294967295, each once")
-        return seeds
+    _valid_seeds = field_validator("seeds")(checked_seeds)
 
     @field_validator("name")
     @classmethod

@@ -211,7 +211,7 @@ def build_table(benchmark: Benchmark) -> Table:
     suite, verified = benchmark.suite, verdicts(benchmark.folder)
     records: dict[str, list[RunRecord]] = {cell.name: [] for cell in suite.cells}
     for run in sorted(benchmark.runs, key=lambda run: run.seed):
-        if benchmark.has_ended(run) and (record := benchmark.record(run)) is not None:
+        if (record := benchmark.ended(run)) is not None:
             records[run.cell.name].append(record)
     rows = [
         CellRow(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -72,7 +71,7 @@ def chosen(benchmark: Benchmark, what: str, seed: int) -> list[PlannedRun]:
     Raises:
         ConfigError: There is no such cell, or it has no finished run.
     """
-    runs = [run for run in benchmark.runs if (record := benchmark.record(run)) is not None and record.status == "done"]
+    runs = [run for run in benchmark.runs if (record := benchmark.ended(run)) is not None and record.status == "done"]
     if not what.isdecimal():
         cell = benchmark.suite.cell(what)
         runs = [run for run in runs if run.cell.name == cell.name]
@@ -157,26 +156,19 @@ def _prepared(benchmark: Benchmark, run: PlannedRun) -> SeedRun:
 
 
 def _verdict(benchmark: Benchmark, run: PlannedRun, again: RunRecord) -> Verdict:
-    first = benchmark.record(run)
-    assert first is not None  # it has ended
-    ended = [record for each in benchmark.runs if each.cell is run.cell and (record := benchmark.record(each))]
-    rates = [record.success_rate or 0.0 for record in ended if record.status in ENDED]
+    from scipy.stats import fisher_exact  # takes a second
+
+    first = benchmark.ended(run)
+    assert first is not None  # it was chosen
+    ended = [record for each in benchmark.runs if each.cell is run.cell and (record := benchmark.ended(each))]
+    rates = [record.success_rate or 0.0 for record in ended]
     rate, second = first.success_rate or 0.0, (again.success_rate or 0.0) if again.status == "done" else 0.0
     same = all(getattr(first, key) == getattr(again, key) for key in ("status", "steps", "success_rate", "mean_return"))
-    counts = round(rate * first.episodes), first.episodes, round(second * again.episodes), again.episodes
+    outcomes = [
+        [successes := round(share * record.episodes), record.episodes - successes]
+        for share, record in ((rate, first), (second, again))
+    ]
+    p_value = float(fisher_exact(outcomes).pvalue)
     return Verdict(
-        run.cell.name, run.seed, rate, second, same, fisher(*counts), min(rates, default=0.0), max(rates, default=1.0)
+        run.cell.name, run.seed, rate, second, same, p_value, min(rates, default=0.0), max(rates, default=1.0)
     )
-
-
-def fisher(first: int, episodes: int, second: int, episodes_again: int) -> float:
-    """Return the two-sided p-value of Fisher's exact test on successes among two numbers of episodes."""
-    total, successes = episodes + episodes_again, first + second
-
-    def probability(number: int) -> float:
-        ways = math.comb(episodes, number) * math.comb(episodes_again, successes - number)
-        return ways / math.comb(total, successes)
-
-    possible = range(max(0, successes - episodes_again), min(episodes, successes) + 1)
-    limit = probability(first) * (1 + 1e-9)  # equal probabilities differ by rounding
-    return min(1.0, sum(each for each in map(probability, possible) if each <= limit))

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli.command import JSON, argument, command, parse_count, parse_seed, repeated
-from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.cli.sweep import EXECUTION, make_executor
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, print_message
 from mygym.training.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _dry_run(opened: Benchmark, as_json: bool, jobs: int) -> None:
             "algorithm": f"{cell.resolved.config.algo} ({cell.resolved.config.framework})",
             "env steps": f"{cell.resolved.config.steps:,}",
             "seeds": len(cell.seeds),
-            "ended": sum(opened.has_ended(run) for run in opened.runs if run.cell is cell),
+            "ended": sum(opened.ended(run) is not None for run in opened.runs if run.cell is cell),
         }
         for cell in opened.suite.cells
     ]

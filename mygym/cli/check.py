@@ -21,9 +21,9 @@ from mygym.cli.command import (
     repeated,
 )
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.config import Layer, merge_configs, resolve
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_message
 from mygym.registry import registry
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
 
-from mygym.cli.output import print_message
 from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE, FORMER_KEYS, note_former
-from mygym.errors import ConfigError, UnknownNameError, bad_value
+from mygym.errors import ConfigError, UnknownNameError, bad_value, print_message
 from mygym.registry import REGISTRIES
 from mygym.training.files import check_writable
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -21,8 +20,8 @@ from mygym.cli.command import (
     log_directory,
     parse_percent,
 )
-from mygym.cli.output import print_json, print_message, print_table
-from mygym.errors import ConfigError, bad_value, print_note
+from mygym.cli.output import exit_with_failure, print_json, print_table
+from mygym.errors import ConfigError, bad_value, print_message, print_note
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
@@ -99,7 +98,7 @@ def compare_settings(options: argparse.Namespace) -> None:
     for comparison in worse:
         print_message(f"worse: {comparison.name}, {_difference(comparison)} percent points")
     if worse:
-        sys.exit(1)
+        exit_with_failure()
 
 
 def _compare_tables(options: argparse.Namespace) -> list[Comparison]:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mygym.cli.command import CONFIG_FLAGS, FORCE, argument, check_output, command, flag_value
-from mygym.cli.output import print_message
 from mygym.config import load_file, merge_configs, parse_overrides
 from mygym.config.toolkit import Conversion
-from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
+from mygym.errors import ConfigError, MygymError, RegistryError, bad_value, print_message
 
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Sizes of an area that are tried, until the robot reaches all of it."""

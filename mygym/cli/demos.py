@@ -17,9 +17,8 @@ from mygym.cli.command import (
     parse_seed,
 )
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import print_message
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value, print_message
 from mygym.reporting.tables import count
 
 UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine"}

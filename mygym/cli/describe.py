@@ -191,21 +191,10 @@ def describe_component(entry: Entry) -> dict[str, Any]:
     """Return the description of a component other than a task."""
     target = entry.load()
     header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
-    if isinstance(target, Path):
-        return {**header, **_describe_file(entry.kind, target)}
     if entry.kind in DESCRIBERS:
         return {**header, **DESCRIBERS[entry.kind](entry, target)}
     requires = {"requires": list(entry.requires)} if entry.requires else {}
     return {**header, **requires, **_describe_other(entry, target)}
-
-
-def _describe_file(kind: str, path: Path) -> dict[str, Any]:
-    """Return the content of a YAML file, and properties inferred from it or from a URDF."""
-    from mygym.robotics.assets import read_mapping
-
-    if kind == "object":
-        return _object(path)
-    return _robot(path) if kind == "robot" else dict(read_mapping(path))
 
 
 def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
@@ -326,7 +315,13 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
     }
 
 
-def _robot(path: Path) -> dict[str, Any]:
+def _workspace(entry: Entry, path: Path) -> dict[str, Any]:
+    from mygym.robotics.assets import read_mapping
+
+    return dict(read_mapping(path))
+
+
+def _robot(entry: Entry, path: Path) -> dict[str, Any]:
     """Return the content of a robot's YAML file; of a robot that is inferred also the findings of the inference."""
     from mygym.engines.robots import inferred_robot
     from mygym.robotics.assets import read_mapping
@@ -339,7 +334,7 @@ def _robot(path: Path) -> dict[str, Any]:
     return {key: values[key] for key in ROBOT_KEYS if values[key] is not None} | {"inferred": inferred}
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(entry: Entry, path: Path) -> dict[str, Any]:
     """Return the content of an object's file and the measured properties of the object."""
     from mygym.robotics.assets import read_mapping
     from mygym.robotics.objects import density, load_object
@@ -380,6 +375,9 @@ DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     "reward": _reward,
     "observation": _observation,
     "controller": _controller,
+    "workspace": _workspace,
+    "robot": _robot,
+    "object": _object,
 }
 """Kind → function of the entry and its target that returns the content; other kinds use `_describe_other`."""
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.cli.command import CONFIG_FLAGS, FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import print_json, print_message, print_table
+from mygym.cli.output import print_json, print_table
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_message
 from mygym.reporting.tables import count
 from mygym.training.files import check_writable
 

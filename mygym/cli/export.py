@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from mygym.cli.command import FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
-from mygym.cli.output import print_json, print_message
-from mygym.errors import ConfigError, bad_value
+from mygym.cli.output import print_json
+from mygym.errors import ConfigError, bad_value, print_message
 from mygym.exporting.exported_policy import FORMATS
 
 SUFFIXES = {**FORMATS, "zoo": ".yml", "envhub": ".py"}

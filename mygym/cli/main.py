@@ -7,18 +7,24 @@ import contextlib
 import errno
 import io
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from mygym.cli.output import print_message
 from mygym.cli.start import INTERRUPTED
-from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, bad_value, error_text
-from mygym.training.stop_request import SIGNALS, StopRequest
+from mygym.errors import (
+    ConfigError,
+    DivergedError,
+    InterruptedRunError,
+    MygymError,
+    bad_value,
+    error_text,
+    print_message,
+)
+from mygym.training.stop_request import StopRequest, ignore_signals
 
 if TYPE_CHECKING:
     from mygym.cli.command import Parser
@@ -214,26 +220,13 @@ def _end(message: str, code: int) -> NoReturn:
     """Print the message and exit with `code`, also if a stream is closed: Python would exit with 120 then."""
     if message:
         print_message(message)
-    for stream in (sys.stdout, sys.stderr):
-        if not _is_open(stream):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1 if stream is sys.stdout else 2)
-    atexit.register(_ignore_signals)
+    for number, stream in enumerate((sys.stdout, sys.stderr), start=1):
+        try:
+            stream.flush()
+        except OSError:  # the text that the stream still holds cannot be written
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    atexit.register(ignore_signals)  # libraries clean up at exit: Ctrl-C would cause a traceback
     sys.exit(code)
-
-
-def _is_open(stream: TextIO) -> bool:
-    """Return whether the text that a stream still holds can be written."""
-    try:
-        stream.flush()
-    except OSError:
-        return False
-    return True
-
-
-def _ignore_signals() -> None:
-    """Ignore Ctrl-C at exit, where libraries clean up: it would cause a traceback."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _open_streams() -> None:

@@ -1,8 +1,7 @@
-"""Output of the commands: notes on standard error, tables and JSON on standard output."""
+"""Output of the commands: tables and JSON on standard output."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import shutil
@@ -13,12 +12,6 @@ from typing import Any, NoReturn
 
 PLAIN_WIDTH = 140
 """Width of the text in columns if the output is not a terminal."""
-
-
-def print_message(message: str) -> None:
-    """Print a message on standard error; a closed stream is ignored."""
-    with contextlib.suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
 
 
 def exit_with_failure() -> NoReturn:

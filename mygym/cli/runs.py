@@ -20,9 +20,9 @@ from mygym.cli.command import (
     parse_count,
     parse_integer,
 )
-from mygym.cli.output import exit_with_failure, print_json, print_message, print_table
+from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_message
 from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
 from mygym.reporting.run_logs import RunLogs, read_logs

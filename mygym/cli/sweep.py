@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mygym.cli.command import JSON, SET, argument, command, parse_count, repeated
-from mygym.cli.output import print_json, print_message, print_table
+from mygym.cli.output import print_json, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_message
 from mygym.reporting.tables import count
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ import numpy as np
 
 from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import print_message, print_table
+from mygym.cli.output import print_table
 from mygym.config import Resolved, merge_configs
-from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value
+from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value, print_message
 from mygym.nested import at, has
 from mygym.registry import register_dictionary
 from mygym.reporting.comparison import summary_in_words
@@ -255,7 +255,7 @@ POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
     argument(
         "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
     ),
-    argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
+    argument("--jobs", default="1", metavar="N", help="with --seeds: processes side by side (default 1)"),
     argument(
         "--finetune-steps",
         metavar="N",
@@ -322,7 +322,7 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
         if words := _without(options.words, "--resume", "--seeds", "--seed", "--jobs"):
             why = "cannot be combined with --resume SETTING"
             raise ConfigError(bad_value("train.py", words[0], "--seeds and --jobs", why))
-        resume_seeds(program, Path(options.resume), numbers, _jobs(options))
+        resume_seeds(program, Path(options.resume), numbers, parse_count(options.jobs, "--jobs"))
         return
     if hosts.size() is not None:
         if numbers:
@@ -358,7 +358,8 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
     elif plan and options.dry_run:
         dry_run(plan)
     elif numbers:
-        train_seeds(program, _without(options.words, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
+        words = _without(options.words, "--seeds", "--seed", "--jobs")
+        train_seeds(program, words, numbers, parse_count(options.jobs, "--jobs"))
     else:
         from mygym import api
 
@@ -391,10 +392,6 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
     config |= {"reward": plan.config.reward, "engine": judge_of(plan.config.engine), "steps": steps}
     make_plan(config)  # shows a mistake before the first training
     return config
-
-
-def _jobs(options: argparse.Namespace) -> int:
-    return parse_count(options.jobs, "--jobs") if options.jobs else 1
 
 
 def _without(arguments: Sequence[str], *flags: str) -> list[str]:

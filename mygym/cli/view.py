@@ -50,25 +50,15 @@ def task_picture(
     from mygym.engines.rendering.thumbnails import grid
     from mygym.envs.randomizers import ranges
     from mygym.envs.robot_env import RobotEnv
+    from mygym.planning.derived import env_spec
 
     layer = Layer("flag", {"task": flag_value("task", task), **scene, **parse_overrides(overrides)})
     config = resolve([layer]).config
-    randomize: dict[str, Any] = dict(config.randomize)
-    if randomized and not ranges(randomize):
-        randomize = dict.fromkeys(registry("randomizer").names(), True)
-    env = RobotEnv(
-        config.task,
-        config.robot,
-        config.workspace,
-        config.control.model_dump(),
-        task_params=config.task_params.model_dump(exclude_none=True),
-        randomize=randomize,
-        robot_params=config.robot_params.model_dump(),
-        render_width=size[0],
-        render_height=size[1],
-        camera=camera or config.video.camera,
-    )
-    with contextlib.closing(env):
+    arguments = env_spec(config).arguments()
+    if randomized and not ranges(config.randomize):
+        arguments["randomize"] = dict.fromkeys(registry("randomizer").names(), True)
+    arguments |= {"render_width": size[0], "render_height": size[1], "camera": camera or config.video.camera}
+    with contextlib.closing(RobotEnv(**arguments)) as env:
         pictures = []
         for seed in range(config.seed, config.seed + (SHEET_EPISODES if randomized else 1)):
             env.reset(seed=seed)
@@ -297,7 +287,10 @@ def view(options: argparse.Namespace) -> None:
     width, height = _pixels(options.width, "--width"), _pixels(options.height, "--height")
     image = None if options.image is None else Path(options.image)
     if image is None:
-        _check_display()
+        from mygym.engines.rendering.viewer import has_display
+
+        if not has_display():
+            raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed without a display"))
     else:
         check_output(image, "--image", (".png",), options.force)
     picture = _picture(options, width, height, window=image is None)
@@ -385,10 +378,3 @@ def _check_flags(options: argparse.Namespace) -> None:
 
 def _pixels(text: str | None, flag: str) -> int | None:
     return None if text is None else parse_integer(text, flag, "a whole number of pixels, 16 to 8192", 16, 8192)
-
-
-def _check_display() -> None:
-    from mygym.engines.rendering.viewer import has_display
-
-    if not has_display():
-        raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed without a display"))

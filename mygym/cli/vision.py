@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from mygym.cli.command import CONFIG_FLAGS, JSON, argument, command, parse_count, parse_seed, repeated
 from mygym.cli.config_files import config_layers
-from mygym.cli.output import as_centimetres, print_json, print_message, print_table
+from mygym.cli.output import as_centimetres, print_json, print_table
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_message
 
 if TYPE_CHECKING:
     from mygym.vision.training import EncoderErrors

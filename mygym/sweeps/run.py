@@ -374,12 +374,12 @@ def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) ->
         check_optuna(sweep.sampler)
     else:
         population.check(sweep)
-    extent = check_space(sweep)
-    memory, before = run_memory(extent.largest), executor.jobs
+    evaluations, largest = check_space(sweep)
+    memory, before = run_memory(largest), executor.jobs
     executor.limit(memory)
     if executor.jobs < before:
         notify(f"jobs: {executor.jobs}, because a run needs about {memory / 1e9:.1f} GB of memory")
-    return extent.evaluations, memory
+    return evaluations, memory
 
 
 def _execute(

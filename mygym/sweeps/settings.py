@@ -125,6 +125,13 @@ FAST = {"video": {"episodes": 0}, "tensorboard": False, "env_processes": False}
 """Values of the runs of a sweep that the user has not set."""
 
 
+def checked_seeds(seeds: int | list[int]) -> int | list[int]:
+    """Validator of the key `seeds` of a section: a number of seeds, or a list."""
+    if isinstance(seeds, list) and (len(set(seeds)) < len(seeds) or not all(0 <= seed < 2**32 for seed in seeds)):
+        raise ValueError("seeds from 0 to 4294967295, each once")
+    return seeds
+
+
 class PopulationSettings(Section):
     """Settings of population-based training: the section `sweep.population`."""
 
@@ -168,12 +175,7 @@ class SweepSettings(Section):
         None, description="default: the search space that the algorithm has registered, below the ranges of the file"
     )
 
-    @field_validator("seeds")
-    @classmethod
-    def _valid_seeds(cls, seeds: int | list[int]) -> int | list[int]:
-        if isinstance(seeds, list) and (len(set(seeds)) < len(seeds) or not all(0 <= seed < 2**32 for seed in seeds)):
-            raise ValueError("seeds from 0 to 4294967295, each once")
-        return seeds
+    _valid_seeds = field_validator("seeds")(checked_seeds)
 
 
 @dataclass(frozen=True)
@@ -331,21 +333,14 @@ MAX_COMBINATIONS = 64
 """Maximum number of combinations that are all built; of a larger space every corner of each parameter, and a sample."""
 
 
-@dataclass(frozen=True)
-class Extent:
-    """Largest runs of a space."""
-
-    evaluations: int
-    """Evaluations of the longest run."""
-    largest: Resolved
-    """The config with the largest buffer and the most environments."""
-
-
-def check_space(sweep: Sweep) -> Extent:
-    """Build the configs of a space; return the largest of their runs.
+def check_space(sweep: Sweep) -> tuple[int, Resolved]:
+    """Build the configs of a space.
 
     Of lists all values are built, of ranges both ends and the middle. With more than `MAX_COMBINATIONS` combinations of
     them, each value is built at least once, beside values of the other parameters that change with it.
+
+    Returns:
+        The number of evaluations of the longest run, and the config with the largest buffer and the most environments.
 
     Raises:
         ConfigError: The schema refuses a config; the message has the values of the parameters.
@@ -364,7 +359,7 @@ def check_space(sweep: Sweep) -> Extent:
         if largest is None or _size(resolved) > _size(largest):
             largest = resolved
     assert largest is not None
-    return Extent(evaluations, largest)
+    return evaluations, largest
 
 
 def _size(resolved: Resolved) -> tuple[int, int]:

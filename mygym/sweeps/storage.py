@@ -22,6 +22,7 @@ from mygym.sweeps.settings import Objective, Sweep, make_sweep
 from mygym.sweeps.space import distributions, quiet
 from mygym.training import directory, files
 from mygym.training.loading import read_config
+from mygym.training.logs import trim_partial_records
 from mygym.training.result import Result
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ class Outcome:
         return {key: value for key, value in vars(self).items() if value not in (None, "", ())}
 
 
-def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+def write_config(folder: Path, config: Mapping[str, Any], name: str = CONFIG) -> None:
     """Create the folder of a trial with its config; a folder of a killed sweep stays as it is."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / CONFIG).is_file():
-        files.write_yaml(folder / CONFIG, config)
+    if not (folder / name).is_file():
+        files.write_yaml(folder / name, config)
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,6 @@ def figures_for_pruner(run: Path | None, sweep: Sweep, outcomes: Mapping[int, Ou
 
 JOURNAL = "journal.log"
 TRIALS = "trials"
-LOCK = ".lock"
 STUDY = "mygym"
 """Name of the study in the journal; the brackets of `hyperband` depend on it."""
 
@@ -233,7 +233,7 @@ def check_same(where: Path, stored: Mapping[str, Any], asked: Mapping[str, Any])
 def lock(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Return a context that holds the lock of a sweep; see `mygym.training.files.locked`."""
     allowed = "a sweep that no other process executes"
-    return files.locked(folder / LOCK, "sweep", allowed, "is being searched by another process")
+    return files.locked(folder / directory.LOCK, "sweep", allowed, "is being searched by another process")
 
 
 def open_study(folder: Path, sweep: Sweep, pruner: BasePruner | None = None) -> Study:
@@ -292,8 +292,4 @@ def _repair(journal: Path) -> None:
     """Remove the remains of a killed process: the lock of the journal, and a part of its last line."""
     for lock_of_journal in journal.parent.glob(f"{journal.name}.lock*"):
         lock_of_journal.unlink()
-    if journal.is_file():
-        content = journal.read_bytes()
-        complete = content[: content.rfind(b"\n") + 1]
-        if len(complete) < len(content):
-            files.write_bytes(journal, complete)
+    trim_partial_records(journal)

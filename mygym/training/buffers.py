@@ -15,6 +15,8 @@ from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, TensorDict
 from stable_baselines3.common.vec_env import VecNormalize
 
+from mygym.nested import map_arrays
+
 Arrays = dict[str, NDArray[Any]]
 Separate = dict[tuple[int, int], Arrays]
 """Row and environment → arrays."""
@@ -257,13 +259,8 @@ class ImitationBuffer(BaseBuffer):
     def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> tuple[Tensors, torch.Tensor]:  # type: ignore[override]
         """Return observations, normalised by `env` if given, and labels of rows of randomly chosen environments."""
         rows = batch_inds, np.random.randint(self.n_envs, size=len(batch_inds))  # noqa: NPY002  (as SB3's buffers)
-        if isinstance(self.observations, dict):
-            sampled: Any = self._normalize_obs({name: array[rows] for name, array in self.observations.items()}, env)
-            observations: Tensors = {name: self.to_torch(array) for name, array in sampled.items()}
-        else:
-            sampled = self._normalize_obs(self.observations[rows], env)
-            observations = self.to_torch(sampled)
-        return observations, self.to_torch(self.actions[rows])
+        observations = self._normalize_obs(map_arrays(lambda array: array[rows], self.observations), env)
+        return map_arrays(self.to_torch, observations), self.to_torch(self.actions[rows])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the filled rows and the position of the next row."""
@@ -307,15 +304,7 @@ class MultiTaskHerReplayBuffer(HerReplayBuffer):
         **kwargs: As for `HerReplayBuffer`; `copy_info_dict` passes the variant to `compute_reward`.
     """
 
-    def add(  # type: ignore[override]
-        self,
-        obs: dict[str, NDArray[Any]],
-        next_obs: dict[str, NDArray[Any]],
-        action: NDArray[Any],
-        reward: NDArray[Any],
-        done: NDArray[np.bool_],
-        infos: list[dict[str, Any]],
-    ) -> None:
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]) -> None:
         """Add a transition of every environment."""
         kept = [{key: info[key] for key in KEPT if key in info} for info in infos]
         super().add(obs, next_obs, action, reward, done, kept)

@@ -318,10 +318,11 @@ def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mappin
         started: Time from which times are counted, as `time.time()` returns it.
         note: Also called with each episode.
     """
+    from stable_baselines3.common.vec_env import unwrap_vec_wrapper
+
     from mygym.training.logs import EpisodesCsv
     from mygym.training.vec_wrappers import EpisodeMonitor
 
-    while not isinstance(env, EpisodeMonitor):
-        env = env.venv
-    env.t_start = started
-    env.results_writer = EpisodesCsv(path, MONITORED, started, note)
+    monitor: Any = unwrap_vec_wrapper(env, EpisodeMonitor)
+    monitor.t_start = started
+    monitor.results_writer = EpisodesCsv(path, MONITORED, started, note)

@@ -29,14 +29,13 @@ from mygym.errors import ConfigError, MygymError, RunError, bad_value, error_tex
 from mygym.nested import map_arrays
 from mygym.registry.user_files import located, user_modules
 from mygym.training.evaluation import next_seed
-from mygym.training.stop_request import SIGNALS
+from mygym.training.stop_request import SIGNALS, ignore_signals
 
 
 def answer_requests(pipe: Connection, names: Sequence[str], excluded: frozenset[Path]) -> None:
     """Answer requests until the pipe closes; the death of the main process closes it."""
     user_modules.excluded = excluded
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     share = _Share()
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
@@ -67,7 +66,7 @@ class _Share:
         if command == "make":
             return self.make(data)
         rows, values = data
-        return [answer(self.envs[self.current], command, values) for self.current in rows]
+        return [ANSWERS[command](self.envs[self.current], values) for self.current in rows]
 
     def make(self, makers: Sequence[Callable[[], Any]]) -> Any:
         """Build the environments; return the spaces of the first."""
@@ -115,11 +114,6 @@ class _Share:
         return np.stack(observations)
 
 
-def answer(env: Any, command: str, data: Any) -> Any:
-    """Return an environment's answer to a request, e.g. to `env_method`."""
-    return _ANSWERS[command](env, data)
-
-
 def _is_wrapped(env: Any, name: str) -> bool:
     while isinstance(env, gymnasium.Wrapper):
         if name in map(full_name, type(env).__mro__):
@@ -133,7 +127,7 @@ def full_name(cls: type[Any]) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-_ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
+ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
     "render": lambda env, _: env.render(),
     "env_method": lambda env, call: env.get_wrapper_attr(call[0])(*call[1], **call[2]),
     "get_attr": lambda env, name: env.get_wrapper_attr(name),
@@ -141,6 +135,7 @@ _ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
     "set_attr": lambda env, item: setattr(env, *item),
     "is_wrapped": _is_wrapped,
 }
+"""Command → function of an environment and the data of a request that returns the answer."""
 
 
 def picklable_error(error: Exception, name: str) -> MygymError:
@@ -425,7 +420,7 @@ def process_vec_env(
             if method_name == "compute_reward" and reward_maker is not None and list(self._get_indices(indices)) == [0]:
                 if self._reward_env is None:
                     self._reward_env = self._made_like_the_first(reward_maker)
-                return [answer(self._reward_env, "env_method", (method_name, args, kwargs))]
+                return [ANSWERS["env_method"](self._reward_env, (method_name, args, kwargs))]
             return self._call(indices, "env_method", (method_name, args, kwargs))
 
         def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
@@ -454,7 +449,7 @@ def process_vec_env(
             env = maker()
             for (index, command, _), data in self._settings.items():
                 if index == 0:
-                    answer(env, command, data)
+                    ANSWERS[command](env, data)
             return env
 
         def _call(self, indices: Any, command: str, data: Any) -> list[Any]:
@@ -473,7 +468,7 @@ def process_vec_env(
             if command == "set_attr" or (command == "env_method" and data[0].startswith("set_")):
                 self._settings |= {(index, command, data[0]): data for index in chosen}
                 if 0 in chosen and self._reward_env is not None:
-                    answer(self._reward_env, command, data)
+                    ANSWERS[command](self._reward_env, data)
             return [answers[index] for index in chosen]
 
         # Replacement of dead processes ----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -44,7 +43,7 @@ from mygym.training.env_processes import death_of, end_processes, kill, picklabl
 from mygym.training.policy import load_weights, normalizer_of, weights
 from mygym.training.run_callbacks import RolloutCallback
 from mygym.training.schedule_callback import set_value
-from mygym.training.stop_request import SIGNALS
+from mygym.training.stop_request import ignore_signals
 
 
 def train_share(
@@ -65,8 +64,7 @@ def train_share(
         commands: Commands of the main process, and answers.
         exchanges: Gradients of this process, and their means of all processes; or rollouts of this process.
     """
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     user_modules.excluded = excluded
     with contextlib.suppress(EOFError, OSError), commands:
         try:

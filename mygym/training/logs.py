@@ -117,9 +117,6 @@ class _AppendOnlyFile:
         """Return the length in bytes."""
         return os.fstat(self.file.fileno()).st_size
 
-    def flush(self) -> None:
-        """Do nothing: `write` is not buffered."""
-
     def close(self) -> None:
         """Close the file."""
         self.file.close()
@@ -270,7 +267,7 @@ class _EventWriter(_TensorBoardWriter):  # type: ignore[misc]
         self.records.write(event.SerializeToString())
 
     def flush(self) -> None:
-        self.file.flush()
+        """Do nothing: `add_event` is not buffered."""
 
     def close(self) -> None:
         self.file.close()

@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import RunPlan
 from mygym.training import directory, model_factory
-from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints, ReplayLog
 from mygym.training.checkpoints.states import load_normalizer_state
 from mygym.training.files import is_file
 from mygym.training.policy import load_weights, open_model, read_policy, weights
@@ -111,27 +111,26 @@ def _load_normalizer(env: Any, normalizer: Mapping[str, Any] | None, path: Path)
         load_normalizer_state(layer, normalizer)
 
 
-def _checkpoint(path: Path) -> tuple[Checkpoints, Checkpoint]:
+def _checkpoint(path: Path) -> Checkpoint:
     """Return the newest checkpoint of the run that a policy file belongs to.
 
     Raises:
         ConfigError: The file is not in a run, or the run has no checkpoint.
     """
-    checkpoints = Checkpoints(directory.find(path.parent, f"{KEY}.path"), keep=1)
-    checkpoint = checkpoints.newest(lambda message: None)
+    run = directory.find(path.parent, f"{KEY}.path")
+    checkpoint = Checkpoints(run, keep=1).newest(lambda message: None)
     if checkpoint is None:
         why = "has no checkpoint, which holds optimisers and replay buffer"
         raise ConfigError(bad_value(f"{KEY}.load", str(path.parent), ["policy", "critics", "normalizer"], why))
-    return checkpoints, checkpoint
+    return checkpoint
 
 
-def _load_state(model: Any, stored: tuple[Checkpoints, Checkpoint], load: Sequence[str]) -> None:
+def _load_state(model: Any, checkpoint: Checkpoint, load: Sequence[str]) -> None:
     """Load optimisers and replay buffer of a checkpoint.
 
     Raises:
         ConfigError: The checkpoint belongs to another algorithm.
     """
-    checkpoints, checkpoint = stored
     allowed = f"a run of {type(model).__name__} with the same networks and spaces"
     if "replay_buffer" in load:
         allowed += " (and, for replay_buffer, the same n_envs and a buffer_size that is no smaller; steps may limit it)"
@@ -145,8 +144,8 @@ def _load_state(model: Any, stored: tuple[Checkpoints, Checkpoint], load: Sequen
         if "replay_buffer" in load:
             if checkpoint.replay is None or getattr(model, "replay_buffer", None) is None:
                 raise LookupError("it has no replay buffer")
-            checkpoints.replay.load(model.replay_buffer, checkpoint.replay, checkpoint.chunks, checkpoint.steps)
-            checkpoints.replay.chunks, checkpoints.replay.total = [], 0
+            replay = ReplayLog(checkpoint.path.parent)
+            replay.load(model.replay_buffer, checkpoint.replay, checkpoint.chunks, checkpoint.steps)
     except (LookupError, ValueError, TypeError, RuntimeError, AttributeError, RunError) as error:
         why = f"cannot be loaded: {' '.join(str(error).split())}"
         raise ConfigError(bad_value(f"{KEY}.load", list(load), allowed, why)) from error

@@ -6,7 +6,6 @@ variables: the last step is stored, the networks are trained, and `learn` contin
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import sys
@@ -21,7 +20,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
-from mygym.errors import DivergedError, RunError
+from mygym.errors import DivergedError, RunError, print_message
 from mygym.training.checkpoints.states import load_normalizer_state
 from mygym.training.evaluation import Evaluation
 from mygym.training.policy import load_weights, normalizer_of, weights
@@ -367,7 +366,7 @@ class ProgressBarCallback(BaseCallback):
         self.bar: Any = None
 
     def _on_training_start(self) -> None:
-        self._print(f"directory: {self.path}")
+        print_message(f"directory: {self.path}")
 
     def _on_rollout_start(self) -> None:
         if self.bar is None and sys.stderr.isatty():
@@ -389,16 +388,12 @@ class ProgressBarCallback(BaseCallback):
         if self.bar is not None:
             self.bar.set_postfix_str(f"success {record['success_rate']:.0%}")
             return
-        self._print(
+        print_message(
             f"{record['steps']:>9,} steps  {record['wall_time_s']:7.1f} s  success {record['success_rate']:6.1%}  "
             f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm"
             + "".join(f"  {task} {rate:.0%}" for task, rate in record.get("success_by_task", {}).items())
             + "".join(f"  {text}" for text in outcome_texts(record.get("strategy", {})))
         )
-
-    def _print(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # stderr is closed; keep training
-            print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Close the bar and leave it on the terminal."""

@@ -26,7 +26,7 @@ from stable_baselines3.common.policies import (
 )
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env import VecEnv
 
 from mygym.config.schedules import parse
 from mygym.errors import ConfigError, RunError, bad_value
@@ -231,9 +231,7 @@ class Loop:
         if seed is not None:
             if not 0 <= seed < SEEDS:  # larger seeds belong to evaluations
                 raise RunError(f"{type(self.runner).__name__}.training: loop.reset({seed}); allowed: 0 to {SEEDS - 1}")
-            inner = self.envs
-            while isinstance(inner, VecEnvWrapper):
-                inner = inner.venv
+            inner = self.envs.unwrapped
             inner._seeds = [int(seed)] * inner.num_envs  # `seed()` gives each environment a different seed
         self.runner._last_obs = self.envs.reset()  # type: ignore[assignment]
         self.runner._last_episode_starts = np.ones(self.envs.num_envs, dtype=bool)

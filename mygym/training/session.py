@@ -88,7 +88,8 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
 
         path = directory.find(resume)
         with directory.lock(path):
-            resolved, checkpoint, complete = resume_run(path, _changes(config or {}), notify)
+            changes = python_values(config.config if isinstance(config, RunPlan | Resolved) else config or {})
+            resolved, checkpoint, complete = resume_run(path, changes, notify)
             plan = plan_of(resolved)
             if not complete:
                 plan = env_factory.with_process_count(plan, notify)
@@ -138,13 +139,6 @@ def open_result(start: Start, plan: RunPlan, model: Any, env: AnyEnv) -> Iterato
             config_hash=digest,
             algo_source=plan.algorithm.origin,
         )
-
-
-def _changes(config: Config) -> Mapping[str, Any]:
-    """Return the explicit values of a config."""
-    if isinstance(config, RunPlan | Resolved):
-        config = config.resolved.config if isinstance(config, RunPlan) else config.config
-    return python_values(config)
 
 
 MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard", "env_processes")

@@ -19,6 +19,12 @@ SEPARATE: Mapping[str, Any] = {"start_new_session": True} if hasattr(os, "setsid
 """Arguments of `Popen` for a process that Ctrl-C does not reach; `subprocess.CREATE_NEW_PROCESS_GROUP` on Windows."""
 
 
+def ignore_signals() -> None:
+    """Ignore the signals in this process from now on."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def request_stop(process: Any) -> None:
     """Request that a run stops with a checkpoint.
 

@@ -27,7 +27,6 @@ from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.page import write_page
 from mygym.benchmark.suite import make_suite
 from mygym.benchmark.table import build_table
-from mygym.benchmark.verification import fisher
 from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.sweeps import executors
@@ -444,14 +443,6 @@ def test_a_table_alone_counts_and_is_verified(folder: Path, original: Path, mygy
     assert (outcome.code, "equal to the last digit" in outcome.err) == (0, True), outcome
     shutil.rmtree(folder / "verification")
     assert build_table(benchmark(folder)).cells[0].verified == (True,), "the table remembers it"
-
-
-@pytest.mark.parametrize(
-    ("counts", "p_value"),
-    [((1, 10, 11, 14), 0.0027594562), ((3, 4, 1, 4), 0.4857142857), ((0, 5, 0, 9), 1.0)],  # Fisher 1935: the second
-)
-def test_fishers_exact_test(counts: tuple[int, int, int, int], p_value: float) -> None:
-    assert fisher(*counts) == pytest.approx(p_value)
 
 
 def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -170,12 +169,9 @@ def write_new(files: Mapping[Path, str | bytes]) -> None:
 
 
 def _write(path: Path, content: str | bytes) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    temporary = Path(name)
+    temporary = path.with_name(f".new-{os.getpid()}-{path.name}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-        temporary.chmod(0o666 & ~_umask())
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         try:
             os.link(temporary, path)  # unlike a rename, this fails if the path exists
         except FileExistsError:
@@ -193,12 +189,6 @@ def _make_folders(folder: Path) -> list[Path]:
     for path in missing:
         path.mkdir()
     return missing
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _exists(path: Path) -> ConfigError:

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -155,35 +156,20 @@ def checks_test(kind: str, request: Request, arguments: str = "") -> str:
     return fill("test_checks.py", request, kind=kind, arguments=arguments)
 
 
-def test_file(request: Request, tests: str, imports: Mapping[str, str]) -> dict[str, str]:
-    """Return path and content of a test module.
-
-    Args:
-        request: The component.
-        tests: Test functions, in addition to the function that trains the config.
-        imports: Module → name that the test functions import.
-    """
-    lines = {"mygym.config": "load_file", **imports}
-    third_party = [f"from {module} import {name}" for module, name in lines.items() if not module.startswith("mygym")]
-    package_imports = [f"from {module} import {name}" for module, name in lines.items() if module.startswith("mygym")]
-    text = fill(
-        "test.py",
-        request,
-        tests=tests,
-        third_party="\n".join(["import pytest", *sorted(third_party)]),
-        mygym_imports="\n".join(sorted(package_imports)),
-    )
-    return {f"tests/test_{request.name}.py": text}
-
-
 def checks_test_file(request: Request, *tests: str) -> dict[str, str]:
-    """Return a test module with functions from `checks_test`."""
-    return test_file(request, "\n\n".join(tests), {"mygym.checks": "check"})
+    """Return path and content of a test module with functions from `checks_test`, and one that trains the config."""
+    return _test_file(request, "\n\n".join(tests), mygym_imports="from mygym.checks import check\n")
 
 
 def env_test_file(request: Request) -> dict[str, str]:
-    """Return a test module that validates the environment of the config."""
-    return test_file(request, fill("test_env.py", request), {"gymnasium.utils.env_checker": "check_env"})
+    """Return path and content of a test module that validates the environment of the config, and trains it."""
+    check_env = "\nfrom gymnasium.utils.env_checker import check_env"
+    return _test_file(request, fill("test_env.py", request), third_party=check_env)
+
+
+def _test_file(request: Request, tests: str, third_party: str = "", mygym_imports: str = "") -> dict[str, str]:
+    text = fill("test.py", request, tests=tests, third_party=third_party, mygym_imports=mygym_imports)
+    return {f"tests/test_{request.name}.py": text}
 
 
 def train_command(folder: Path) -> str:
@@ -428,18 +414,11 @@ def _task_config(request: Request) -> dict[str, str]:
     return {"task": request.name, "reward": "sparse"}
 
 
-def stage_files(request: Request) -> dict[str, str]:
-    """Return the files of a stage."""
+def stage_files(request: Request, kind: str = "stage") -> dict[str, str]:
+    """Return the files of a stage; or of a predicate, and of a stage with the same name that produces it."""
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
-    help = "Trains the default algorithm on a task that ends with this stage."
-    return one_file(request, "stage", "envs", fill("stage.py", request), config, help, "")
-
-
-def predicate_files(request: Request) -> dict[str, str]:
-    """Return the files of a predicate, and of a stage with the same name that produces it."""
-    config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
-    help = "Trains the default algorithm on a task that ends with this predicate."
-    return one_file(request, "stage", "envs", fill("predicate.py", request), config, help, "")
+    help = f"Trains the default algorithm on a task that ends with this {kind}."
+    return one_file(request, "stage", "envs", fill(f"{kind}.py", request), config, help, "")
 
 
 def reward_files(request: Request) -> dict[str, str]:
@@ -503,7 +482,7 @@ SCAFFOLDS: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {
     "callback": callback_files,
     "task": task_files,
     "stage": stage_files,
-    "predicate": predicate_files,
+    "predicate": partial(stage_files, kind="predicate"),
     "reward": reward_files,
     "observation": observation_files,
     "controller": controller_files,

@@ -20,7 +20,13 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
+from stable_baselines3.common.vec_env import (
+    VecEnv,
+    VecMonitor,
+    VecNormalize,
+    unwrap_vec_normalize,
+    unwrap_vec_wrapper,
+)
 
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.training.checkpoints import serialization
@@ -285,17 +291,14 @@ def env_state(env: VecEnv) -> dict[str, Any]:
         if isinstance(batch, BatchVecEnv)
         else {"envs": env.env_method("state_dict")}
     )
-    layer = env
-    while isinstance(layer, VecEnvWrapper):
-        if isinstance(layer, VecNormalize):
-            state["normalizer"] = normalizer_state(layer)
-        if isinstance(layer, VecMonitor):
-            state["monitor"] = {
-                "returns": layer.episode_returns.copy(),
-                "lengths": layer.episode_lengths.copy(),
-                "count": layer.episode_count,
-            }
-        layer = layer.venv
+    if (normalizer := unwrap_vec_normalize(env)) is not None:
+        state["normalizer"] = normalizer_state(normalizer)
+    if (monitor := unwrap_vec_wrapper(env, VecMonitor)) is not None:
+        state["monitor"] = {
+            "returns": monitor.episode_returns.copy(),
+            "lengths": monitor.episode_lengths.copy(),
+            "count": monitor.episode_count,
+        }
     return state
 
 
@@ -312,16 +315,13 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
     for index, single_state in enumerate(state.get("envs", ())):
         (observation,) = env.env_method("load_state_dict", single_state, indices=index)
         identical = identical and _equal(observation, single_state["observation"])
-    layer = env
-    while isinstance(layer, VecEnvWrapper):
-        if isinstance(layer, VecNormalize):
-            load_normalizer_state(layer, state["normalizer"])
-        if isinstance(layer, VecMonitor):
-            layer.episode_returns = state["monitor"]["returns"].copy()
-            layer.episode_lengths = state["monitor"]["lengths"].copy()
-            layer.episode_count = state["monitor"]["count"]
-        layer = layer.venv
-    layer._reset_seeds()  # a pending seed would change the next reset
+    if (normalizer := unwrap_vec_normalize(env)) is not None:
+        load_normalizer_state(normalizer, state["normalizer"])
+    if (monitor := unwrap_vec_wrapper(env, VecMonitor)) is not None:
+        monitor.episode_returns = state["monitor"]["returns"].copy()
+        monitor.episode_lengths = state["monitor"]["lengths"].copy()
+        monitor.episode_count = state["monitor"]["count"]
+    env.unwrapped._reset_seeds()  # a pending seed would change the next reset
     return identical
 
 
