@@ -55,7 +55,9 @@ def link_element(
     frame = np.eye(4) if origin is None else np.asarray(origin, dtype=float)
     link = ET.Element("link", name=name)
     if inertial is not None:
-        _add_inertial(link, inertial, frame)
+        rotation = frame[:3, :3]
+        centre, inertia = rotation @ inertial.centre + frame[:3, 3], rotation @ inertial.inertia @ rotation.T
+        set_inertial(link, inertial.mass, centre, inertia)
     for geom in geoms if visuals else ():
         if geom.visible:
             visual = ET.SubElement(link, "visual")
@@ -112,14 +114,6 @@ def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) ->
         ET.SubElement(geometry, "sphere", radius=repr(size[0]))
     else:
         ET.SubElement(geometry, shape, radius=repr(size[0]), length=repr(size[1]))
-
-
-def _add_inertial(link: ET.Element, inertial: Inertial, frame: FloatArray) -> None:
-    element = ET.SubElement(link, "inertial")
-    rotated = frame[:3, :3] @ inertial.inertia @ frame[:3, :3].T
-    set_origin(element, pose_matrix(frame[:3, :3] @ inertial.centre + frame[:3, 3], np.eye(3)))
-    ET.SubElement(element, "mass", value=repr(inertial.mass))
-    ET.SubElement(element, "inertia", {name: repr(float(rotated[at])) for name, at in INERTIA_ENTRIES.items()})
 
 
 DENSITY = 1000.0
