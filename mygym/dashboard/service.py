@@ -199,7 +199,6 @@ class Service:
     Args:
         logdir: Absolute path of the log directory.
         slots: Cores that jobs may keep busy; None: all.
-        helper: Process for work that needs torch or Bullet.
         program: Words that start the program `mygym`.
     """
 
@@ -207,7 +206,8 @@ class Service:
     slots: int | None = None
     index: RunIndex = field(init=False)
     jobs: Jobs = field(init=False)
-    helper: Helper = field(default_factory=Helper)
+    helper: Helper = field(init=False, default_factory=Helper)
+    """Process for work that needs torch or Bullet."""
     program: Sequence[str] = PROGRAM
 
     def __post_init__(self) -> None:
