@@ -98,25 +98,23 @@ class RunIndex:
 
     def progress(self, run: Path) -> list[dict[str, Any]]:
         """Return the lines of progress.jsonl so far; all browsers share the lines that were read."""
+        path = run / directory.PROGRESS
         with self._lock:
-            return self._progress(run / directory.PROGRESS)
-
-    def _progress(self, path: Path) -> list[dict[str, Any]]:
-        offset, lines = self._logs.get(path, (0, []))
-        try:
-            if path.stat().st_size < offset:  # a resumed run has cut its log
-                offset, lines = 0, []
-            with path.open("rb") as file:
-                file.seek(offset)
-                content = file.read()
-        except OSError:
+            offset, lines = self._logs.get(path, (0, []))
+            try:
+                if path.stat().st_size < offset:  # a resumed run has cut its log
+                    offset, lines = 0, []
+                with path.open("rb") as file:
+                    file.seek(offset)
+                    content = file.read()
+            except OSError:
+                return lines
+            complete = content[: content.rfind(b"\n") + 1]
+            lines = lines + [line for text in complete.splitlines() if isinstance(line := _parsed(text), dict)]
+            if len(self._logs) > 32:  # of runs without viewers
+                self._logs.pop(next(iter(self._logs)))
+            self._logs[path] = offset + len(complete), lines
             return lines
-        complete = content[: content.rfind(b"\n") + 1]
-        lines = lines + [line for text in complete.splitlines() if isinstance(line := _parsed(text), dict)]
-        if len(self._logs) > 32:  # of runs without viewers
-            self._logs.pop(next(iter(self._logs)))
-        self._logs[path] = offset + len(complete), lines
-        return lines
 
     def config(self, identifier: str) -> dict[str, Any]:
         """Return the config of a run."""
