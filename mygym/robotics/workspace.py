@@ -12,7 +12,7 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.registry import registry
-from mygym.robotics.assets import STRICT, FiniteVector, Number, Quaternion, asset_names, find_asset, read_asset
+from mygym.robotics.assets import STRICT, FiniteVector, Number, Quaternion, find_asset, read_asset
 from mygym.robotics.fixtures import FixtureSpec, articulated_parts, check_fixture, with_files
 from mygym.robotics.robots import RobotSpec
 
@@ -150,11 +150,6 @@ class WorkspaceSpec:
             base_position=home.base_position or robot.base_position,
             base_orientation=home.base_orientation or robot.base_orientation,
         )
-
-
-def workspace_names() -> tuple[str, ...]:
-    """Return the names of the built-in workspaces."""
-    return asset_names("workspaces")
 
 
 def find_workspace(name: str) -> WorkspaceSpec:
