@@ -77,7 +77,11 @@ def add_collisions(link: ET.Element, shapes: Sequence[Piece]) -> None:
     for piece in shapes:
         collision = ET.SubElement(link, "collision")
         set_origin(collision, pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
-        _add_piece(collision, piece)
+        geometry = ET.SubElement(collision, "geometry")
+        if piece.shape == "hull":
+            ET.SubElement(geometry, "mesh", filename=hull_file(piece.points))
+        else:
+            _add_primitive(geometry, piece.shape, piece.size)
 
 
 def hull_file(points: tuple[Vector, ...]) -> str:
@@ -97,14 +101,6 @@ def _add_geometry(element: ET.Element, geom: GeomSpec) -> None:
         # Bullet draws its round primitives with few corners.
         file = temporary_file(f"{geom.shape}.obj", obj_text(mesh_of(geom, DRAWN_CORNERS)))
         ET.SubElement(geometry, "mesh", filename=file)
-
-
-def _add_piece(element: ET.Element, piece: Piece) -> None:
-    geometry = ET.SubElement(element, "geometry")
-    if piece.shape == "hull":
-        ET.SubElement(geometry, "mesh", filename=hull_file(piece.points))
-    else:
-        _add_primitive(geometry, piece.shape, piece.size)
 
 
 def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) -> None:
