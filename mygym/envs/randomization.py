@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -145,20 +144,15 @@ def draw_table(config: Mapping[str, Any], objects: int, joints: int, physical: S
         for row in range(ROWS):
             rng = named_stream(make_generator(np.random.SeedSequence(FIRST_SEED + row)), name)
             drawn.append(function(EpisodeRandomization(), Draw(limits, rng, objects, joints)))
-        for field in _changed_fields(drawn):
+        for field, default in vars(EpisodeRandomization()).items():
+            if all(getattr(each, field) == default for each in drawn):
+                continue
             if field not in possible:
                 allowed = "randomizers of " + ", ".join(possible)
                 why = f"sets {field}, which engine {engine} does not have in a batch"
                 raise ConfigError(bad_value("randomize", name, allowed, why))
             table[field] = np.array([getattr(each, field) for each in drawn], dtype=float).T
     return table
-
-
-def _changed_fields(drawn: list[EpisodeRandomization]) -> list[str]:
-    """Return the fields with values other than the defaults in any draw."""
-    default = EpisodeRandomization()
-    names = [field.name for field in fields(EpisodeRandomization)]
-    return [name for name in names if any(getattr(each, name) != getattr(default, name) for each in drawn)]
 
 
 ROW = 0

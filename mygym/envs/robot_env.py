@@ -553,7 +553,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._seeds.load_state_dict(state)
         if self._seeds.number < 0:  # saved before the first reset
             return self._observer.observe()
-        self._seeds.rewind()
+        self._seeds.number -= 1  # `reset` begins the next
         observation, _ = self.reset()
         for action in state["actions"]:
             observation, *_ = self.step(action)
