@@ -326,7 +326,8 @@ class RunPage:
         heading("Output")
         self.output = ui.code("", language="text").classes("w-full max-h-80 overflow-auto")
         self._shown_videos: list[str] | None = None
-        self._fill_config()
+        config = flatten(service.index.config(self.id))
+        self.table.rows = [{"key": key, "value": json.dumps(value), "origin": "…"} for key, value in config]
         self.update()
         ui.timer(PERIOD, self.update)
         ui.timer(0.1, self._fill_origins, once=True)
@@ -439,10 +440,6 @@ class RunPage:
                     ui.label(f"Try: {finding.remedy}").classes("opacity-80")
             if not findings:
                 ui.label("It has learned." if has_learned(logs) else "No findings so far.")
-
-    def _fill_config(self) -> None:
-        config = self.service.index.config(self.id)
-        self.table.rows = [{"key": key, "value": json.dumps(value), "origin": "…"} for key, value in flatten(config)]
 
     async def _fill_origins(self) -> None:
         try:
