@@ -26,6 +26,7 @@ from mygym.config.layers import flatten
 from mygym.config.loading import is_plain
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RegistryError, bad_value
+from mygym.nested import map_arrays
 from mygym.planning.plan import plan_of
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, registry
@@ -91,10 +92,7 @@ def with_observation(value: float) -> Fault:
     """Return a fault that fills the observation with `value`."""
 
     def fill(returned: Any) -> Any:
-        observation = returned[0]
-        arrays = observation.values() if isinstance(observation, dict) else [observation]
-        for array in arrays:
-            array.fill(value)
+        map_arrays(lambda array: array.fill(value), returned[0])
         return returned
 
     return fill
@@ -143,10 +141,7 @@ def actions_in_another_process(run: Path, imports: Sequence[str], observations: 
     Raises:
         CheckFailed: The other process cannot load the policy.
     """
-    plain = [
-        {key: value.tolist() for key, value in seen.items()} if isinstance(seen, dict) else seen.tolist()
-        for seen in observations
-    ]
+    plain = [map_arrays(lambda array: array.tolist(), seen) for seen in observations]
     task = {"script": sys.argv[0], "imports": list(imports), "run": str(run.resolve())}
     process = subprocess.run(  # noqa: S603  (this Python)
         [sys.executable, "-c", _LOAD_AND_PREDICT],
