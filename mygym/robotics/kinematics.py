@@ -20,6 +20,9 @@ from mygym.types import FloatArray
 ORIENTATION_WEIGHT = 0.3
 """m/rad: position error that equals an orientation error of 1 rad."""
 
+REACHED = 0.005
+"""m by which the tool may miss a pose that it reaches; orientation is weighted by `ORIENTATION_WEIGHT`."""
+
 
 def jacobian_column(axis: Sequence[Any], lever: Sequence[Any]) -> tuple[Any, ...]:
     """Return a joint's column of the geometric Jacobian: m/rad, then rad/rad times `ORIENTATION_WEIGHT`.
@@ -353,10 +356,10 @@ class Kinematics:
         tilt = float(np.degrees(np.arccos(np.clip(pose[:3, 2] @ rotation[:, 2], -1.0, 1.0))))
         return f"{100 * distance:.1f} cm short, the tool tilted by {tilt:.0f}°"
 
-    def reachable(self, points: FloatArray, rotation: FloatArray, tolerance: float = 0.005) -> NDArray[np.bool_]:
-        """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation, to `tolerance` m."""
+    def reachable(self, points: FloatArray, rotation: FloatArray) -> NDArray[np.bool_]:
+        """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation."""
         away = postures_at(self.chain, np.tile(self.chain.home, (len(points), 1)), points, rotation)[1]
-        return away < tolerance
+        return away < REACHED
 
 
 def postures_at(
@@ -412,7 +415,6 @@ def reached_along(
     q: FloatArray,
     direction: Sequence[float],
     iterations: int,
-    tolerance: float = 0.005,
 ) -> NDArray[np.bool_]:
     """Return `(n,)`: whether the tool reaches points with its z axis along a direction, from a posture for each point.
 
@@ -425,12 +427,11 @@ def reached_along(
         q: `(n, J)` rad or m, the start of each point.
         direction: `(3,)` unit vector.
         iterations: Number of iterations.
-        tolerance: m; orientation is weighted by `ORIENTATION_WEIGHT`.
     """
     pose, error, _ = _converged(chain, points, q, direction, iterations, (1.0, chain.tilt_weight))
     # An opposite axis has no error either.
     upright = (pose[:, :3, 2] @ np.asarray(direction, dtype=float) > 0) | bool(chain.tilt_is_free)
-    reached: NDArray[np.bool_] = upright & (np.linalg.norm(error, axis=1) < tolerance)
+    reached: NDArray[np.bool_] = upright & (np.linalg.norm(error, axis=1) < REACHED)
     return reached
 
 
