@@ -5,7 +5,7 @@ Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Compared with Bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -258,11 +258,9 @@ class Kinematics:
 
     def holds_yaw(self) -> bool:
         """Return whether the arm can move its tool in three directions without a turn about the tool's axis."""
-        chain, rng = self.chain, np.random.default_rng(0)
-        if len(chain.home) <= 3:
+        if len(self.chain.home) <= 3:
             return False
-        for _ in range(YAW_POSTURES):
-            pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
+        for pose in self._random_poses():
             jacobian = self._jacobian(pose)
             rows = np.vstack(
                 [jacobian[:3] / np.abs(jacobian[:3]).max(), pose[:3, 2] @ jacobian[3:] / ORIENTATION_WEIGHT]
@@ -273,13 +271,14 @@ class Kinematics:
 
     def directions(self) -> int:
         """Return the number of independent directions in which the arm moves its tool point, 0 to 3."""
+        moves = [self._jacobian(pose)[:3] for pose in self._random_poses()]
+        return max(int(np.linalg.matrix_rank(move, tol=1e-3 * max(float(np.abs(move).max()), 1e-9))) for move in moves)
+
+    def _random_poses(self) -> Iterator[FloatArray]:
+        """Yield the poses of `YAW_POSTURES` random postures away from the joints' limits, the same in every call."""
         chain, rng = self.chain, np.random.default_rng(0)
-        ranks = []
         for _ in range(YAW_POSTURES):
-            pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
-            moves = self._jacobian(pose)[:3]
-            ranks.append(int(np.linalg.matrix_rank(moves, tol=1e-3 * max(float(np.abs(moves).max()), 1e-9))))
-        return max(ranks)
+            yield self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
 
     def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
         """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
