@@ -498,24 +498,25 @@ ALGORITHM = "ppo"
 
 def strategy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of a strategy."""
-    run = {**config, "strategy": name}
-    yield from checks_in_runs("strategy", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+    yield from checks_in_runs("strategy", name, framework, steps, folder, {**config, "strategy": name})
 
 
 def sampler_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of a sampler, in runs of a super-network."""
     run = merged({"strategy": "mixture", "strategy_params": {"candidates": 2, "tries": 1, "sampler": name}}, config)
-    yield from checks_in_runs("sampler", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+    yield from checks_in_runs("sampler", name, framework, steps, folder, run)
 
 
 def callback_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of a callback."""
-    run = {**config, "callbacks": [name]}
-    yield from checks_in_runs("callback", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+    yield from checks_in_runs("callback", name, framework, steps, folder, {**config, "callbacks": [name]})
 
 
-def checks_in_runs(kind: str, name: str, subject: Subject) -> Iterator[Check]:
-    """Yield the checks of a component that takes part in the runs of `subject`."""
+def checks_in_runs(
+    kind: str, name: str, framework: str, steps: int, folder: Path, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Yield the checks of a component that takes part in runs with the config `run`."""
+    subject = Subject(run.get("algo", ALGORITHM), framework, steps, folder, run)
     yield Check("parameters", lambda: _documents_its_parameters(kind, name))
     yield Check("constructs", subject.constructs, needs=("parameters",))
     yield Check("trains", subject.trains, needs=("constructs",))
