@@ -29,7 +29,7 @@ from mygym.robotics.urdf import (
     set_origin,
     text_of,
 )
-from mygym.types import FloatArray, Vector
+from mygym.types import Vector
 
 
 def link_element(
@@ -218,11 +218,7 @@ def _estimate(link: ET.Element, mass: float | None) -> Inertial:
         if solids:
             weight = mass or float(np.clip(DENSITY * volume(solids), LEAST_MASS, MOST_MASS))
             estimate = mass_properties(solids, weight)
-            return replace(estimate, inertia=estimate.inertia + _of_ball(weight))
+            return replace(estimate, inertia=estimate.inertia + np.eye(3) * 0.4 * weight * LEAST_RADIUS**2)
     if mass is None:
         return WITHOUT_SHAPE
     return replace(WITHOUT_SHAPE, mass=mass, inertia=WITHOUT_SHAPE.inertia * mass / WITHOUT_SHAPE.mass)
-
-
-def _of_ball(mass: float) -> FloatArray:
-    return np.eye(3) * 0.4 * mass * LEAST_RADIUS**2
