@@ -14,7 +14,8 @@ import time
 import mygym
 from mygym.experts import OraclePolicy
 from mygym.registry import registry
-from mygym.robotics.workspace import load_workspace, workspace_names
+from mygym.robotics.assets import asset_names
+from mygym.robotics.workspace import load_workspace
 from mygym.training.evaluation import evaluate_policy
 
 NEEDED = 0.98
@@ -39,7 +40,7 @@ def main() -> None:
     print(f"| workspace | robot | {' | '.join(controls)} |")
     print(f"|---|---|{'---|' * len(controls)}")
     combinations, short = 0, 0
-    for workspace in options.only or workspace_names():
+    for workspace in options.only or asset_names("workspaces"):
         for robot in load_workspace(workspace).robots:
             if registry("robot").get(robot).missing_extras:
                 continue

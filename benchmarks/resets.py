@@ -24,7 +24,7 @@ import pybullet_data
 
 import mygym
 from mygym.engines.world import World
-from mygym.robotics.workspace import workspace_names
+from mygym.robotics.assets import asset_names
 
 REPEATS, RESETS = 50, 10_000
 
@@ -78,7 +78,7 @@ def main() -> None:
 
     print("\n| workspace, with panda | exact reset, ms |")
     print("|---|---|")
-    for name in workspace_names():
+    for name in asset_names("workspaces"):
         world, reset = exact(name)
         print(f"| {name} | {spread([milliseconds(reset) for _ in range(REPEATS)][5:])} |")
         world.close()

@@ -26,6 +26,7 @@ from mygym.config.layers import flatten
 from mygym.config.loading import is_plain
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RegistryError, bad_value
+from mygym.nested import map_arrays
 from mygym.planning.plan import plan_of
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm, registry
@@ -91,10 +92,7 @@ def with_observation(value: float) -> Fault:
     """Return a fault that fills the observation with `value`."""
 
     def fill(returned: Any) -> Any:
-        observation = returned[0]
-        arrays = observation.values() if isinstance(observation, dict) else [observation]
-        for array in arrays:
-            array.fill(value)
+        map_arrays(lambda array: array.fill(value), returned[0])
         return returned
 
     return fill
@@ -143,10 +141,7 @@ def actions_in_another_process(run: Path, imports: Sequence[str], observations: 
     Raises:
         CheckFailed: The other process cannot load the policy.
     """
-    plain = [
-        {key: value.tolist() for key, value in seen.items()} if isinstance(seen, dict) else seen.tolist()
-        for seen in observations
-    ]
+    plain = [map_arrays(lambda array: array.tolist(), seen) for seen in observations]
     task = {"script": sys.argv[0], "imports": list(imports), "run": str(run.resolve())}
     process = subprocess.run(  # noqa: S603  (this Python)
         [sys.executable, "-c", _LOAD_AND_PREDICT],
@@ -503,24 +498,25 @@ ALGORITHM = "ppo"
 
 def strategy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of a strategy."""
-    run = {**config, "strategy": name}
-    yield from checks_in_runs("strategy", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+    yield from checks_in_runs("strategy", name, framework, steps, folder, {**config, "strategy": name})
 
 
 def sampler_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of a sampler, in runs of a super-network."""
     run = merged({"strategy": "mixture", "strategy_params": {"candidates": 2, "tries": 1, "sampler": name}}, config)
-    yield from checks_in_runs("sampler", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+    yield from checks_in_runs("sampler", name, framework, steps, folder, run)
 
 
 def callback_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of a callback."""
-    run = {**config, "callbacks": [name]}
-    yield from checks_in_runs("callback", name, Subject(config.get("algo", ALGORITHM), framework, steps, folder, run))
+    yield from checks_in_runs("callback", name, framework, steps, folder, {**config, "callbacks": [name]})
 
 
-def checks_in_runs(kind: str, name: str, subject: Subject) -> Iterator[Check]:
-    """Yield the checks of a component that takes part in the runs of `subject`."""
+def checks_in_runs(
+    kind: str, name: str, framework: str, steps: int, folder: Path, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Yield the checks of a component that takes part in runs with the config `run`."""
+    subject = Subject(run.get("algo", ALGORITHM), framework, steps, folder, run)
     yield Check("parameters", lambda: _documents_its_parameters(kind, name))
     yield Check("constructs", subject.constructs, needs=("parameters",))
     yield Check("trains", subject.trains, needs=("constructs",))

@@ -14,7 +14,6 @@ import numpy as np
 from mygym.checks.robots import EPISODES, ROBOT, stands_free
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
-from mygym.config import RunConfig
 from mygym.engines.engine import inspection_of, make_world
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.thumbnails import silhouette
@@ -67,9 +66,7 @@ class Subject:
 
     def world(self) -> World:
         """Return a new world with the object in it."""
-        config = RunConfig()
-        robot = find_robot(str(config.robot))
-        return make_world(WorldSpec(robot, find_workspace("table"), [self.spec]))
+        return make_world(WorldSpec(find_robot(ROBOT), find_workspace("table"), [self.spec]))
 
     def has_realistic_inertia(self) -> None:
         """Mass, centre of mass and moments of inertia are possible for a body of the object's size."""

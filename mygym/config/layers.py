@@ -56,7 +56,7 @@ class Resolved:
         """Return a copy with other `algo_params`; a new key has the origin of the mapping that contains it."""
         config = self.config.model_copy(update={"algo_params": dict(params)})
         keys = (key for key, _ in flatten(config.model_dump(mode="json")))
-        return Resolved(config, {key: self.origins.get(key) or _parent_origin(key, self.origins) for key in keys})
+        return Resolved(config, {key: _nearest_origin(key, self.origins) for key in keys})
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -144,7 +144,7 @@ def _with_origins(config: RunConfig, origins: dict[str, str]) -> Resolved:
     complete = dict(flatten(config.model_dump(mode="json")))
     if "control" in complete:  # a name without parameters
         origins["control"] = origins.get("control.name", "default")
-    return Resolved(config, {key: origins.get(key, _parent_origin(key, origins)) for key in complete})
+    return Resolved(config, {key: _nearest_origin(key, origins) for key in complete})
 
 
 def merge_configs(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,15 +194,14 @@ def config_hash(values: Mapping[str, Any]) -> str:
 def _origin(key: str, origins: Mapping[str, str]) -> str:
     """Return the origin of a key, whether it is a leaf or a mapping."""
     below = [origin for other, origin in origins.items() if other.startswith(f"{key}.")]
-    return origins.get(key) or (below[-1] if below else _parent_origin(key, origins))
+    return below[-1] if below and key not in origins else _nearest_origin(key, origins)
 
 
-def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
-    while "." in key:
+def _nearest_origin(key: str, origins: Mapping[str, str]) -> str:
+    """Return the origin of a key, or else of the nearest mapping that contains it."""
+    while key and key not in origins:
         key = key.rpartition(".")[0]
-        if key in origins:
-            return origins[key]
-    return "default"
+    return origins.get(key, "default")
 
 
 def _explain(error: ValidationError, origins: Mapping[str, str]) -> ConfigError:

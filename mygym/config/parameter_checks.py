@@ -195,22 +195,20 @@ def shown(value: Any) -> Any:
 
 def name_of(component: Any) -> str | None:
     """Return the name under which a class or function of networks is registered, or None."""
-    import_string = f"{getattr(component, '__module__', '')}:{getattr(component, '__qualname__', '')}"
     for kind in dict.fromkeys(NAMED.values()):
         for entry in registry(kind):
-            if isinstance(entry.target, Mapping):
-                for target in entry.target.values():
-                    if target is component or _leads_to(target, import_string, component):
-                        return entry.name
+            if isinstance(entry.target, Mapping) and any(_is(target, component) for target in entry.target.values()):
+                return entry.name
     return None
 
 
-def _leads_to(target: Any, import_string: str, component: Any) -> bool:
-    """Return whether `target` is an import string of `component`; packages may re-export it elsewhere."""
+def _is(target: Any, component: Any) -> bool:
+    """Return whether a target is a component, or an import string of it; packages may re-export it elsewhere."""
     if not isinstance(target, str):
-        return False
+        return target is component
     module, _, attribute = target.partition(":")
-    if attribute != import_string.rpartition(":")[2] or module.partition(".")[0] != import_string.partition(".")[0]:
+    package = getattr(component, "__module__", "").partition(".")[0]
+    if attribute != getattr(component, "__qualname__", "") or module.partition(".")[0] != package:
         return False
     return getattr(importlib.import_module(module), attribute, None) is component
 

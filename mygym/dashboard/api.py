@@ -58,8 +58,8 @@ def make_router(service: Service) -> APIRouter:
     index, jobs = service.index, service.jobs
 
     @router.get("/runs", summary="List runs and waiting jobs; other query parameters filter by a column: ?algo=sac")
-    async def list_runs(request: Request) -> list[dict[str, Any]]:
-        return await run_in_threadpool(service.listing, dict(request.query_params))
+    def list_runs(request: Request) -> list[dict[str, Any]]:
+        return service.listing(request.query_params)
 
     @router.post("/runs", status_code=201, summary="Check a config and queue its training")
     @router.post("/start_training", status_code=201, summary="The same as POST /api/runs")

@@ -25,11 +25,6 @@ IDLE = 120.0
 """s without work after which the helper process ends."""
 
 
-def new_process() -> Executor:
-    """Return an executor of a single new process."""
-    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=end_with_server)
-
-
 def end_with_server() -> None:
     """End this process when the server has ended, also by `kill -9`, which closes no pipe of the pool."""
     server = multiprocessing.parent_process()
@@ -45,8 +40,7 @@ def end_with_server() -> None:
 class Helper:
     """Calls functions of this module in a process, which is new after each change of the user's files."""
 
-    def __init__(self, make_pool: Callable[[], Executor] = new_process) -> None:
-        self._make_pool = make_pool
+    def __init__(self) -> None:
         self._pool: Executor | None = None
         self._files: Any = None
         self._used = 0.0
@@ -87,14 +81,15 @@ class Helper:
         with self._lock:
             self._files = stamps
             if self._pool is None:
-                self._pool = self._make_pool()
+                context = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(1, context, initializer=end_with_server)
             return self._pool
 
 
 def user_stamps() -> tuple[Any, ...]:
     """Return a value that changes with the user's files."""
     assets = [path for folder in user_folders() for path in folder.rglob("*.yaml")]
-    return tuple((str(path), path.stat().st_mtime_ns) for path in (*(path for _, path in user_files()), *assets))
+    return tuple((str(path), path.stat().st_mtime_ns) for path in (*user_files().values(), *assets))
 
 
 # Functions that the process executes ----------------------------------------------------------------------------------

@@ -98,25 +98,23 @@ class RunIndex:
 
     def progress(self, run: Path) -> list[dict[str, Any]]:
         """Return the lines of progress.jsonl so far; all browsers share the lines that were read."""
+        path = run / directory.PROGRESS
         with self._lock:
-            return self._progress(run / directory.PROGRESS)
-
-    def _progress(self, path: Path) -> list[dict[str, Any]]:
-        offset, lines = self._logs.get(path, (0, []))
-        try:
-            if path.stat().st_size < offset:  # a resumed run has cut its log
-                offset, lines = 0, []
-            with path.open("rb") as file:
-                file.seek(offset)
-                content = file.read()
-        except OSError:
+            offset, lines = self._logs.get(path, (0, []))
+            try:
+                if path.stat().st_size < offset:  # a resumed run has cut its log
+                    offset, lines = 0, []
+                with path.open("rb") as file:
+                    file.seek(offset)
+                    content = file.read()
+            except OSError:
+                return lines
+            complete = content[: content.rfind(b"\n") + 1]
+            lines = lines + [line for text in complete.splitlines() if isinstance(line := _parsed(text), dict)]
+            if len(self._logs) > 32:  # of runs without viewers
+                self._logs.pop(next(iter(self._logs)))
+            self._logs[path] = offset + len(complete), lines
             return lines
-        complete = content[: content.rfind(b"\n") + 1]
-        lines = lines + [line for text in complete.splitlines() if isinstance(line := _parsed(text), dict)]
-        if len(self._logs) > 32:  # of runs without viewers
-            self._logs.pop(next(iter(self._logs)))
-        self._logs[path] = offset + len(complete), lines
-        return lines
 
     def config(self, identifier: str) -> dict[str, Any]:
         """Return the config of a run."""
@@ -199,7 +197,6 @@ class Service:
     Args:
         logdir: Absolute path of the log directory.
         slots: Cores that jobs may keep busy; None: all.
-        helper: Process for work that needs torch or Bullet.
         program: Words that start the program `mygym`.
     """
 
@@ -207,7 +204,8 @@ class Service:
     slots: int | None = None
     index: RunIndex = field(init=False)
     jobs: Jobs = field(init=False)
-    helper: Helper = field(default_factory=Helper)
+    helper: Helper = field(init=False, default_factory=Helper)
+    """Process for work that needs torch or Bullet."""
     program: Sequence[str] = PROGRAM
 
     def __post_init__(self) -> None:

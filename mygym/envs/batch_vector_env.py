@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from mygym.engines.arrays import find_arrays, to_numpy
 from mygym.envs.batch_env import BatchEnv
+from mygym.nested import map_arrays
 from mygym.types import Array
 
 
@@ -114,8 +115,6 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Return an array, or a dictionary of arrays, in the library of the output."""
         if not self._shares_memory:
             return values
-        if isinstance(values, dict):
-            return {key: self._returned(value) for key, value in values.items()}
         import torch
 
-        return torch.as_tensor(values)
+        return map_arrays(torch.as_tensor, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -154,8 +154,10 @@ def check_objects(
 def _check_base(key: str, base: ObjectSpec, role: str, tops: Sequence[ObjectSpec]) -> None:
     """Check that a base has a flat top."""
     if not base.flat_top:
-        widest = max(tops, key=lambda spec: spec.grasp_width)
-        allowed = f"an object with a flat top, e.g. {_examples(_is_base_for(widest))}"
+        width = max(top.grasp_width for top in tops)
+        specs = map(load_object, object_names())
+        blocks = (spec.name for spec in specs if spec.flat_top and len(spec.geoms) == 1 and spec.grasp_width >= width)
+        allowed = f"an object with a flat top, e.g. {', '.join(itertools.islice(blocks, EXAMPLES))}"
         raise ConfigError(bad_value(key, base.name, allowed, f"is round on top: {role} would roll off"))
 
 
@@ -173,14 +175,3 @@ def _check_width(key: str, remedy: str, spec: ObjectSpec, robot: str, opening: f
         allowed = f"at most {math.floor(99 * (opening - ROOM) / (needed - ROOM)) / 100:g}, or a narrower object"
         why = f"makes {spec.name} {why} in its original size"
         raise ConfigError(bad_value("randomize.object_size", largest_size, allowed, why))
-
-
-def _examples(is_suitable: Callable[[ObjectSpec], bool]) -> str:
-    """Return the names of a few suitable objects."""
-    names = (name for name in object_names() if is_suitable(load_object(name)))
-    return ", ".join(itertools.islice(names, EXAMPLES))
-
-
-def _is_base_for(top: ObjectSpec) -> Callable[[ObjectSpec], bool]:
-    """Return a predicate: whether an object is a block large enough to carry `top`."""
-    return lambda spec: spec.flat_top and len(spec.geoms) == 1 and spec.grasp_width >= top.grasp_width

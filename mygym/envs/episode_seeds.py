@@ -41,10 +41,6 @@ class EpisodeSeeds:
         """Restore a `state_dict`."""
         self.seed, self._seeded, self.number = int(state["seed"]), bool(state["seeded"]), int(state["episode"])
 
-    def rewind(self) -> None:
-        """Let the next `begin` repeat the current episode."""
-        self.number -= 1
-
 
 def named_stream(rng: np.random.Generator, name: str) -> np.random.Generator:
     """Return a generator that follows from the episode of `rng`, which does not advance, and from a name only."""

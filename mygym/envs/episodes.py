@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mygym.engines.arrays import Rows, to_numpy
 from mygym.engines.world import BatchWorlds, World, Worlds
+from mygym.envs.randomization import BatchRandomization, DomainRandomizer
 from mygym.robotics.workspace import Area
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.episode import EpisodeContext, act, advance, is_success
@@ -37,38 +38,6 @@ class Starts(Protocol):
         """Let those episodes of `rows` that begin later be at their first step."""
 
 
-class Disturbances(Protocol):
-    """Delay and noise of actions, in episodes that a `Starts` has begun."""
-
-    def act(self, actions: Array, episodes: Episodes) -> Array:
-        """Return the actions `(N, A)` that take effect in the step of the actions `actions`."""
-
-    def observe(self) -> None:
-        """Draw the noise of the next observation."""
-
-
-class BatchDisturbances(Disturbances, Protocol):
-    """Disturbances whose state is in arrays."""
-
-    def noise(self, measured: Array, episodes: Episodes) -> Array | None:
-        """Return the noise `(N, d)` of the current observations, or None; `measured` `(d,)`: 1 where values have it."""
-
-    def variables(self) -> list[Array]:
-        """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
-
-    def set_variables(self, arrays: Iterator[Array]) -> None:
-        """Replace the arrays of `variables` by the next of `arrays`."""
-
-    def move_from(self, other: Any, source: Array, rows: Rows) -> None:
-        """Continue those of the episodes `source` `(n,)` of another batch; `load_state_dict` follows."""
-
-    def state_dict(self) -> dict[str, Array]:
-        """Return all that does not follow from seeds, numbers and steps, as numpy arrays."""
-
-    def load_state_dict(self, state: Mapping[str, Array], episodes: Episodes) -> None:
-        """Restore a `state_dict` of episodes that are restored already."""
-
-
 _NO, _YES = np.array([False]), np.array([True])
 
 COUNTERS = ("seeds", "numbers", "elapsed", "stages_done")
@@ -91,7 +60,12 @@ class Episodes:
     """
 
     def __init__(
-        self, task: Task, worlds: Worlds, starts: Starts, bounds: Area, disturbances: Disturbances | None = None
+        self,
+        task: Task,
+        worlds: Worlds,
+        starts: Starts,
+        bounds: Area,
+        disturbances: DomainRandomizer | BatchRandomization | None = None,
     ) -> None:
         self.task, self.worlds, self.starts, self.disturbances = task, worlds, starts, disturbances
         self.count, arrays = worlds.count, worlds.arrays
@@ -238,7 +212,7 @@ class BatchEpisodes(Episodes):
     """`N` episodes whose whole state is in arrays, so that they can be stored, continued, and repeated on a GPU."""
 
     worlds: BatchWorlds
-    disturbances: BatchDisturbances | None
+    disturbances: BatchRandomization | None
 
     def copy_from(self, other: BatchEpisodes, source: Array, rows: Rows) -> None:
         """Continue episodes of another batch, with new seeds, numbers and counters.

@@ -27,36 +27,21 @@ def env_id(task: str) -> str:
     return f"mygym/{''.join(word.capitalize() for word in task.split('_'))}-v0"
 
 
-def flat_id(name: str) -> str:
-    """Return the id with flat observations: `mygym/Reach-v0` → `mygym-flat/Reach-v0`."""
-    return f"{FLAT}/{name.split('/')[1]}"
-
-
-def fused_id(name: str) -> str:
-    """Return the id of the fused engine: `mygym/Reach-v0` → `mygym-fused/Reach-v0`."""
-    return f"{FUSED}/{name.split('/')[1]}"
-
-
-def register_id(task: str) -> None:
-    """Register the Gymnasium ids of a task, unless they are registered."""
-    _register(env_id(task), {"task": task})
-
-
 def register_ids() -> None:
     """Register ids for every task, now or when the task is registered, and `mygym/Gym-v0` with a `task` argument."""
-    registry("task").watch(lambda entry: register_id(entry.name))
+    registry("task").watch(lambda entry: _register(env_id(entry.name), {"task": entry.name}))
     _register(ANY_TASK, {})
 
 
 def _register(name: str, keywords: dict[str, Any]) -> None:
-    """Register an id, the same with flat observations, and the same with the fused engine."""
-    for each, extra in ((name, {}), (flat_id(name), {"goal_env": False})):
+    """Register an id, and those with flat observations and of the fused engine, unless they are registered."""
+    _, stem = name.split("/")
+    flat, fused = f"{FLAT}/{stem}", f"{FUSED}/{stem}"
+    for each, extra in ((name, {}), (flat, {"goal_env": False})):
         if each not in gymnasium.registry:
             gymnasium.register(each, ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs={**keywords, **extra})
-    if fused_id(name) not in gymnasium.registry:
-        gymnasium.register(
-            fused_id(name), vector_entry_point=VECTOR_ENTRY_POINT, kwargs={**keywords, "engine": "fused"}
-        )
+    if fused not in gymnasium.registry:
+        gymnasium.register(fused, vector_entry_point=VECTOR_ENTRY_POINT, kwargs={**keywords, "engine": "fused"})
 
 
 def use_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import gymnasium
@@ -128,21 +129,13 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
 
     @property
     def compute_reward(self) -> Any:
-        """Function `(achieved_goal, desired_goal, info)` → reward.
+        """Function `(achieved_goal, desired_goal, info)` → rewards of the environments that the infos name.
 
         Flat environments do not have it: this is how SB3 recognises goal environments.
         """
         if not self.playing.goal_env:
             raise AttributeError("flat observations have no goals")
-        return self._goal_reward
-
-    def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return rewards of the environments that the infos name.
-
-        Raises:
-            RunError: An info names no environment.
-        """
-        return goal_rewards(self._env, achieved_goal, desired_goal, info)
+        return partial(goal_rewards, self._env)
 
     # Recordings -----------------------------------------------------------------------------------------------------
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,14 @@ from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.tasks.context import ArmCommand
 from mygym.types import Array, FloatArray
 
-if TYPE_CHECKING:
-    from mygym.envs.episodes import Episodes
+
+class EpisodeCounters(Protocol):
+    """What the randomization of episodes follows from; its arrays are those of `Episodes`."""
+
+    count: int
+    seeds: Array
+    numbers: Array
+    elapsed: Array
 
 
 class DomainRandomizer:
@@ -88,7 +93,7 @@ class DomainRandomizer:
         """Set the values of `state`."""
         vars(self).update(state)
 
-    def act(self, actions: Array, episodes: Episodes) -> Array:
+    def act(self, actions: Array, episodes: EpisodeCounters) -> Array:
         """Return the action `(1, A)` that takes effect in the step of `actions`."""
         action = actions[0]
         if self._randomization.action_noise:
@@ -139,20 +144,15 @@ def draw_table(config: Mapping[str, Any], objects: int, joints: int, physical: S
         for row in range(ROWS):
             rng = named_stream(make_generator(np.random.SeedSequence(FIRST_SEED + row)), name)
             drawn.append(function(EpisodeRandomization(), Draw(limits, rng, objects, joints)))
-        for field in _changed_fields(drawn):
+        for field, default in vars(EpisodeRandomization()).items():
+            if all(getattr(each, field) == default for each in drawn):
+                continue
             if field not in possible:
                 allowed = "randomizers of " + ", ".join(possible)
                 why = f"sets {field}, which engine {engine} does not have in a batch"
                 raise ConfigError(bad_value("randomize", name, allowed, why))
             table[field] = np.array([getattr(each, field) for each in drawn], dtype=float).T
     return table
-
-
-def _changed_fields(drawn: list[EpisodeRandomization]) -> list[str]:
-    """Return the fields with values other than the defaults in any draw."""
-    default = EpisodeRandomization()
-    names = [field.name for field in fields(EpisodeRandomization)]
-    return [name for name in names if any(getattr(each, name) != getattr(default, name) for each in drawn)]
 
 
 ROW = 0
@@ -172,7 +172,7 @@ class BatchRandomization:
         self.delayed = arrays.zeros(steps, worlds.count, worlds.action_size)
         """`(D, N, A)`: the last actions, the newest first."""
 
-    def begin(self, rows: Rows, episodes: Episodes) -> None:
+    def begin(self, rows: Rows, episodes: EpisodeCounters) -> None:
         """Draw the parameters of episodes that begin, and apply them to the worlds.
 
         Args:
@@ -196,7 +196,7 @@ class BatchRandomization:
         hold = self._worlds.actions_towards(ArmCommand(state.ee_position, opening, second_target=second))
         self.delayed = self._arrays.xp.where(rows.mask[:, None], hold, self.delayed)
 
-    def act(self, actions: Array, episodes: Episodes) -> Array:
+    def act(self, actions: Array, episodes: EpisodeCounters) -> Array:
         """Return the actions `(N, A)` that take effect in the step of `actions`."""
         xp, delay = self._arrays.xp, self.values.get("action_delay")
         if (deviation := self.values.get("action_noise")) is not None:
@@ -213,7 +213,7 @@ class BatchRandomization:
     def observe(self) -> None:
         """Do nothing: the noise of an observation follows from seed, episode and step."""
 
-    def noise(self, measured: Array, episodes: Episodes) -> Array | None:
+    def noise(self, measured: Array, episodes: EpisodeCounters) -> Array | None:
         """Return the noise `(N, d)` of the current observations, or None.
 
         Args:
@@ -247,7 +247,7 @@ class BatchRandomization:
         """Return all that does not follow from seeds, numbers and steps."""
         return {"delayed": to_numpy(self.delayed).copy()}
 
-    def load_state_dict(self, state: Mapping[str, Array], episodes: Episodes) -> None:
+    def load_state_dict(self, state: Mapping[str, Array], episodes: EpisodeCounters) -> None:
         """Restore a `state_dict` of episodes that are restored already."""
         self.begin(Rows.all(episodes.count, self._arrays), episodes)
         delayed = state["delayed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -17,7 +18,7 @@ from mygym.engines.arrays import Rows
 from mygym.engines.world import World
 from mygym.envs.arguments import check_options, checked_command
 from mygym.envs.camera_views import CameraViews, EnvWindow
-from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
+from mygym.envs.discrete_actions import discrete_actions
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.episodes import Episodes
@@ -197,11 +198,12 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.goal_env = spec.goal_env and self.builder.has_goals
         """Whether observations have goal vectors, in a dictionary."""
         self.observation_space = self.builder.space
-        self._discrete = discrete_actions(description.actions, self.world.control_names)
+        self.discrete = discrete_actions(description.actions, self.world.control_names)
+        """The discrete actions; None for continuous actions."""
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
-        if self._discrete is not None:
-            self.action_space = self._discrete.space
-        self.binary_actions = 0 if self._discrete else self.world.arm_controllers.binary_actions
+        if self.discrete is not None:
+            self.action_space = self.discrete.space
+        self.binary_actions = 0 if self.discrete else self.world.arm_controllers.binary_actions
         """Number of the last components of an action that stand for 1 if they are positive, else for −1."""
         self._window = EnvWindow(self.world, self._episodes, self.render_mode == "human")
 
@@ -273,13 +275,12 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             ValueError: The action has the wrong shape, or a discrete action is not in the space.
             ClosedEnvironmentError: The environment is closed.
         """
-        if self.world.closed:
-            self._check_open("step")
-        if self._discrete is None:
+        self._check_open("step")
+        if self.discrete is None:
             command = checked_command(action, self.action_space.shape)
             self._actions.append(command)
         else:
-            command = self._discrete.command(action)
+            command = self.discrete.command(action)
             self._actions.append(np.array(action))
         self._episodes.advance(command[None])
         observation, info = self._observer.observe(), self._info()
@@ -395,11 +396,6 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._observer.builder
 
     @property
-    def discrete(self) -> DiscreteActions | None:
-        """The discrete actions; None for continuous actions."""
-        return self._discrete
-
-    @property
     def observation_spec(self) -> ObservationSpec:
         """Contents and layout of the observations."""
         return self.builder.spec
@@ -455,7 +451,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Args:
             command: `(A,)` in [-1, 1].
         """
-        return command if self._discrete is None else self._discrete.nearest(command)
+        return command if self.discrete is None else self.discrete.nearest(command)
 
     def observe_as(self, spec: ObservationSpec) -> Observation:
         """Return an observation of the current state by another specification, without noise.
@@ -557,7 +553,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._seeds.load_state_dict(state)
         if self._seeds.number < 0:  # saved before the first reset
             return self._observer.observe()
-        self._seeds.rewind()
+        self._seeds.number -= 1  # `reset` begins the next
         observation, _ = self.reset()
         for action in state["actions"]:
             observation, *_ = self.step(action)
@@ -592,7 +588,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Copy and pickle by construction with the same arguments, and replay of the episode."""
         space = copy.deepcopy(self.action_space)  # with its generator, which `copy.copy` would share
         state = {"spec": self.spec, "action_space": space, "episode": self.state_dict(), "horizon": self.task.horizon}
-        return _make_env, (type(self), self.env_spec.arguments()), state
+        return partial(type(self), **self.env_spec.arguments()), (), state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.spec, self.action_space = state["spec"], state["action_space"]
@@ -625,8 +621,3 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._episodes.begin(ONLY)
         self._episodes.memory = self._reward.begin(self._episodes.context)
         self._observer.begin_episode()
-
-
-def _make_env(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:
-    """Construct an environment from a pickle."""
-    return kind(**arguments)

@@ -13,11 +13,11 @@ from mygym.engines.robots import find_robot
 from mygym.envs.placement import boxes, check_distances
 from mygym.errors import AssetError, ConfigError
 from mygym.registry import registry
-from mygym.robotics.assets import read_asset, read_mapping
+from mygym.robotics.assets import asset_names, read_asset, read_mapping
 from mygym.robotics.inference.base_placement import DIRECTIONS, freedom
-from mygym.robotics.robot import lacks_sections, robot_names
+from mygym.robotics.robot import lacks_sections
 from mygym.robotics.robots import RobotSpec
-from mygym.robotics.workspace import HomeSpec, find_workspace, load_workspace, workspace_names
+from mygym.robotics.workspace import HomeSpec, find_workspace, load_workspace
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 
@@ -62,7 +62,7 @@ def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
     for robot, home in spec.robots.items():
         unsuited = (home or HomeSpec()).unsuited
         installed = not registry("robot").get(robot).missing_extras
-        if installed and task.name not in unsuited and can_do(_spec(robot), task):
+        if installed and task.name not in unsuited and not _obstacle(_spec(robot), task):
             with contextlib.suppress(ConfigError):  # its areas are too small for the task
                 check_distances(task, boxes(spec.fit(_spec(robot))))
                 yield robot
@@ -81,7 +81,7 @@ def robots_for(task: Task) -> list[str]:
         path = Path(entry.load())
         with contextlib.suppress(AssetError):  # of another user's file
             spec = find_robot(entry.name) if lacks_sections(read_mapping(path)) else read_asset(RobotSpec, path)
-            names += [entry.name] if can_do(spec, task) else []
+            names += [] if _obstacle(spec, task) else [entry.name]
     return names
 
 
@@ -98,7 +98,11 @@ def support_warning(config: RunConfig) -> str:
         why = f"{robot.name} {obstacle}"
     elif task.name in (workspace.robots.get(robot.name) or HomeSpec()).unsuited:
         why = f"{robot.name} does not do {task.name} well enough in workspace {workspace.name}"
-    elif entry.name in workspace_names() and robot.name in robot_names() and robot.name not in workspace.robots:
+    elif (
+        entry.name in asset_names("workspaces")
+        and robot.name in asset_names("robots")
+        and robot.name not in workspace.robots
+    ):
         why = f"{robot.name} is not at home in workspace {workspace.name}"
     elif shortcoming := _shortcoming(robot, task):
         why = f"{robot.name} {shortcoming}"
@@ -147,8 +151,3 @@ def _shortcoming(robot: RobotSpec, task: Task) -> str:
     if limits.leans and (task.needs_gripper or task.needs_tool_yaw):
         return f"{limits.leans}, and {task.name} needs it upright"
     return ""
-
-
-def can_do(robot: RobotSpec, task: Task) -> bool:
-    """Return whether a robot has the arms and grippers of a task, and can do each of its stages."""
-    return not _obstacle(robot, task)

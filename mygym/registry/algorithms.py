@@ -68,7 +68,7 @@ class Algorithm:
         words = tuple(name.replace("_", " ") for name in self.requires)
         return words if self.dict_observations else (*words, "flat observations")
 
-    def combo(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+    def combo(self) -> Combo:
         """Return `(AlgoClass, args, kwargs)`; `"env"` or any environment in `args` stands for the run's environment."""
         wanted_by = f"algorithm {self.name!r} of framework {self.framework!r}"
         policy = self.policy

@@ -419,7 +419,7 @@ class UserFiles:
                 error = f"{module}: an installed package declares this plug-in, but the module does not exist"
                 self.files[Path(module)] = UserFile(Path(module), module, KINDS, "", True, RegistryError(error))
         installed = [(module, path) for module, path in installed_files().items() if path is not None]
-        for module, path in [*user_files(), *installed]:
+        for module, path in [*user_files().items(), *installed]:
             known = self.files.get(path)
             if known is None or not known.tried or known.error is not None:
                 user_modules.paths[module] = path

@@ -14,7 +14,7 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -77,15 +77,13 @@ def _is_refused(folder: Path) -> bool:
     return weights and (folder / "config.yaml").exists()
 
 
-def user_files() -> Iterator[tuple[str, Path]]:
-    """Yield `(module name, path)` of every user file; if two files have the same name, the first folder wins."""
-    seen: set[str] = set()
+def user_files() -> dict[str, Path]:
+    """Return module name → path of every user file; if two files have the same name, the first folder wins."""
+    files: dict[str, Path] = {}
     for folder in user_folders():
         for path in _python_files(folder):
-            name = _module_name(folder, path)
-            if name not in seen:
-                seen.add(name)
-                yield name, path
+            files.setdefault(_module_name(folder, path), path)
+    return files
 
 
 def _module_name(folder: Path, path: Path) -> str:
@@ -94,14 +92,13 @@ def _module_name(folder: Path, path: Path) -> str:
     return ".".join((PACKAGE, folder.name, *(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)))
 
 
-def user_assets(kind: str) -> Iterator[Path]:
-    """Yield the user's YAML files of a kind, e.g. `envs/robots/arm.yaml`; for equal names the first folder wins."""
-    seen: set[str] = set()
-    for folder in user_folders() if kind in BUILTIN_FOLDERS else ():
+def user_assets(kind: str) -> Iterable[Path]:
+    """Return the user's YAML files of a kind, e.g. `envs/robots/arm.yaml`; for equal names the first folder wins."""
+    files: dict[str, Path] = {}
+    for folder in user_folders():
         for path in _named(folder / BUILTIN_FOLDERS[kind], ".yaml") if folder.name == "envs" else ():
-            if path.stem not in seen:
-                seen.add(path.stem)
-                yield path
+            files.setdefault(path.stem, path)
+    return files.values()
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

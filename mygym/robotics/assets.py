@@ -11,7 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mygym.config.loading import FastLoader, check_plain, read_yaml
 from mygym.config.validation_errors import explained
@@ -41,6 +41,8 @@ def _rotation(quaternion: tuple[float, ...]) -> tuple[float, ...]:
 
 
 Number = Annotated[float, BeforeValidator(_number)]
+Positive = Annotated[Number, Field(gt=0)]
+NonNegative = Annotated[Number, Field(ge=0)]
 FiniteVector = tuple[Number, Number, Number]
 """Three finite numbers of a YAML file, m unless the field states another unit."""
 Quaternion = Annotated[tuple[Number, Number, Number, Number], AfterValidator(_rotation)]

@@ -7,21 +7,18 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
-from mygym.robotics.assets import STRICT, Color, FiniteVector, Number, find_beside
+from mygym.robotics.assets import STRICT, Color, FiniteVector, NonNegative, Number, Positive, find_beside
 from mygym.robotics.inertia import Inertial, mass_properties
 from mygym.robotics.links import link_element
-from mygym.robotics.shapes import GeomSpec, NonNegative, Shape, check_geom
+from mygym.robotics.shapes import GeomSpec, Shape, check_geom
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, rpy_to_matrix
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint, add_tiny_visual, light_urdf, read_joints, read_urdf, text_of
 from mygym.types import FloatArray, Vector
-
-Positive = Annotated[Number, Field(gt=0)]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Compared with Bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,9 @@ from mygym.types import FloatArray
 
 ORIENTATION_WEIGHT = 0.3
 """m/rad: position error that equals an orientation error of 1 rad."""
+
+REACHED = 0.005
+"""m by which the tool may miss a pose that it reaches; orientation is weighted by `ORIENTATION_WEIGHT`."""
 
 
 def jacobian_column(axis: Sequence[Any], lever: Sequence[Any]) -> tuple[Any, ...]:
@@ -255,11 +258,9 @@ class Kinematics:
 
     def holds_yaw(self) -> bool:
         """Return whether the arm can move its tool in three directions without a turn about the tool's axis."""
-        chain, rng = self.chain, np.random.default_rng(0)
-        if len(chain.home) <= 3:
+        if len(self.chain.home) <= 3:
             return False
-        for _ in range(YAW_POSTURES):
-            pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
+        for pose in self._random_poses():
             jacobian = self._jacobian(pose)
             rows = np.vstack(
                 [jacobian[:3] / np.abs(jacobian[:3]).max(), pose[:3, 2] @ jacobian[3:] / ORIENTATION_WEIGHT]
@@ -270,13 +271,14 @@ class Kinematics:
 
     def directions(self) -> int:
         """Return the number of independent directions in which the arm moves its tool point, 0 to 3."""
+        moves = [self._jacobian(pose)[:3] for pose in self._random_poses()]
+        return max(int(np.linalg.matrix_rank(move, tol=1e-3 * max(float(np.abs(move).max()), 1e-9))) for move in moves)
+
+    def _random_poses(self) -> Iterator[FloatArray]:
+        """Yield the poses of `YAW_POSTURES` random postures away from the joints' limits, the same in every call."""
         chain, rng = self.chain, np.random.default_rng(0)
-        ranks = []
         for _ in range(YAW_POSTURES):
-            pose = self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
-            moves = self._jacobian(pose)[:3]
-            ranks.append(int(np.linalg.matrix_rank(moves, tol=1e-3 * max(float(np.abs(moves).max()), 1e-9))))
-        return max(ranks)
+            yield self.pose(chain.lower + rng.uniform(0.1, 0.9, len(chain.home)) * (chain.upper - chain.lower))
 
     def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
         """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
@@ -353,10 +355,10 @@ class Kinematics:
         tilt = float(np.degrees(np.arccos(np.clip(pose[:3, 2] @ rotation[:, 2], -1.0, 1.0))))
         return f"{100 * distance:.1f} cm short, the tool tilted by {tilt:.0f}°"
 
-    def reachable(self, points: FloatArray, rotation: FloatArray, tolerance: float = 0.005) -> NDArray[np.bool_]:
-        """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation, to `tolerance` m."""
+    def reachable(self, points: FloatArray, rotation: FloatArray) -> NDArray[np.bool_]:
+        """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation."""
         away = postures_at(self.chain, np.tile(self.chain.home, (len(points), 1)), points, rotation)[1]
-        return away < tolerance
+        return away < REACHED
 
 
 def postures_at(
@@ -412,7 +414,6 @@ def reached_along(
     q: FloatArray,
     direction: Sequence[float],
     iterations: int,
-    tolerance: float = 0.005,
 ) -> NDArray[np.bool_]:
     """Return `(n,)`: whether the tool reaches points with its z axis along a direction, from a posture for each point.
 
@@ -425,12 +426,11 @@ def reached_along(
         q: `(n, J)` rad or m, the start of each point.
         direction: `(3,)` unit vector.
         iterations: Number of iterations.
-        tolerance: m; orientation is weighted by `ORIENTATION_WEIGHT`.
     """
     pose, error, _ = _converged(chain, points, q, direction, iterations, (1.0, chain.tilt_weight))
     # An opposite axis has no error either.
     upright = (pose[:, :3, 2] @ np.asarray(direction, dtype=float) > 0) | bool(chain.tilt_is_free)
-    reached: NDArray[np.bool_] = upright & (np.linalg.norm(error, axis=1) < tolerance)
+    reached: NDArray[np.bool_] = upright & (np.linalg.norm(error, axis=1) < REACHED)
     return reached
 
 

@@ -29,7 +29,7 @@ from mygym.robotics.urdf import (
     set_origin,
     text_of,
 )
-from mygym.types import FloatArray, Vector
+from mygym.types import Vector
 
 
 def link_element(
@@ -55,7 +55,9 @@ def link_element(
     frame = np.eye(4) if origin is None else np.asarray(origin, dtype=float)
     link = ET.Element("link", name=name)
     if inertial is not None:
-        _add_inertial(link, inertial, frame)
+        rotation = frame[:3, :3]
+        centre, inertia = rotation @ inertial.centre + frame[:3, 3], rotation @ inertial.inertia @ rotation.T
+        set_inertial(link, inertial.mass, centre, inertia)
     for geom in geoms if visuals else ():
         if geom.visible:
             visual = ET.SubElement(link, "visual")
@@ -75,7 +77,11 @@ def add_collisions(link: ET.Element, shapes: Sequence[Piece]) -> None:
     for piece in shapes:
         collision = ET.SubElement(link, "collision")
         set_origin(collision, pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
-        _add_piece(collision, piece)
+        geometry = ET.SubElement(collision, "geometry")
+        if piece.shape == "hull":
+            ET.SubElement(geometry, "mesh", filename=hull_file(piece.points))
+        else:
+            _add_primitive(geometry, piece.shape, piece.size)
 
 
 def hull_file(points: tuple[Vector, ...]) -> str:
@@ -97,14 +103,6 @@ def _add_geometry(element: ET.Element, geom: GeomSpec) -> None:
         ET.SubElement(geometry, "mesh", filename=file)
 
 
-def _add_piece(element: ET.Element, piece: Piece) -> None:
-    geometry = ET.SubElement(element, "geometry")
-    if piece.shape == "hull":
-        ET.SubElement(geometry, "mesh", filename=hull_file(piece.points))
-    else:
-        _add_primitive(geometry, piece.shape, piece.size)
-
-
 def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) -> None:
     if shape == "box":
         ET.SubElement(geometry, "box", size=text_of(size))
@@ -112,14 +110,6 @@ def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) ->
         ET.SubElement(geometry, "sphere", radius=repr(size[0]))
     else:
         ET.SubElement(geometry, shape, radius=repr(size[0]), length=repr(size[1]))
-
-
-def _add_inertial(link: ET.Element, inertial: Inertial, frame: FloatArray) -> None:
-    element = ET.SubElement(link, "inertial")
-    rotated = frame[:3, :3] @ inertial.inertia @ frame[:3, :3].T
-    set_origin(element, pose_matrix(frame[:3, :3] @ inertial.centre + frame[:3, 3], np.eye(3)))
-    ET.SubElement(element, "mass", value=repr(inertial.mass))
-    ET.SubElement(element, "inertia", {name: repr(float(rotated[at])) for name, at in INERTIA_ENTRIES.items()})
 
 
 DENSITY = 1000.0
@@ -228,11 +218,7 @@ def _estimate(link: ET.Element, mass: float | None) -> Inertial:
         if solids:
             weight = mass or float(np.clip(DENSITY * volume(solids), LEAST_MASS, MOST_MASS))
             estimate = mass_properties(solids, weight)
-            return replace(estimate, inertia=estimate.inertia + _of_ball(weight))
+            return replace(estimate, inertia=estimate.inertia + np.eye(3) * 0.4 * weight * LEAST_RADIUS**2)
     if mass is None:
         return WITHOUT_SHAPE
     return replace(WITHOUT_SHAPE, mass=mass, inertia=WITHOUT_SHAPE.inertia * mass / WITHOUT_SHAPE.mass)
-
-
-def _of_ball(mass: float) -> FloatArray:
-    return np.eye(3) * 0.4 * mass * LEAST_RADIUS**2

@@ -440,12 +440,12 @@ def _triangles_for_bullet(path: Path) -> int:
     return sum(blocks) // 6 + 1 if blocks and b"</COLLADA>" in content[-100:] else 0
 
 
-def simplified(mesh: Mesh, cells: int = CELLS) -> Mesh:
+def simplified(mesh: Mesh) -> Mesh:
     """Return a mesh whose corners in the same cell of a grid are one corner, without the triangles that collapse."""
     low = mesh.vertices.min(axis=0)
-    edge = max(float(np.ptp(mesh.vertices, axis=0).max()), 1e-9) / cells
+    edge = max(float(np.ptp(mesh.vertices, axis=0).max()), 1e-9) / CELLS
     grid = ((mesh.vertices - low) / edge).astype(np.int64)
-    _, first, cell = np.unique(grid @ [1, 2 * cells, 4 * cells * cells], return_index=True, return_inverse=True)
+    _, first, cell = np.unique(grid @ [1, 2 * CELLS, 4 * CELLS * CELLS], return_index=True, return_inverse=True)
     faces = cell.ravel()[mesh.faces]
     a, b, c = faces.T
     faces = faces[(a != b) & (b != c) & (c != a)]

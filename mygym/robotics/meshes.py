@@ -92,28 +92,28 @@ def hull(points: ArrayLike) -> Mesh:
     return Mesh(vertices, faces)
 
 
-def few_points(points: ArrayLike, limit: int = MAX_HULL_POINTS) -> FloatArray:
-    """Return at most `limit` corners of the hull of points `(n, 3)`: the farthest in evenly spread directions."""
+def few_points(points: ArrayLike) -> FloatArray:
+    """Return at most `MAX_HULL_POINTS` hull corners of points `(n, 3)`: the farthest in evenly spread directions."""
     corners = hull(points).vertices
-    if len(corners) <= limit:
+    if len(corners) <= MAX_HULL_POINTS:
         return corners
-    index = np.arange(limit) + 0.5
-    polar, azimuth = np.arccos(1 - 2 * index / limit), np.pi * (1 + 5**0.5) * index  # a Fibonacci lattice
+    index = np.arange(MAX_HULL_POINTS) + 0.5
+    polar, azimuth = np.arccos(1 - 2 * index / MAX_HULL_POINTS), np.pi * (1 + 5**0.5) * index  # a Fibonacci lattice
     directions = np.stack([np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)], axis=1)
     directions[:6] = np.concatenate([np.eye(3), -np.eye(3)])  # keeps the bounding box
     farthest: FloatArray = corners[np.unique((directions @ corners.T).argmax(axis=1))]
     return farthest
 
 
-def shrunk(points: ArrayLike, by: float = MARGIN) -> FloatArray:
-    """Return the corners of the hull of points `(n, 3)`, every face moved inwards by `by` m or as far as possible."""
+def shrunk(points: ArrayLike) -> FloatArray:
+    """Return the corners of the hull of points `(n, 3)`, every face moved inwards by `MARGIN` or as far as possible."""
     from scipy.spatial import ConvexHull, HalfspaceIntersection
 
     cloud = np.asarray(points, dtype=float).reshape(-1, 3)
     planes = np.unique(ConvexHull(cloud).equations.round(9), axis=0)
     middle = cloud[ConvexHull(cloud).vertices].mean(axis=0)
     depth = -(planes[:, :3] @ middle + planes[:, 3])
-    planes[:, 3] += min(by, 0.9 * float(depth.min()))
+    planes[:, 3] += min(MARGIN, 0.9 * float(depth.min()))
     corners = HalfspaceIntersection(planes, middle).intersections
     _, first = np.unique(corners.round(6), axis=0, return_index=True)
     return few_points(corners[np.sort(first)])

@@ -20,14 +20,16 @@ from mygym.robotics.assets import (
     STRICT,
     Color,
     FiniteVector,
+    NonNegative,
     Number,
+    Positive,
     asset_names,
     find_asset,
     find_beside,
     read_asset,
 )
 from mygym.robotics.inertia import Inertial, RigidBody, mass_properties, rigid_body, volume
-from mygym.robotics.shapes import GeomSpec, NonNegative, Shape, bounds, check_geom
+from mygym.robotics.shapes import GeomSpec, Shape, bounds, check_geom
 from mygym.robotics.transforms import matrix_to_rpy
 from mygym.robotics.urdf import inertial, merge_fixed_joints, origin_of, read_urdf
 
@@ -185,7 +187,7 @@ class ObjectFile:
     """Geoms of a compound, in place of `shape`."""
     urdf: str = ""
     """A URDF file beside this file, or `pybullet_data/...`, in place of `shape`."""
-    mass: Annotated[Number, Field(gt=0)] | None = None
+    mass: Positive | None = None
     """kg. Omitted if every geom has its mass; replaces mass and inertia of a URDF."""
     friction: NonNegative | None = None
     """Sliding friction; Bullet multiplies the values of the two bodies in contact. Optional for a URDF."""

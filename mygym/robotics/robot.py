@@ -10,7 +10,7 @@ from typing import Any
 
 from mygym.errors import AssetError, bad_value
 from mygym.nested import merged
-from mygym.robotics.assets import as_asset, asset_names, find_asset, find_beside, read_asset, read_mapping
+from mygym.robotics.assets import as_asset, find_asset, find_beside, read_asset, read_mapping
 from mygym.robotics.inference.base_placement import place_base
 from mygym.robotics.inference.robots import Inferred, infer_joint, infer_robot
 from mygym.robotics.robots import JointSpec, RobotSpec, cached_by_model, check_model, check_name, mounted_model
@@ -20,11 +20,6 @@ from mygym.robotics.workspace import find_workspace
 
 LIMITS = ("lower", "upper", "velocity", "effort")
 """Keys of a joint that a YAML file need not state."""
-
-
-def robot_names() -> tuple[str, ...]:
-    """Return the names of the built-in robots; no file is opened."""
-    return asset_names("robots")
 
 
 def load_robot(name: str | Path) -> RobotSpec:

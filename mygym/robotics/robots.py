@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from mygym.errors import AssetError, ConfigError, MygymError, bad_value
-from mygym.robotics.assets import STRICT, FiniteVector, Number, Quaternion
+from mygym.robotics.assets import STRICT, FiniteVector, Number, Positive, Quaternion
 from mygym.robotics.files import Stamp
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
@@ -32,8 +32,6 @@ from mygym.robotics.urdf import (
     set_origin,
     text_of,
 )
-
-Positive = Annotated[Number, Field(gt=0)]
 
 AS_IN_URDF = math.nan
 """Limit of a joint whose YAML file states none, until the file is loaded; see `mygym.robotics.robot.resolved`."""

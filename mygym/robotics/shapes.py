@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
-from mygym.robotics.assets import STRICT, Color, FiniteVector, Number, Quaternion
+from mygym.robotics.assets import STRICT, Color, FiniteVector, NonNegative, Positive, Quaternion
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.meshes import MARGIN, Mesh, hull, loft, outline, ring_at, shrunk
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix, rpy_to_matrix
@@ -40,8 +40,6 @@ SIZES: Mapping[str, tuple[str, ...]] = {
 """Shape → the numbers of its `size`, m. Shapes stand along z with their centre at the origin. A sphere with a second
 number is hollow: the thickness of its wall."""
 
-NonNegative = Annotated[Number, Field(ge=0)]
-
 
 @dataclass(frozen=True)
 class GeomSpec:
@@ -58,7 +56,7 @@ class GeomSpec:
     """Degrees about the fixed axes x, y, z in this order: URDF's roll, pitch and yaw."""
     color: Color | None = None
     """Colour; by default the body's."""
-    mass: Annotated[Number, Field(gt=0)] | None = None
+    mass: Positive | None = None
     """kg; by default a share, by volume, of the body's mass without the masses of other geoms."""
     sides: Annotated[int, Field(ge=3, le=24)] | None = None
     """Of a prism (default 6), or of a tube with corners outside, such as a nut."""

@@ -74,12 +74,12 @@ def _number_mistakes(root: ET.Element) -> Iterator[str]:
             yield bad_value(f"{parent.tag}: name", parent.get("name", "")[:20] + "…", "a shorter name", why)
         where = f"{parent.tag} {parent.get('name', '')}"
         for element in parent.iter():
-            before = f"{where}: {element.tag}"
+            before, largest = f"{where}: {element.tag}", math.inf if element.tag == "limit" else MAX_NUMBER
             problems = [
                 problem
                 for key, count in NUMBER_COUNTS.get(element.tag, {}).items()
                 if (text := element.get(key)) is not None
-                and (problem := _number_mistake(f"{before} {key}", text, count, _largest(element.tag)))
+                and (problem := _number_mistake(f"{before} {key}", text, count, largest))
             ]
             yield from problems
             if problems:
@@ -89,11 +89,6 @@ def _number_mistakes(root: ET.Element) -> Iterator[str]:
                 yield bad_value(before, given, "lower below upper", "is reversed")
             if element.tag == "inertia" and not {"ixx", "iyy", "izz"} <= set(element.keys()):
                 yield bad_value(before, element.attrib, "ixx, iyy and izz", "lacks a moment")
-
-
-def _largest(tag: str) -> float:
-    """Return the largest number in an element."""
-    return math.inf if tag == "limit" else MAX_NUMBER
 
 
 def _tree_mistakes(root: ET.Element) -> Iterator[str]:
@@ -317,6 +312,9 @@ def read_joints(root: ET.Element) -> dict[str, Joint]:
 def _read_joint(element: ET.Element) -> Joint:
     limit, axis, mimic = element.find("limit"), element.find("axis"), element.find("mimic")
     values = {} if limit is None else {key: float(value) for key, value in limit.attrib.items()}
+    followed = None
+    if mimic is not None:
+        followed = Mimic(mimic.get("joint", ""), float(mimic.get("multiplier", 1)), float(mimic.get("offset", 0)))
     x, y, z = _numbers("1 0 0" if axis is None else axis.get("xyz", "1 0 0"))
     return Joint(
         name=element.get("name", ""),
@@ -329,13 +327,8 @@ def _read_joint(element: ET.Element) -> Joint:
         upper=values.get("upper", np.inf),
         effort=values.get("effort", np.inf),
         velocity=values.get("velocity", np.inf),
-        mimic=None if mimic is None else _read_mimic(mimic),
+        mimic=followed,
     )
-
-
-def _read_mimic(element: ET.Element) -> Mimic:
-    multiplier, offset = (float(element.get(key, default)) for key, default in (("multiplier", "1"), ("offset", "0")))
-    return Mimic(element.get("joint", ""), multiplier, offset)
 
 
 def links_of(root: ET.Element) -> list[str]:

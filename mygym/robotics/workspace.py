@@ -12,7 +12,7 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.registry import registry
-from mygym.robotics.assets import STRICT, FiniteVector, Number, Quaternion, asset_names, find_asset, read_asset
+from mygym.robotics.assets import STRICT, FiniteVector, Number, Positive, Quaternion, find_asset, read_asset
 from mygym.robotics.fixtures import FixtureSpec, articulated_parts, check_fixture, with_files
 from mygym.robotics.robots import RobotSpec
 
@@ -40,7 +40,7 @@ class CameraSpec:
     __pydantic_config__ = STRICT
 
     target: FiniteVector
-    distance: Annotated[Number, Field(gt=0)]
+    distance: Positive
     yaw: Number
     pitch: Number
     fov: Annotated[Number, Field(gt=1, lt=170)] = 40.0
@@ -150,11 +150,6 @@ class WorkspaceSpec:
             base_position=home.base_position or robot.base_position,
             base_orientation=home.base_orientation or robot.base_orientation,
         )
-
-
-def workspace_names() -> tuple[str, ...]:
-    """Return the names of the built-in workspaces."""
-    return asset_names("workspaces")
 
 
 def find_workspace(name: str) -> WorkspaceSpec:

@@ -141,9 +141,9 @@ def test_a_task_that_is_solved_at_the_reset_is_detected(monkeypatch: pytest.Monk
 def test_a_robot_that_can_do_the_task_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert a_robot_for(find_task("pick_and_place")) == "panda"
     assert a_robot_for(find_task("AGM"), "maze") == "panda"
-    monkeypatch.setattr(supported, "can_do", lambda robot, task: robot.name == "kuka_gripper")
+    monkeypatch.setattr(supported, "_obstacle", lambda robot, task: "" if robot.name == "kuka_gripper" else "cannot")
     assert a_robot_for(find_task("pick_and_place")) == "kuka_gripper"
-    monkeypatch.setattr(supported, "can_do", lambda robot, task: False)
+    monkeypatch.setattr(supported, "_obstacle", lambda robot, task: "cannot")
     assert a_robot_for(find_task("pick_and_place")) == "panda"  # the error of its environment names the missing parts
 
 

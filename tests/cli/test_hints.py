@@ -289,18 +289,19 @@ def test_a_hint_followed_to_the_letter_works(name: str, mygym_command: Command, 
 
 
 @pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Any]:
+def dashboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A client of the dashboard's API."""
     pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
     from fastapi import FastAPI
     from starlette.testclient import TestClient
 
+    from mygym.dashboard import helper
     from mygym.dashboard.api import add_api
-    from mygym.dashboard.helper import Helper
     from mygym.dashboard.service import Service
 
     (tmp_path / "runs").mkdir()
-    service = Service(tmp_path / "runs", slots=1, helper=Helper(lambda: ThreadPoolExecutor(1)))
+    monkeypatch.setattr(helper, "ProcessPoolExecutor", lambda count, *_, **__: ThreadPoolExecutor(count))
+    service = Service(tmp_path / "runs", slots=1)
     app = FastAPI(docs_url=None, redoc_url=None)
     add_api(app, service)
     yield TestClient(app)

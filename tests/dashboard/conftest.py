@@ -15,9 +15,9 @@ pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
 from fastapi import FastAPI, WebSocket
 from starlette.testclient import TestClient
 
+from mygym.dashboard import helper
 from mygym.dashboard.api import add_api
 from mygym.dashboard.guard import Guard
-from mygym.dashboard.helper import Helper
 from mygym.dashboard.service import Service
 
 TOKEN = "a-token-of-the-tests"
@@ -56,10 +56,11 @@ def program(tmp_path: Path) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def service(tmp_path: Path, program: tuple[str, ...]) -> Iterator[Service]:
+def service(tmp_path: Path, program: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    monkeypatch.setattr(helper, "ProcessPoolExecutor", lambda count, *_, **__: ThreadPoolExecutor(count))
     logdir = tmp_path / "runs"
     logdir.mkdir()
-    service = Service(logdir, slots=2, helper=Helper(lambda: ThreadPoolExecutor(1)), program=program)
+    service = Service(logdir, slots=2, program=program)
     yield service
     for job in service.jobs.queue.in_state("queued", "started"):
         service.jobs.stop(job)

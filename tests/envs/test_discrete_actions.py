@@ -83,7 +83,7 @@ def test_a_step_is_that_of_the_command(combined: bool) -> None:
         first, second = env.reset(seed=1), continuous.reset(seed=1)
         for _ in range(8):
             action = env.action_space.sample()
-            first, second = env.step(action), continuous.step(env._discrete.command(action))
+            first, second = env.step(action), continuous.step(env.discrete.command(action))
             assert pickle.dumps(first) == pickle.dumps(second)
 
 

@@ -11,20 +11,20 @@ import pytest
 import yaml
 
 from mygym.errors import AssetError
-from mygym.robotics.assets import ASSETS
+from mygym.robotics.assets import ASSETS, asset_names
 from mygym.robotics.objects import load_object, object_names
-from mygym.robotics.robot import load_robot, robot_names
+from mygym.robotics.robot import load_robot
 from mygym.robotics.robot_descriptions import read_robot
 from mygym.robotics.urdf import light_urdf, read_urdf
-from mygym.robotics.workspace import load_workspace, workspace_names
+from mygym.robotics.workspace import load_workspace
 from tests.components import ROBOTS
 
 
 def test_builtin_descriptions_load() -> None:
-    assert {"panda", "kuka"} <= set(ROBOTS) < set(robot_names())
+    assert {"panda", "kuka"} <= set(ROBOTS) < set(asset_names("robots"))
     assert [load_robot(name).name for name in ROBOTS] == ROBOTS
     assert [load_object(name).name for name in object_names()] == list(object_names())
-    assert [load_workspace(name).name for name in workspace_names()] == list(workspace_names())
+    assert [load_workspace(name).name for name in asset_names("workspaces")] == list(asset_names("workspaces"))
 
 
 def test_paths_are_accepted_in_place_of_names(tmp_path: Path) -> None:

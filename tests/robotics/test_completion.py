@@ -13,9 +13,9 @@ import yaml
 from mygym.engines.robots import find_robot, inferred_robot, mesh_points
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
-from mygym.robotics.assets import as_asset
+from mygym.robotics.assets import as_asset, asset_names
 from mygym.robotics.inference.robots import infer_robot
-from mygym.robotics.robot import lacks_sections, load_robot, resolved, robot_names
+from mygym.robotics.robot import lacks_sections, load_robot, resolved
 from mygym.robotics.robots import RobotSpec
 from tests.components import ROBOTS, needs_extra
 
@@ -124,7 +124,7 @@ def without(data: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name", [*ROBOTS, *(pytest.param(name, marks=needs_extra) for name in robot_names() if name not in ROBOTS)]
+    "name", [*ROBOTS, *(pytest.param(name, marks=needs_extra) for name in asset_names("robots") if name not in ROBOTS)]
 )
 def test_built_in_robots_state_only_what_differs_from_the_urdf(name: str) -> None:
     (path,) = (ASSETS / "robots").rglob(f"{name}.yaml")

@@ -14,7 +14,7 @@ from mygym.dashboard.service import Service
 from mygym.errors import MygymError
 from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
-from mygym.reporting.records import SweepFiles, find_sweeps, tail
+from mygym.reporting.records import RunRecord, SweepFiles, find_sweeps, tail
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
 from mygym.reporting.tables import duration
 
@@ -33,15 +33,16 @@ def add_compare_page(service: Service) -> None:
 
 def _show(service: Service, runs: str) -> None:
     entries = service.index.entries()
-    folders = dict.fromkeys(entry.record.setting for entry in entries.values())
-    if not folders:
+    runs_of: dict[str, list[RunRecord]] = {}
+    for entry in entries.values():
+        runs_of.setdefault(entry.record.setting, []).append(entry.record)
+    if not runs_of:
         empty("No runs to compare yet.", "Start a run", "/new")
         return
     asked = dict.fromkeys(entries[name].record.setting for name in runs.split(",") if name in entries)
     labels = {
         folder: " · ".join((record.task, record.robot, record.algo, record.config_hash[:8]))
-        for folder in folders
-        for record in [next(entry.record for entry in entries.values() if entry.record.setting == folder)]
+        for folder, (record, *_) in runs_of.items()
     }
     chosen = ui.select(labels, multiple=True, value=list(asked), label="Settings: the first is the reference")
     chosen.props("use-chips outlined dense").classes("w-full")
@@ -51,7 +52,7 @@ def _show(service: Service, runs: str) -> None:
         content.clear()
         with content:
             try:
-                records = [e.record for folder in chosen.value for e in entries.values() if e.record.setting == folder]
+                records = [record for folder in chosen.value for record in runs_of[folder]]
                 _draw(settings_of(records)[:MAX_SETTINGS])
             except MygymError as error:
                 ui.label(str(error)).classes("text-negative")

@@ -10,6 +10,7 @@ from nicegui import ui
 
 from mygym.errors import MygymError
 from mygym.reporting.curves import Band
+from mygym.types import FloatArray
 
 PAGES = {"Runs": "/", "New run": "/new", "Compare": "/compare", "World": "/world", "Sweeps": "/sweeps", "API": "/api"}
 """Title → address."""
@@ -129,11 +130,10 @@ MAX_POINTS = 400
 SHORT_STEPS = "steps => steps < 1e3 ? steps : steps < 1e6 ? steps / 1e3 + 'k' : steps / 1e6 + 'M'"
 """Label of a number of env steps, short enough for a chart on a phone: `200k`."""
 
-Points = Sequence[tuple[float, float]]
 
-
-def thinned(points: Points) -> list[list[float]]:
-    """Return at most `MAX_POINTS` points, with the last."""
+def thinned(x: FloatArray, y: FloatArray) -> list[list[float]]:
+    """Return at most `MAX_POINTS` points of a curve, with the last."""
+    points = list(zip(x.tolist(), y.tolist(), strict=True))
     step = -(-len(points) // MAX_POINTS) or 1
     kept = [*points[::step], *([points[-1]] if points and (len(points) - 1) % step else [])]
     return [[round(x, 3), round(y, 5)] for x, y in kept if x == x and y == y]
@@ -160,17 +160,16 @@ def line_chart(y: str, series: Sequence[Mapping[str, Any]], percent: bool = Fals
     }
 
 
-def curve(name: str, points: Points) -> dict[str, Any]:
+def curve(name: str, x: FloatArray, y: FloatArray) -> dict[str, Any]:
     """Return a series of a chart."""
-    return {"name": name, "type": "line", "showSymbol": len(points) < 20, "data": thinned(points)}
+    return {"name": name, "type": "line", "showSymbol": len(x) < 20, "data": thinned(x, y)}
 
 
 def band_series(name: str, band: Band, color: str) -> list[dict[str, Any]]:
     """Return the series of a curve with its interval, which two stacked invisible lines enclose."""
-    x = band.x.tolist()
     line = {"type": "line", "showSymbol": False, "color": color}
-    series = [{**line, "name": name, "data": thinned(list(zip(x, band.value.tolist(), strict=True)))}]
-    if len(x) and (band.low == band.low).all():
+    series = [{**line, "name": name, "data": thinned(band.x, band.value)}]
+    if len(band.x) and (band.low == band.low).all():
         hidden = {
             **line,
             "stack": name,
@@ -179,11 +178,9 @@ def band_series(name: str, band: Band, color: str) -> list[dict[str, Any]]:
             "tooltip": {"show": False},
             "silent": True,
         }
-        width = (band.high - band.low).tolist()
-        low = thinned(list(zip(x, band.low.tolist(), strict=True)))
-        series.append({**hidden, "data": low})
-        wide = thinned(list(zip(x, width, strict=True)))
-        series.append({**hidden, "data": wide, "areaStyle": {"color": color, "opacity": 0.18}})
+        area = {"color": color, "opacity": 0.18}
+        series.append({**hidden, "data": thinned(band.x, band.low)})
+        series.append({**hidden, "data": thinned(band.x, band.high - band.low), "areaStyle": area})
     return series
 
 

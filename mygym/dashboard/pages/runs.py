@@ -18,7 +18,7 @@ from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, spark, status_badge
 from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of
 from mygym.errors import ConfigError, MygymError
-from mygym.reporting.curves import LABELS, LOGGED, Curve, SettingCurves, metrics_of, read_curve, stage_curves
+from mygym.reporting.curves import LABELS, LOGGED, SettingCurves, metrics_of, read_curve, stage_curves
 from mygym.reporting.doctor import diagnose, has_learned
 from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of, tail
 from mygym.reporting.run_logs import read_logs
@@ -326,7 +326,8 @@ class RunPage:
         heading("Output")
         self.output = ui.code("", language="text").classes("w-full max-h-80 overflow-auto")
         self._shown_videos: list[str] | None = None
-        self._fill_config()
+        config = flatten(service.index.config(self.id))
+        self.table.rows = [{"key": key, "value": json.dumps(value), "origin": "…"} for key, value in config]
         self.update()
         ui.timer(PERIOD, self.update)
         ui.timer(0.1, self._fill_origins, once=True)
@@ -371,15 +372,14 @@ class RunPage:
         if curve is not None:
             for chart, metric in ((self.success, "success"), (self.returns, "return")):
                 recorded = {prefix: name for prefix, name in SOURCES.items() if prefix + metric in curve.series}
-                series = [charts.curve(name, _points(curve, prefix + metric)) for prefix, name in recorded.items()]
+                series = [
+                    charts.curve(name, *curve.along("steps", prefix + metric)) for prefix, name in recorded.items()
+                ]
                 chart.options.update(charts.line_chart(metric, series, percent=metric == "success"))
                 chart.update()
             positions, shares = stage_curves(SettingCurves(setting_of([entry.record]), (curve,)))
             self.stages.set_visibility(bool(shares))
-            series = [
-                charts.curve(name, list(zip(positions.tolist(), share.tolist(), strict=True)))
-                for name, share in shares.items()
-            ]
+            series = [charts.curve(name, positions, share) for name, share in shares.items()]
             self.stages.options.update(charts.line_chart("stage done", series, percent=True))
             self.stages.update()
         else:
@@ -396,7 +396,7 @@ class RunPage:
         curve = read_curve(entry.record)
         scores = {prefix + metric for prefix in SOURCES for metric in LABELS}
         names = [name for name in metrics_of([curve] if curve else []) if name not in scores]
-        series = [charts.curve(name, _points(curve, name)) for name in names] if curve else []
+        series = [charts.curve(name, *curve.along("steps", name)) for name in names] if curve else []
         options = charts.line_chart("figures", series)
         options["legend"]["selected"] = {name: "loss" in name or "/" not in name for name in names}
         self.figures.options.update(options)
@@ -441,10 +441,6 @@ class RunPage:
             if not findings:
                 ui.label("It has learned." if has_learned(logs) else "No findings so far.")
 
-    def _fill_config(self) -> None:
-        config = self.service.index.config(self.id)
-        self.table.rows = [{"key": key, "value": json.dumps(value), "origin": "…"} for key, value in flatten(config)]
-
     async def _fill_origins(self) -> None:
         try:
             origins = await self.service.helper.call(heavy.origins, str(self.path))
@@ -483,9 +479,3 @@ CONFIG_COLUMNS = [
     {"name": name, "label": name.capitalize(), "field": name, "align": "left", "sortable": True}
     for name in ("key", "value", "origin")
 ]
-
-
-def _points(curve: Curve, metric: str) -> list[tuple[float, float]]:
-    """Return env steps and values of a metric."""
-    steps, values = curve.along("steps", metric)
-    return list(zip(steps.tolist(), values.tolist(), strict=True))

@@ -171,7 +171,7 @@ class WorldView:
                 camera = ui.scene.perspective_camera(fov=45, near=0.02, far=20)
                 self.scene = ui.scene(
                     width=900, height=560, grid=False, camera=camera, background_color="#dfe6ee", fps=25,
-                    on_drag_end=self._dragged,
+                    on_drag_end=lambda event: self.send({"goal": [event.x, event.y, event.z]}),
                 )  # fmt: skip
                 self.scene.classes("w-full rounded").style(
                     "height: auto; min-height: 0; aspect-ratio: 900 / 560"
@@ -272,9 +272,6 @@ class WorldView:
     def _pose(self) -> None:
         """Move the objects of the scene."""
         ui.run_javascript(f"showPoses({self.scene.id}, {json.dumps(self._poses)})")
-
-    def _dragged(self, event: events.SceneDragEventArguments) -> None:
-        self.send({"goal": [event.x, event.y, event.z]})
 
     def _goal_changed(self) -> None:
         if not self._quiet:

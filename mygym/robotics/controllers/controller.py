@@ -21,6 +21,7 @@ from mygym.types import FloatArray
 
 if TYPE_CHECKING:  # listings do not wait for the readers of robots
     from mygym.robotics.kinematics import Kinematics
+    from mygym.robotics.robots import ArmSpec, RobotSpec
     from mygym.robotics.workspace import Area
 
 YAW_STEP = 0.08
@@ -249,9 +250,6 @@ def scale_to_unit(action: FloatArray) -> FloatArray:
     """Return the action scaled down so that no component exceeds 1; its direction is kept."""
     return action / max(1.0, float(np.abs(action).max()))
 
-
-if TYPE_CHECKING:
-    from mygym.robotics.robots import ArmSpec, RobotSpec
 
 COMMON_PARAMETERS = tuple(name for name in ControlParams.model_fields if name != "name")
 """Parameters of `control` that every controller has."""

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.robotics.kinematics import Chain, Kinematics, at_home, make_chain, postures_at, reached_along
+from mygym.robotics.kinematics import REACHED, Chain, Kinematics, at_home, make_chain, postures_at, reached_along
 from mygym.robotics.meshes import hull
 from mygym.robotics.robots import RobotSpec, cached_by_model, robot_model
 from mygym.robotics.surface_points import MeshReader, points_of_links, shapes_of_links
@@ -65,9 +65,6 @@ HOME_CANDIDATES, FURTHER_CANDIDATES = 24, 10
 
 HOME_RESIDUAL = 0.002
 """m by which the tool may miss the workspace's `tool_home` at home; orientation is weighted as in the kinematics."""
-
-REACHED = 0.005
-"""m by which the tool may miss a point of the areas; orientation is weighted as in the kinematics."""
 
 BESIDE_BODY = 0.02
 """m from the robot's body within which neither an object nor a tool has room."""

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mygym.robotics.robots import rest_position
 from mygym.robotics.surface_points import MeshReader, points_of_links
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint
 from mygym.types import FloatArray
@@ -96,8 +97,7 @@ class Hand:
         def position(joint: Joint, depth: int) -> float:
             mimic = joint.mimic
             if mimic is None or mimic.joint not in self.joints or depth > len(self.order):
-                rest = 0.0 if joint.kind == "continuous" else float(np.clip(0.0, joint.lower, joint.upper))
-                return drivers.get(joint.name, rest)
+                return drivers.get(joint.name, rest_position(joint))
             return mimic.multiplier * position(self.joints[mimic.joint], depth + 1) + mimic.offset
 
         return {joint.name: position(joint, 0) for joint in self.order if joint.kind in MOVING_JOINT_TYPES}

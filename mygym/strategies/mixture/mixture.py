@@ -77,10 +77,10 @@ class Mixture(Strategy):
     def __init__(
         self,
         *,
-        protocol: Literal["single", "sum", "softmax", "gumbel_softmax"] = "single",
+        protocol: Protocol = "single",
         by: Literal["stage", "task", "sampler"] = "stage",
         candidates: int | list[Any] | None = None,
-        units: Literal["whole", "blocks"] = "whole",
+        units: Units = "whole",
         sampler: str | None = None,
         sampler_params: dict[str, Any] | None = None,
         weights: list[float] | None = None,
@@ -91,10 +91,8 @@ class Mixture(Strategy):
         tries: Annotated[int, Ge(1)] = 20,
         budget_us: Annotated[float, Gt(0)] | None = None,
     ) -> None:
-        self.protocol: Protocol = protocol
-        self.units: Units = units
-        self.by, self.candidates = by, candidates
-        self.weights = weights
+        self.protocol, self.units, self.by = protocol, units, by
+        self.candidates, self.weights = candidates, weights
         self.tau, self.tau_end, self.balance = tau, tau_end, balance
         self.search, self.tries, self.budget_us = search, tries, budget_us
         self.sampler_name = sampler or ("fair" if by == "sampler" else None)

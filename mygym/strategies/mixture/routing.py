@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 Protocol = Literal["single", "sum", "softmax", "gumbel_softmax"]
-PROTOCOLS: tuple[Protocol, ...] = ("single", "sum", "softmax", "gumbel_softmax")
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 Units = Literal["whole", "blocks"]
 
 SUM_TOLERANCE = 1e-4

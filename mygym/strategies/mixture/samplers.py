@@ -199,12 +199,8 @@ def _checked(cls: type[S]) -> type[S]:
     """
     check_hooks("sampler", Sampler, {"step": "begin_iteration or propose"})(cls)
     if all(getattr(cls, hook) is getattr(Sampler, hook) for hook in ("begin_iteration", "propose")):
-        why = "decides nothing"
-        raise RegistryError(
-            bad_value(
-                "register_sampler", cls.__name__, "a class with begin_iteration(self) or propose(self, count)", why
-            )
-        )
+        allowed = "a class with begin_iteration(self) or propose(self, count)"
+        raise RegistryError(bad_value("register_sampler", cls.__name__, allowed, "decides nothing"))
     return cls
 
 

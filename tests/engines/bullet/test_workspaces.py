@@ -19,16 +19,17 @@ from mygym.engines.world import GRAVITY
 from mygym.envs.areas import reached
 from mygym.errors import AssetError, ConfigError
 from mygym.registry import ASSETS
+from mygym.robotics.assets import asset_names
 from mygym.robotics.fixtures import fixture_urdf
 from mygym.robotics.robot import load_robot
-from mygym.robotics.workspace import Area, load_workspace, workspace_names
+from mygym.robotics.workspace import Area, load_workspace
 from mygym.tasks.state import State
 from tests.components import ROBOTS
 from tests.engines.bullet.test_world import snapshot
 from tests.worlds import WorldIn, first_home
 
 NO_OBJECTS = np.zeros((0, 7))
-WORKSPACES = workspace_names()
+WORKSPACES = asset_names("workspaces")
 MOVING = [name for name in WORKSPACES if any(fixture.joints for fixture in load_workspace(name).fixtures.values())]
 AT_HOME = [(name, robot) for name in WORKSPACES for robot in load_workspace(name).robots if robot in ROBOTS]
 
