@@ -209,7 +209,7 @@ def load_file(path: str | Path, repeated: list[str] | None = None) -> dict[str, 
     except FileNotFoundError:
         folder = path.parent if path.parent.is_dir() else Path()
         names = sorted(str(folder / file.name) for file in folder.iterdir() if file.suffix == path.suffix)
-        raise ConfigError(bad_value("config", str(path), names, "does not exist")) from None
+        raise ConfigError(bad_value("config", str(path), names or "a file that exists", "does not exist")) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"config: {str(path)!r} cannot be read: {error}") from None
     try:
@@ -279,10 +279,12 @@ _CLOSING = re.compile(r"\s*[}\]]")
 
 def _read_json(text: str, repeated: list[str] | None) -> Any:
     """Return the content of a JSON text, which may have comments (`#`, `//`, `/* */`) and trailing commas."""
-    plain = _without_comments(text)
+    plain = _JSON_TOKEN.sub(lambda token: _blank(token[0]) if token["comment"] else token[0], text)
     messages: list[str] = []
     try:
-        content = json.loads(plain, object_pairs_hook=lambda pairs: _last(pairs, plain, messages))
+        content = json.loads(
+            _without_trailing_commas(plain), object_pairs_hook=lambda pairs: _last(pairs, plain, messages)
+        )
     except RecursionError:
         raise ConfigError("not valid JSON: nested too deep") from None
     except json.JSONDecodeError as error:
@@ -296,19 +298,18 @@ def _read_json(text: str, repeated: list[str] | None) -> Any:
     return content
 
 
-def _without_comments(text: str) -> str:
-    """Return the text with spaces in place of comments and trailing commas, so that lines and columns stay."""
-    tokens = [token for token in _JSON_TOKEN.finditer(text) if token.lastgroup]
-    characters = list(text)
-    for token in tokens:
-        if token.lastgroup == "comment":
-            start, end = token.span()
-            characters[start:end] = ["\n" if character == "\n" else " " for character in token.group()]
-    plain = "".join(characters)
-    for token in tokens:
-        if token.lastgroup == "comma" and _CLOSING.match(plain, token.end()):
-            characters[token.start()] = " "
-    return "".join(characters)
+def _blank(text: str) -> str:
+    """Return spaces in place of a text, so that lines and columns stay."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _without_trailing_commas(text: str) -> str:
+    """Return a JSON text without comments with spaces in place of trailing commas."""
+
+    def kept(token: re.Match[str]) -> str:
+        return " " if token["comma"] and _CLOSING.match(text, token.end()) else token[0]
+
+    return _JSON_TOKEN.sub(kept, text)
 
 
 def _read_json5(text: str, why: str) -> Any:

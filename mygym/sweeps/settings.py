@@ -240,6 +240,7 @@ def make_sweep(file: Mapping[str, Any], overrides: Mapping[str, Any] | None = No
     if settings.space is not None:
         base, parameters = _with_default_space(base, parameters)
     if not parameters:
+        resolve_config(base)  # a range with a misspelt name is a wrong value
         allowed = "a range such as algo_params.learning_rate={loguniform: [1e-5, 1e-2]}, or default"
         raise ConfigError(bad_value("space", {}, allowed, "has no range"))
     first = base.get("seed", 0)

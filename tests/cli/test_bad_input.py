@@ -33,6 +33,8 @@ TAKE_A_VALUE = [
     *("evaluate --policy", "evaluate --policy zero --video", "demos --out", "replay demos --video", "search RUN --out"),
 ]
 MISTAKES = [
+    ("new algo none", ["--class", "'None'", "keyword of Python"]),
+    ("new task yes", ["name", "'yes'", "no text in a YAML file"]),
     ("new algoo custom", ["new", "'algoo'", "did you mean 'algo'"]),
     ("new algo sac", ["name", "'sac'", "is a registered algorithm already"]),
     ("new algo two-words", ["name", "'two-words'", "letters, digits and _"]),

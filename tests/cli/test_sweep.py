@@ -142,6 +142,7 @@ def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) ->
     ("words", "text"),
     [
         ("", "space: {} has no range"),
+        ("--set algo_params.gamma={gird:[0.9]}", "algo_params.gamma: {'gird': [0.9]}"),
         ("missing.yaml", "'missing.yaml' does not exist"),
         ("--space default --trials 0", "--trials: '0'"),
         ("--space default --jobs none", "--jobs: 'none'"),

@@ -101,6 +101,7 @@ def test_an_empty_yaml_file_is_an_empty_config(tmp_path: Path) -> None:
         ("run.yaml", "robot: [panda", ["run.yaml", "line 1"]),
         ("run.yaml", "robot: panda\n\ttask: reach", ["run.yaml", "line 2"]),
         ("run.json", '{"robot": ', ["run.json"]),
+        ("run.json", '{"robot": "panda",, }', ["run.json", "line 1, column 21"]),
         ("run.json", "", ["run.json"]),
         ("run.yaml", "- robot\n- panda", ["run.yaml", "mapping"]),
         ("run.yaml", "just words", ["run.yaml", "mapping"]),

@@ -16,6 +16,7 @@ from string import Template
 
 from mygym.checks.suite import LEARNS
 from mygym.config.hyperparameters import Schema
+from mygym.config.loading import parse_value
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import ASSETS, Algorithm, algorithm, registry
@@ -38,6 +39,8 @@ def check_identifier(key: str, name: str) -> None:
     if not re.fullmatch(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_LENGTH - 1}}}", name):
         allowed = f"at most {MAX_LENGTH} letters, digits and _, a letter first"
         raise ConfigError(bad_value(key, name, allowed, "is not a name"))
+    if parse_value(name, key) != name:
+        raise ConfigError(bad_value(key, name, "another name", "is no text in a YAML file"))
 
 
 def check_free(kind: str, name: str) -> None:
@@ -132,6 +135,7 @@ def fill_class(file: str, request: Request, /, **values: str) -> str:
     Raises:
         ConfigError: The file or Python already uses this name for another object.
     """
+    check_identifier("--class", request.cls)
     code = fill(file, request, **values)
     taken = {
         (alias.asname or alias.name).partition(".")[0]
@@ -515,8 +519,6 @@ def new_files(kind: str, request: Request) -> dict[Path, str | bytes]:
         ConfigError: A name is invalid or already registered, or the base is not suitable.
     """
     check_identifier("name", request.name)
-    if request.class_name is not None:
-        check_identifier("--class", request.class_name)
     check_folder(request.folder)
     for registered in KINDS_TO_REGISTER.get(kind, (kind,)):
         check_free(registered, request.name)
