@@ -29,8 +29,8 @@ def learned() -> dict[str, dict[str, int]]:
             measured.setdefault(("reach", record.algo), []).append(record.steps)
     cells = {**read_stored(TABLES / "core"), **read_stored(TABLES / "learning")}
     for name, cell in cells.items():
-        task, robot, engine, learner = name.split("/")
-        own = robot == find_task(task).robot and learner.partition("-")[0] in registry("algorithm")
+        task, robot, engine, method = name.split("/")
+        own = robot == find_task(task).robot and method.partition("-")[0] in registry("algorithm")
         if task != "reach" and own and engine in (BULLET, MUJOCO):
             steps = [record.steps_to_90 for record in cell.setting.records if record.steps_to_90 is not None]
             measured.setdefault((task, cell.setting.records[0].algo), []).extend(steps)

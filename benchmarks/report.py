@@ -46,14 +46,14 @@ def make_runs(folder: Path) -> None:
 
 
 def make_benchmark(folder: Path) -> None:
-    """Write the benchmark of a suite of 20 tasks, ten learners and five seeds."""
-    rng, learners = np.random.default_rng(0), [f"learner {number}" for number in range(10)]
+    """Write the benchmark of a suite of 20 tasks, ten methods and five seeds."""
+    rng, methods = np.random.default_rng(0), [f"method {number}" for number in range(10)]
     tasks = [entry.name for entry in registry("task") if entry.built_in and find_task(entry.name).robot == "panda"]
-    cells = [{"task": tasks, "algo": "ppo", "name": learner, "seeds": 5} for learner in learners]
+    cells = [{"task": tasks, "algo": "ppo", "name": method, "seeds": 5} for method in methods]
     folder.mkdir()
     files.write_yaml(folder / "suite.yaml", {"cells": cells})
-    for task, learner, seed in itertools.product(tasks, learners, range(5)):
-        cell = folder / "cells" / task / "panda" / "pybullet" / learner
+    for task, method, seed in itertools.product(tasks, methods, range(5)):
+        cell = folder / "cells" / task / "panda" / "pybullet" / method
         make_run(cell, float(rng.random()), seed, task=task, algo="ppo")
 
 

@@ -78,7 +78,7 @@ def _curve(points: Points) -> Curve:
 
 
 def _label(cell: CellRow, cells: Sequence[CellRow]) -> str:
-    """Return the name of a cell among those of its task: the learner, and robot and engine where they differ."""
+    """Return the name of a cell among those of its task: the method, and robot and engine where they differ."""
     several = [key for key in ("robot", "engine") if len({getattr(other, key) for other in cells}) > 1]
-    words = [cell.learner, *(getattr(cell, key) for key in several), count(len(cell.setting.records), "seed")]
+    words = [cell.method, *(getattr(cell, key) for key in several), count(len(cell.setting.records), "seed")]
     return ", ".join(words)

@@ -39,7 +39,7 @@ class PlannedRun:
 
     @property
     def name(self) -> str:
-        """`TASK/ROBOT/ENGINE/LEARNER, seed S`."""
+        """`TASK/ROBOT/ENGINE/METHOD, seed S`."""
         return f"{self.cell.name}, seed {self.seed}"
 
 
@@ -177,7 +177,7 @@ class Benchmark:
     def _estimates(self) -> Callable[[Cell], float | None]:
         """Return a function that estimates the s of a cell's runs; None if they are unknown.
 
-        That is the median of the seeds that have ended; without them, of the s of each env step of the same learner in
+        That is the median of the seeds that have ended; without them, of the s of each env step of the same method in
         the same engine, times the env steps.
         """
         seconds: dict[str, list[float]] = {}
@@ -187,13 +187,13 @@ class Benchmark:
             if record is not None and record.wall_time_s:
                 seconds.setdefault(run.cell.name, []).append(record.wall_time_s)
                 rate = record.wall_time_s / max(1, record.steps)
-                rates.setdefault((run.cell.learner, run.cell.engine), []).append(rate)
+                rates.setdefault((run.cell.method, run.cell.engine), []).append(rate)
 
         def estimate(cell: Cell) -> float | None:
             if cell.name in seconds:
                 return statistics.median(seconds[cell.name])
-            of_learner = rates.get((cell.learner, cell.engine))
-            return statistics.median(of_learner) * cell.resolved.config.steps if of_learner else None
+            of_method = rates.get((cell.method, cell.engine))
+            return statistics.median(of_method) * cell.resolved.config.steps if of_method else None
 
         return estimate
 

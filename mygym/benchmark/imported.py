@@ -40,7 +40,7 @@ class ImportedCell:
     task: str
     robot: str
     engine: str
-    learner: str
+    method: str
     origin: str
     """File name of the archive, or name of the folder."""
     records: tuple[RunRecord, ...]
@@ -49,16 +49,16 @@ class ImportedCell:
     @property
     def name(self) -> str:
         """Name of the cell; it begins with the folder, because the suite may have a cell of the same values."""
-        return "/".join((FOLDER, self.task, self.robot, self.engine, self.learner))
+        return "/".join((FOLDER, self.task, self.robot, self.engine, self.method))
 
 
-def add(folder: Path, source: Path, learner: str, episodes: int) -> list[tuple[Path, Row, str]]:
+def add(folder: Path, source: Path, method: str, episodes: int) -> list[tuple[Path, Row, str]]:
     """Judge runs from elsewhere, and add them to a benchmark, in place of earlier ones of the same cell and seed.
 
     Args:
         folder: Folder of the benchmark.
         source: A run, a folder of runs, or a zip file of one.
-        learner: Name of the learner in the table; empty: the algorithm.
+        method: Name of the method in the table; empty: the algorithm.
         episodes: Number of episodes.
 
     Returns:
@@ -68,8 +68,8 @@ def add(folder: Path, source: Path, learner: str, episodes: int) -> list[tuple[P
         ConfigError: There is no finished run, or it needs modules that are not here.
         RunError: A policy cannot be loaded, or a file cannot be written.
     """
-    if learner and not is_name(learner):
-        raise ConfigError(bad_value("--as", learner, NAME_IN_WORDS))
+    if method and not is_name(method):
+        raise ConfigError(bad_value("--as", method, NAME_IN_WORDS))
     added = []
     with _folder_of(source) as runs, tempfile.TemporaryDirectory() as temporary:
         finished, _ = find_finished([runs])
@@ -81,7 +81,7 @@ def add(folder: Path, source: Path, learner: str, episodes: int) -> list[tuple[P
             low, high = success_interval(claimed * record.episodes, record.episodes)
             agrees = low <= row.interval.high and row.interval.low <= high
             claim = "" if agrees else f"its result says {100 * claimed:.1f} %"
-            parts = row.task, row.robot, result.engine, learner or row.algo
+            parts = row.task, row.robot, result.engine, method or row.algo
             for part in parts:  # of their result.json: the copy must not leave the folder
                 if not is_name(part):
                     raise ConfigError(bad_value("--add", part, NAME_IN_WORDS, f"is a name in {record.path}"))
@@ -107,8 +107,8 @@ def imported_cells(folder: Path) -> list[ImportedCell]:
             records.append(replace(read_run(file.parent, time.time()), **figures))
             origin = judged["origin"]
         if records:
-            task, robot, engine, learner = path.parts[-4:]
-            cells.append(ImportedCell(task, robot, engine, learner, origin, tuple(records)))
+            task, robot, engine, method = path.parts[-4:]
+            cells.append(ImportedCell(task, robot, engine, method, origin, tuple(records)))
     return cells
 
 

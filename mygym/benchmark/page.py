@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from mygym.benchmark.stored import Curve
-from mygym.benchmark.table import CellRow, Table, cell_texts, learner_cells
+from mygym.benchmark.table import CellRow, Table, cell_texts, method_cells
 from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.reporting.records import RunRecord
@@ -22,7 +22,7 @@ from mygym.training import directory
 CURVE = (120, 30)
 """Width and height of a learning curve, pixels."""
 
-NAMES = ("task", "robot", "engine", "learner")
+NAMES = ("task", "robot", "engine", "method")
 """Columns of names; the others have numbers."""
 
 
@@ -40,8 +40,8 @@ def write_page(benchmark_table: Table, folder: Path) -> str:
             "at 95 %; – is planned.",
         ),
         *(table(list(map(_cells, rows)), search=True) for rows in benchmark_table.by_task()),
-        element("h2", "Learners over all their tasks"),
-        table([_cells(learner_cells(row)) for row in benchmark_table.learners]),
+        element("h2", "Methods over all their tasks"),
+        table([_cells(method_cells(row)) for row in benchmark_table.methods]),
         *_profiles(benchmark_table),
         element("h2", "Cells"),
         element("p", "Curves: success over env steps, a line for each seed. S in a command is the seed."),
@@ -124,12 +124,12 @@ def _films(records: Sequence[RunRecord], folder: Path) -> Html:
 
 
 def _profiles(benchmark_table: Table) -> Iterator[Html]:
-    """Yield the performance profiles of the best learners of each robot and engine that has several tasks."""
+    """Yield the performance profiles of the best methods of each robot and engine that has several tasks."""
     groups: dict[str, dict[str, list[CellRow]]] = {}
     for cell in benchmark_table.cells:
         if cell.setting.records:
-            groups.setdefault(f"robot {cell.group}, engine {cell.engine}", {}).setdefault(cell.learner, []).append(cell)
-    groups = {title: learners for title, learners in groups.items() if max(map(len, learners.values())) > 1}
+            groups.setdefault(f"robot {cell.group}, engine {cell.engine}", {}).setdefault(cell.method, []).append(cell)
+    groups = {title: methods for title, methods in groups.items() if max(map(len, methods.values())) > 1}
     if not groups:
         return
     try:
@@ -139,12 +139,12 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
         return
     thresholds = np.linspace(0, 1, 101)
     figure, panels = figures.make_panels(len(groups), 1)
-    for (panel,), (title, learners) in zip(panels, groups.items(), strict=True):
+    for (panel,), (title, methods) in zip(panels, groups.items(), strict=True):
         profiles = {
-            f"{learner} ({count(len(cells), 'task')})": performance_profile(
+            f"{method} ({count(len(cells), 'task')})": performance_profile(
                 np.concatenate([cell.setting.scores for cell in cells]), thresholds
             )
-            for learner, cells in learners.items()
+            for method, cells in methods.items()
         }
         best = sorted(profiles, key=lambda name: -profiles[name].mean())[: figures.MAX_LINES]
         for index, name in enumerate(name for name in profiles if name in best):

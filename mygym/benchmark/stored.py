@@ -29,8 +29,8 @@ class StoredCell:
     """The runs that have ended, whose config has dotted keys."""
     curves: Mapping[int, Curve]
     """Seed → learning curve."""
-    further: Mapping[int, Mapping[str, float]]
-    """Seed → further success rates, see `CellRow`."""
+    elsewhere: Mapping[int, Mapping[str, float]]
+    """Seed → success rates elsewhere, see `CellRow`."""
     verified: tuple[bool, ...]
     """Whether each repeated run has confirmed its result."""
 
@@ -62,6 +62,6 @@ def _cell(cell: Mapping[str, Any]) -> StoredCell:
     stored = cell["setting"]
     records = tuple(map(RunRecord.of_json, stored["records"]))
     curves = {int(seed): tuple((int(s), float(r)) for s, r in curve) for seed, curve in cell["curves"].items()}
-    further = {int(seed): dict(rates) for seed, rates in cell.get("further", {}).items()}  # absent in older tables
+    elsewhere = {int(seed): dict(rates) for seed, rates in cell.get("elsewhere", {}).items()}  # absent in older tables
     setting = Setting(str(cell["name"]), dict(stored["config"]), records)
-    return StoredCell(setting, curves, further, tuple(cell["verified"]))
+    return StoredCell(setting, curves, elsewhere, tuple(cell["verified"]))

@@ -55,7 +55,7 @@ class Grid(Section):
     seeds: Annotated[int, Field(ge=1, le=1000)] | Annotated[list[int], Field(min_length=1)] = Field(
         1, description="number of seeds, counted from 0, or a list"
     )
-    name: str | None = Field(None, description="name of the learner in the table; default: the algorithm")
+    name: str | None = Field(None, description="name of the method in the table; default: the algorithm")
     config: str | None = Field(None, description="config file of these runs, as of `--config`")
     set: dict[str, Any] = Field(default_factory=dict, description="config values of these runs, over those of the file")
     note: str = Field("", description="what a reader of these cells must know, below the table")
@@ -95,12 +95,12 @@ class SuiteFile(Section):
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of the table: a learner on a task, a robot and an engine."""
+    """A cell of the table: a method on a task, a robot and an engine."""
 
     task: str
     robot: str
     engine: str
-    learner: str
+    method: str
     """Its name in the table: the algorithm, or the `name` of the grid."""
     values: Mapping[str, Any]
     """Config values of its runs, nested, besides the seed and the log directory."""
@@ -114,8 +114,8 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """`TASK/ROBOT/ENGINE/LEARNER`, which identifies the cell in a suite and is its path in a folder."""
-        return "/".join((self.task, self.robot, self.engine, self.learner.replace("/", "-")))
+        """`TASK/ROBOT/ENGINE/METHOD`, which identifies the cell in a suite and is its path in a folder."""
+        return "/".join((self.task, self.robot, self.engine, self.method.replace("/", "-")))
 
 
 @dataclass(frozen=True)

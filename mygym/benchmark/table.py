@@ -1,4 +1,4 @@
-"""Table of a benchmark: success of each cell with its interval, learners over all tasks; as JSON and Markdown."""
+"""Table of a benchmark: success of each cell with its interval, methods over all tasks; as JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mygym.types import FloatArray
 UNKNOWN = Interval(math.nan, math.nan)
 
 OWN_ROBOT = "of the task"
-"""Robot of learners that are aggregated over tasks with robots of their own."""
+"""Robot of methods that are aggregated over tasks with robots of their own."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class CellRow:
     task: str
     robot: str
     engine: str
-    learner: str
+    method: str
     planned: tuple[int, ...]
     """Seeds of the suite."""
     setting: Setting
     """The runs that have ended; its path is the name of the cell."""
     curves: Mapping[int, Curve]
     """Seed → learning curve."""
-    further: Mapping[int, Mapping[str, float]]
-    """Seed → further success rates of its policy: `in ENGINE` of its certificate, `TASK` of each of several tasks."""
+    elsewhere: Mapping[int, Mapping[str, float]]
+    """Seed → success rates elsewhere of its policy: `in ENGINE` of its certificate, `TASK` of each of several tasks."""
     command: str
     """Command that trains the run of a seed; `S` stands for the seed."""
     note: str = ""
@@ -70,7 +70,7 @@ class CellRow:
 
     @property
     def group(self) -> str:
-        """Robot of the cells over which learners are aggregated: that of each task, or another one."""
+        """Robot of the cells over which methods are aggregated: that of each task, or another one."""
         return OWN_ROBOT if self.robot == find_task(self.task).robot else self.robot
 
     @property
@@ -100,10 +100,10 @@ class CellRow:
 
 
 @dataclass(frozen=True)
-class LearnerRow:
-    """A learner in an engine, over its tasks; on the robot of each task, or on another one."""
+class MethodRow:
+    """A method in an engine, over its tasks; on the robot of each task, or on another one."""
 
-    learner: str
+    method: str
     robot: str
     """`of the task`, or the name of another robot."""
     engine: str
@@ -120,7 +120,7 @@ class LearnerRow:
     interval: Interval
     """Unknown with a single seed of each task."""
     improvement: float | None
-    """Probability that it is better than the first learner with the same robot and engine, over their common tasks."""
+    """Probability that it is better than the first method with the same robot and engine, over their common tasks."""
     both_learn: int
     """Number of these tasks in which most runs of both reach 90 %."""
     steps: float | None
@@ -130,7 +130,7 @@ class LearnerRow:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells and learners of a benchmark, and where they come from."""
+    """Cells and methods of a benchmark, and where they come from."""
 
     suite: str
     title: str
@@ -141,12 +141,12 @@ class Table:
     cells: tuple[CellRow, ...]
 
     @property
-    def learners(self) -> list[LearnerRow]:
-        """A row for each learner, robot and engine, in the order of the suite."""
+    def methods(self) -> list[MethodRow]:
+        """A row for each method, robot and engine, in the order of the suite."""
         groups: dict[tuple[str, str], dict[str, list[CellRow]]] = {}
         for cell in self.cells:
-            groups.setdefault((cell.group, cell.engine), {}).setdefault(cell.learner, []).append(cell)
-        return [row for group in groups.values() for row in _learner_rows(list(group.values()))]
+            groups.setdefault((cell.group, cell.engine), {}).setdefault(cell.method, []).append(cell)
+        return [row for group in groups.values() for row in _method_rows(list(group.values()))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of table.json."""
@@ -155,7 +155,7 @@ class Table:
             **{field.name: getattr(self, field.name) for field in fields(self) if field.name != "cells"},
             "machine": machine_in_words(),
             "cells": [cell.to_json() for cell in self.cells],
-            "learners": [asdict(row) for row in self.learners],
+            "methods": [asdict(row) for row in self.methods],
         }
 
     def to_markdown(self, pictures: Sequence[str] = ()) -> str:
@@ -170,8 +170,8 @@ class Table:
             "Success of fresh episodes of the saved policies, in percent: the interquartile mean over the seeds, with "
             "its interval at 95 %, the wider of the bootstrap over seeds and Wilson's over all episodes.",
             *(as_markdown(rows).strip() for rows in self.by_task()),
-            "## Learners, over all their tasks",
-            as_markdown([learner_cells(row) for row in self.learners]).strip(),
+            "## Methods, over all their tasks",
+            as_markdown([method_cells(row) for row in self.methods]).strip(),
             *(["## Learning curves", *(f"![{Path(path).stem}]({path})" for path in pictures)] if pictures else []),
             "## Cells",
             as_markdown(_without_empty_columns([cell_texts(cell) for cell in self.cells])).strip(),
@@ -196,9 +196,9 @@ class Table:
         return f"{ended} of {planned} runs; mygym {self.versions.get('mygym', '')}{commit}, {self.date}"
 
     def by_task(self) -> list[list[dict[str, str]]]:
-        """Return a table for each engine: a row for each task and robot, a column for each learner of several tasks.
+        """Return a table for each engine: a row for each task and robot, a column for each method of several tasks.
 
-        If no learner has several tasks, all learners have columns.
+        If no method has several tasks, all methods have columns.
         """
         groups: dict[str, list[CellRow]] = {}
         for cell in self.cells:
@@ -218,11 +218,11 @@ def build_table(benchmark: Benchmark) -> Table:
             cell.task,
             cell.robot,
             cell.engine,
-            cell.learner,
+            cell.method,
             cell.seeds,
             Setting(cell.name, _config(records[cell.name], stored), tuple(records[cell.name])),
             {record.seed or 0: _curve(record, stored) for record in records[cell.name]},
-            {record.seed or 0: _further(record, stored) for record in records[cell.name]},
+            {record.seed or 0: _elsewhere(record, stored) for record in records[cell.name]},
             cell.command,
             cell.note,
             verified=tuple(verified.get(cell.name, stored.verified if stored else ())),
@@ -235,11 +235,11 @@ def build_table(benchmark: Benchmark) -> Table:
             cell.task,
             cell.robot,
             cell.engine,
-            cell.learner,
+            cell.method,
             tuple(record.seed or 0 for record in cell.records),
             Setting(cell.name, _config(cell.records), cell.records),
             {record.seed or 0: _curve(record) for record in cell.records},
-            {record.seed or 0: _further(record) for record in cell.records},
+            {record.seed or 0: _elsewhere(record) for record in cell.records},
             f"mygym train --config {shlex.quote(f'{cell.name}/{Path(first.path).name}/{directory.CONFIG}')} --seed S",
             origin=cell.origin,
         )
@@ -264,10 +264,10 @@ def _curve(record: RunRecord, stored: StoredCell | None = None) -> Curve:
     return tuple((entry["steps"], entry["success_rate"]) for entry in result.evaluations)
 
 
-def _further(record: RunRecord, stored: StoredCell | None = None) -> dict[str, float]:
-    """Return the further success rates of a run, see `CellRow`."""
+def _elsewhere(record: RunRecord, stored: StoredCell | None = None) -> dict[str, float]:
+    """Return the success rates elsewhere of a run, see `CellRow`."""
     if not record.path:
-        return dict(stored.further.get(record.seed or 0, {})) if stored else {}
+        return dict(stored.elsewhere.get(record.seed or 0, {})) if stored else {}
     run = Path(record.path)
     result = Result.read(run)
     rates = dict(result.success_by_task) if result else {}
@@ -277,8 +277,8 @@ def _further(record: RunRecord, stored: StoredCell | None = None) -> dict[str, f
     return rates
 
 
-def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
-    """Yield the rows of the learners on a robot and in an engine; the first is the reference."""
+def _method_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[MethodRow]:
+    """Yield the rows of the methods on a robot and in an engine; the first is the reference."""
     first = {cell.task: cell for cell in group[0] if cell.setting.records}
     for cells in group:
         ended = [cell for cell in cells if cell.setting.records]
@@ -292,8 +292,8 @@ def _learner_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[LearnerRow]:
         learned = [(own, of_first) for own, of_first in pairs if own is not None and of_first is not None]
         steps, steps_interval = relative_medians(learned) if learned else (None, UNKNOWN)
         success = float(iqm(scores)) if scores.size else math.nan
-        yield LearnerRow(
-            cells[0].learner,
+        yield MethodRow(
+            cells[0].method,
             cells[0].group,
             cells[0].engine,
             len(ended),
@@ -345,11 +345,11 @@ def cell_texts(cell: CellRow) -> dict[str, str]:
         "task": cell.task,
         "robot": cell.robot,
         "engine": cell.engine,
-        "learner": cell.learner,
+        "method": cell.method,
         "seeds": f"{len(cell.setting.records)} of {len(cell.planned)}",
         "success, %": success_text(cell),
         "each": ", ".join(f"{100 * score:.0f}" for (score,) in cell.setting.scores),
-        "further": _further_text(cell),
+        "elsewhere": _elsewhere_text(cell),
         "env steps": _median_text(cell.steps),
         "time": duration(cell.seconds),
         "env steps to 90 %": _median_text(summary.steps_to_90 if summary else None),
@@ -362,12 +362,12 @@ def cell_texts(cell: CellRow) -> dict[str, str]:
 
 def _by_task(cells: Sequence[CellRow], is_alone: bool) -> list[dict[str, str]]:
     """Return the rows of the cells of an engine, whose name is in them unless it is alone."""
-    numbers = Counter(cell.learner for cell in cells)
-    learners = [learner for learner, number in numbers.items() if number > 1] or list(numbers)
+    numbers = Counter(cell.method for cell in cells)
+    methods = [method for method, number in numbers.items() if number > 1] or list(numbers)
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for cell in cells:
-        if cell.learner in learners:
-            rows.setdefault((cell.task, cell.robot), {})[cell.learner] = success_text(cell)
+        if cell.method in methods:
+            rows.setdefault((cell.task, cell.robot), {})[cell.method] = success_text(cell)
     engine = {} if is_alone else {"engine": cells[0].engine}
     robots = {robot for _, robot in rows}
     return [
@@ -375,7 +375,7 @@ def _by_task(cells: Sequence[CellRow], is_alone: bool) -> list[dict[str, str]]:
             "task": task,
             **({"robot": robot} if len(robots) > 1 else {}),
             **engine,
-            **{learner: texts.get(learner, "") for learner in learners},
+            **{method: texts.get(method, "") for method in methods},
         }
         for (task, robot), texts in rows.items()
     ]
@@ -385,18 +385,18 @@ def _without_empty_columns(rows: Sequence[Mapping[str, str]]) -> list[dict[str, 
     return [{key: text for key, text in row.items() if any(other[key] for other in rows)} for row in rows]
 
 
-def _further_text(cell: CellRow) -> str:
-    names = dict.fromkeys(name for rates in cell.further.values() for name in rates)
-    by_name = {name: [rates[name] for rates in cell.further.values() if name in rates] for name in names}
+def _elsewhere_text(cell: CellRow) -> str:
+    names = dict.fromkeys(name for rates in cell.elsewhere.values() for name in rates)
+    by_name = {name: [rates[name] for rates in cell.elsewhere.values() if name in rates] for name in names}
     return "; ".join(f"{name} {', '.join(f'{100 * rate:.0f}' for rate in rates)}" for name, rates in by_name.items())
 
 
-def learner_cells(row: LearnerRow) -> dict[str, str]:
-    """Return column → text of a learner."""
+def method_cells(row: MethodRow) -> dict[str, str]:
+    """Return column → text of a method."""
     low, high = row.interval
     interval = "" if math.isnan(low) else f" ({100 * low:.1f}–{100 * high:.1f})"
     return {
-        "learner": row.learner,
+        "method": row.method,
         "robot": row.robot,
         "engine": row.engine,
         "tasks": f"{row.tasks} of {row.planned}",
@@ -408,7 +408,7 @@ def learner_cells(row: LearnerRow) -> dict[str, str]:
     }
 
 
-def _relative_text(row: LearnerRow) -> str:
+def _relative_text(row: MethodRow) -> str:
     if row.steps is None:
         return ""
     low, high = row.steps_interval

@@ -51,7 +51,7 @@ PAGE, MARKDOWN = "index.html", "table.md"
     ),
     argument("--seed", metavar="S", default="0", help="with --verify N: seed of the sample (default 0)"),
     repeated("--add", "RUN", "judge a run from elsewhere, or a zip file of it, and add it to the table"),
-    argument("--as", dest="learner", metavar="NAME", help="with --add: name in the table"),
+    argument("--as", dest="method", metavar="NAME", help="with --add: name in the table"),
     argument("--episodes", metavar="N", default=EPISODES, help=f"with --add: number of episodes (default {EPISODES})"),
     JSON,
     examples="""
@@ -66,12 +66,12 @@ mygym compare suites/before suites/after
 """,
     notes="""
 A suite has grids, which are cells of the table: {cells: [{task: [reach, push], algo: [ppo, sac/jax], seeds: 5}]}. Keys
-of a grid: task, robot, engine, algo (KEYWORD, KEYWORD/FRAMEWORK or default), seeds (a number or a list), name (of the
-learner in the table), config (a config file), set (config values), and note (what a reader must know). `set` beside
+of a grid: task, robot, engine, algo (KEYWORD, KEYWORD/FRAMEWORK, default or all), seeds (a number or a list), name (of
+the method in the table), config (a config file), set (config values), and note (what a reader must know). `set` beside
 `cells` has config values of all runs, `imports` modules of your algorithms. The runs are ordinary runs in DIR/cells;
 the first seed of all cells comes first. The command can be stopped, killed and repeated: it executes what is missing,
 also after cells and seeds were added. It writes table.json, table.md, index.html and pictures of the learning curves. A
-run's certificate (`mygym certify`) is in the column `further`. --verify exits with 1 if a result does not hold:
+run's certificate (`mygym certify`) is in the column `elsewhere`. --verify exits with 1 if a result does not hold:
 Fisher's exact test on the final episodes finds a difference, and the repeated run is outside the range of the cell's
 seeds. A run of --add is judged here; only its config, its result and its weights are read. Executors are those of
 `mygym sweep`.
@@ -85,7 +85,7 @@ def benchmark(options: argparse.Namespace) -> None:
     if len(chosen) > 1:
         flags = " and ".join(f"--{flag.replace('_', '-')}" for flag in chosen[:2])
         raise ConfigError(f"mygym benchmark: {flags} exclude each other")
-    if options.learner and not options.add:
+    if options.method and not options.add:
         raise ConfigError("mygym benchmark: --as NAME needs --add RUN")
     opened = Benchmark(*_place(options))
     words = shlex.join(["mygym", "benchmark", *options.words])
@@ -154,7 +154,7 @@ def _add(opened: Benchmark, options: argparse.Namespace) -> None:
 
     episodes = parse_count(options.episodes, "--episodes")
     for source in options.add:
-        for place, row, claim in add(opened.folder, Path(source), options.learner or "", episodes):
+        for place, row, claim in add(opened.folder, Path(source), options.method or "", episodes):
             rate = f"{row.successes} of {row.episodes} episodes succeed"
             print_message(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
 
@@ -190,7 +190,7 @@ def _throttled(function: Callable[[], object]) -> Callable[[], None]:
 
 
 def _print(table: Table, as_json: bool) -> None:
-    from mygym.benchmark.table import learner_cells
+    from mygym.benchmark.table import method_cells
 
     if as_json:
         print_json(table.to_json())
@@ -198,4 +198,4 @@ def _print(table: Table, as_json: bool) -> None:
     print(table.in_words())
     for rows in table.by_task():
         print_table(rows)
-    print_table([learner_cells(row) for row in table.learners])
+    print_table([method_cells(row) for row in table.methods])

@@ -202,7 +202,7 @@ def test_a_suite_has_the_same_table_on_each_executor(
     assert results(tmp_path / "suites/short") == results(original)
     tables = [build_table(benchmark(folder)) for folder in (tmp_path / "suites/short", original)]
     assert tables[0].by_task() == tables[1].by_task()
-    assert tables[0].learners == tables[1].learners
+    assert tables[0].methods == tables[1].methods
 
 
 class Nodes(TrainingExecutor):
@@ -245,19 +245,19 @@ def test_the_table_has_the_results_and_what_is_missing(original: Path) -> None:
     ((reach, push),) = table.by_task()
     assert reach["sac"].startswith(f"{100 * sum(rates) / 2:.1f} (")
     assert reach["sac"].endswith("2 of 3 seeds)")
-    assert push == {"task": "push", "sac": "–"}, "a learner of several tasks"
+    assert push == {"task": "push", "sac": "–"}, "a method of several tasks"
     assert "3 of 5 runs" in table.to_markdown()
     assert str(original) not in json.dumps(table.to_json())
 
 
-def test_learners_are_compared_over_their_common_tasks(tmp_path: Path) -> None:
+def test_methods_are_compared_over_their_common_tasks(tmp_path: Path) -> None:
     tasks, algos = ("reach", "push"), {"sac": (0.2, 0.6), "td3": (0.4, 1.0)}
     content = {"cells": [{"task": [*tasks], "algo": [*algos], "seeds": 2}]}
     for algo, rates in algos.items():
         for task, rate in zip(tasks, rates, strict=True):
             for seed in (0, 1):
                 make_run(tmp_path / "cells" / task / "panda" / "pybullet" / algo, rate, seed, task=task, algo=algo)
-    first, second = build_table(benchmark(tmp_path, content)).learners
+    first, second = build_table(benchmark(tmp_path, content)).methods
     assert (first.success, second.success) == pytest.approx((0.4, 0.7))  # of 0.2, 0.2, 0.6, 0.6: the middle half
     assert (first.improvement, second.improvement) == (None, 1.0)
     assert (first.learned, second.learned) == (0, 1)
@@ -274,19 +274,19 @@ def test_env_steps_are_compared_over_the_tasks_that_both_learn(tmp_path: Path) -
             for seed in (0, 1):
                 make_run(tmp_path / "cells" / task / "panda" / "pybullet" / algo, rate, seed, task=task, algo=algo)
     content = {"cells": [{"task": [*rates], "algo": ["sac", "td3"], "seeds": 2}]}
-    first, second = build_table(benchmark(tmp_path, content)).learners
+    first, second = build_table(benchmark(tmp_path, content)).methods
     assert (first.both_learn, first.steps) == (0, None)
     assert (second.both_learn, second.steps, second.steps_interval) == (1, 1.0, (1.0, 1.0))
 
 
-def test_the_interval_of_a_learner_contains_its_success(tmp_path: Path) -> None:
+def test_the_interval_of_a_method_contains_its_success(tmp_path: Path) -> None:
     """Equal seeds have no spread, and Wilson's interval of the mean, 75 %, is below that of the middle half."""
     tasks = {"reach": 1.0, "push": 1.0, "poke": 1.0, "press": 0.0}
     for task, rate in tasks.items():
         for seed in (0, 1):
             make_run(tmp_path / "cells" / task / "panda" / "pybullet" / "sac", rate, seed, task=task)
     suites = [{"cells": [{"task": [*tasks], "algo": "sac", "seeds": seeds}]} for seeds in (2, [0])]
-    (row,), (alone,) = (build_table(benchmark(tmp_path, content)).learners for content in suites)
+    (row,), (alone,) = (build_table(benchmark(tmp_path, content)).methods for content in suites)
     assert row.success == pytest.approx(1.0)
     assert row.interval.low < row.success <= row.interval.high
     assert math.isnan(alone.interval.low), "of one seed each"
@@ -355,17 +355,17 @@ def test_columns_of_figures_are_sorted_by_their_values(tmp_path: Path) -> None:
         make_run(tmp_path / "cells" / "reach" / "panda" / "pybullet" / name, rate, 0, task="reach", algo="sac")
     cells = [{"task": "reach", "algo": "sac", "seeds": 10, "name": name} for name in (*rates, "planned")]
     page = write_page(build_table(benchmark(tmp_path, {"cells": cells})), tmp_path)
-    by_task, learners, each = re.findall("<table.*?</table>", page)[:3]
+    by_task, methods, each = re.findall("<table.*?</table>", page)[:3]
     assert re.findall('class="number" data-key="([^"]*)"', by_task) == ["100.0", "9.5", ""]
-    for rows in (learners, each):
+    for rows in (methods, each):
         assert [name for name in (*rates, "planned") if f'<td data-key="{name}">' in rows] == [*rates, "planned"]
     assert re.findall('data-key="([^"]*)">. of 10', each) == ["1.0", "1.0", "0.0"]
 
 
-def test_performance_profiles_are_of_the_best_learners_over_several_tasks(
+def test_performance_profiles_are_of_the_best_methods_over_several_tasks(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [f"learner {number}" for number in range(figures.MAX_LINES + 1)]
+    names = [f"method {number}" for number in range(figures.MAX_LINES + 1)]
     content = {"cells": [{"task": ["reach", "push"], "algo": "sac", "name": name} for name in names]}
     for number, name in enumerate(names):
         for task in ("reach", "push"):
@@ -379,7 +379,7 @@ def test_performance_profiles_are_of_the_best_learners_over_several_tasks(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     page = write_page(profiles, tmp_path)
     assert "mygym[results]" in page
-    assert "learner 0" in page
+    assert "method 0" in page
 
 
 def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym_command: Command) -> None:
@@ -470,7 +470,7 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     assert "its result says 100.0 %" in outcome.err
     cell = build_table(benchmark(folder)).cells[-1]
     (record,) = cell.setting.records
-    assert (cell.learner, cell.origin, record.episodes) == ("theirs", "theirs.zip", 4)
+    assert (cell.method, cell.origin, record.episodes) == ("theirs", "theirs.zip", 4)
     assert record.success_rate is not None
     assert record.success_rate < 0.75, "a policy of 60 steps"
     assert not list(folder.rglob("evil*"))

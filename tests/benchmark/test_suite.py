@@ -57,11 +57,11 @@ def test_shipped_suites_are_complete(name: str) -> None:
     assert all(cell.resolved.config.task == cell.task for cell in suite.cells)
 
 
-def test_the_core_suite_has_all_tasks_and_eight_learners() -> None:
+def test_the_core_suite_has_all_tasks_and_eight_methods() -> None:
     cells = load_suite("core").cells
     assert {cell.task for cell in cells} == {entry.name for entry in registry("task") if entry.built_in}
-    learners = Counter(cell.task for cell in cells)
-    assert min(learners.values()) >= 8, learners
+    methods = Counter(cell.task for cell in cells)
+    assert min(methods.values()) >= 8, methods
 
 
 @pytest.mark.parametrize(("name", "runs"), [("algorithms", 110), ("core", 150), ("learning", 140), ("strategies", 40)])
