@@ -74,10 +74,9 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/runs/{identifier}", summary="A run, or a job that waits: status, config, stages")
     async def get_run(identifier: str) -> dict[str, Any]:
-        if identifier.startswith("job-") and identifier[4:].isdigit() and len(identifier) < 16:
-            job = jobs.queue.get(int(identifier[4:]))
-            if job.run is None:
-                return service.waiting(job)
+        job = service.job(identifier)
+        if job is not None and job.run is None:
+            return service.waiting(job)
         entry = service.entry(identifier)
         row = next(row for row in service.listing() if row["id"] == entry.id)
         return {**row, "config": index.config(entry.id), "stages": stages_of(index.path(entry.id))}
@@ -113,8 +112,9 @@ def make_router(service: Service) -> APIRouter:
 
     @router.post("/runs/{identifier}/stop", status_code=202, summary="Stop with a checkpoint, or leave the queue")
     async def stop(identifier: str) -> dict[str, str]:
-        if identifier.startswith("job-") and identifier[4:].isdigit():
-            jobs.stop(jobs.queue.get(int(identifier[4:])))
+        job = service.job(identifier)
+        if job is not None:
+            jobs.stop(job)
         else:
             await run_in_threadpool(jobs.stop_run, index.path(service.entry(identifier).id))
         return {"status": "stopping"}

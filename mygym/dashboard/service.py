@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shlex
 import threading
@@ -257,16 +258,24 @@ class Service:
         status = QUEUED if job.state == QUEUED else "starting" if job.state == STARTED else job.state
         return {"id": f"job-{job.id}", "status": status, "job": job.id, "title": job.title, "priority": job.priority}
 
+    def job(self, identifier: str) -> QueuedJob | None:
+        """Return the job `job-NUMBER`; None for an identifier of another form.
+
+        Raises:
+            ConfigError: The job does not exist.
+        """
+        number = re.fullmatch("job-([0-9]{1,11})", identifier)
+        return self.jobs.queue.get(int(number[1])) if number else None
+
     def entry(self, identifier: str) -> Entry:
         """Return the entry of a run, by its identifier or by `job-NUMBER`.
 
         Raises:
             ConfigError: The run does not exist, or the job has no run yet.
         """
-        number = identifier.removeprefix("job-")
-        if number == identifier:
+        job = self.job(identifier)
+        if job is None:
             return self.index.get(identifier)
-        job = self.jobs.queue.get(int(number) if number.isdigit() and len(number) < 12 else 0)
         if job.run is None:
             raise ConfigError(bad_value("run", identifier, "a job that has started", f"is {job.state}, without a run"))
         for entry in self.index.entries(fresh=True).values():

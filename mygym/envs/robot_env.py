@@ -519,7 +519,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._window.viewer
 
     def move_goal(self, position: FloatArray) -> None:
-        """Move the goal of the active sub-task, which must be a point, to `(3,)` m in the world frame.
+        """Move the goal of the active sub-task to `(3,)` m in the world frame, if it is a point.
 
         The episode is then not the episode of its seed any more; `state_dict` does not contain the change.
 
@@ -527,9 +527,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             position: The goal, `(3,)` m.
         """
         goal = self._episodes.visible_goal()
-        assert goal is not None
-        goal[:] = position
-        self._observer.update_goal()
+        if goal is not None:
+            goal[:] = position
+            self._observer.update_goal()
 
     # State ----------------------------------------------------------------------------------------------------------
 

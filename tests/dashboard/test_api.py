@@ -47,6 +47,8 @@ def test_a_run(client: Any, service: Service) -> None:
     assert events.count('data: {"steps"') == 11
     assert events.endswith("event: end\ndata: {}\n\n")
     assert client.get("/api/runs/000000000000").status_code == 404
+    for number in ("7", "9" * 40, "²"):
+        assert client.post(f"/api/runs/job-{number}/stop").status_code == 404
     assert client.post(f"/api/runs/{identifier}/stop").status_code == 409
 
 

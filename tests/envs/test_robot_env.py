@@ -345,6 +345,14 @@ def test_an_object_that_is_pressed_into_the_table_is_not_placed(cached_env: Any)
     assert steps > 5
 
 
+def test_a_goal_that_is_no_point_stays(cached_env: Any) -> None:
+    env = cached_env(task="open_drawer")
+    env.reset(seed=0)
+    before = env.goals.copy()
+    env.move_goal(np.ones(3))
+    np.testing.assert_array_equal(env.goals, before)
+
+
 def test_positions_out_of_bounds_fail(cached_env: Any) -> None:
     env = cached_env(task="push")
     env.reset(seed=0)

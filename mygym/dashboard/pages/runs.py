@@ -253,10 +253,10 @@ def add_run_page(service: Service) -> None:
     @ui.page("/run/{identifier}")
     def run(identifier: str) -> None:
         with frame("Run"):
-            number = identifier.removeprefix("job-")
             try:
-                if number != identifier and number.isdigit() and service.jobs.queue.get(int(number)).run is None:
-                    _waiting(service, int(number))
+                job = service.job(identifier)
+                if job is not None and job.run is None:
+                    _waiting(service, job.id)
                     return
                 entry = service.entry(identifier)
             except MygymError as error:
