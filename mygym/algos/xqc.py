@@ -49,6 +49,12 @@ def hidden_layers(module: Any, values: jax.Array, train: bool) -> jax.Array:
     return values
 
 
+BINARY_TEMPERATURE = 0.02
+"""Weight of the entropy of binary actions in the actor's loss, in `return_scale`. That of the continuous actions, which
+is learned, becomes a tenth of it: with it, a hand that holds a cube at its place never opens, and learns nothing of it.
+"""
+
+
 @dataclass(frozen=True)
 class ActionDistribution:
     """Distribution of actions `(n, c + b)` whose last `b` components are 1 or −1, independently of the others."""
@@ -58,23 +64,20 @@ class ActionDistribution:
     log_odds: jax.Array
     """Of 1 against −1, `(n, b)`."""
 
-    def log_prob(self, binary: jax.Array) -> jax.Array:
-        """Return the logarithms `(n,)` of the probabilities of binary components `(n, b)`."""
-        return jax.nn.log_sigmoid(self.log_odds * binary).sum(-1)
-
-    def sample_and_log_prob(self, seed: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return actions, and the logarithms `(n,)` of their densities times probabilities."""
+    def sample_and_log_density(self, seed: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return actions, and the logarithms `(n,)` of the densities of their continuous components."""
         values, log_density = self.continuous.experimental_sample_and_log_prob(seed=seed)
         is_one = jax.random.bernoulli(jax.random.fold_in(seed, 1), jax.nn.sigmoid(self.log_odds))
-        binary = jnp.where(is_one, 1.0, -1.0)
-        return jnp.concatenate([values, binary], -1), log_density + self.log_prob(binary)
+        return jnp.concatenate([values, jnp.where(is_one, 1.0, -1.0)], -1), log_density
 
     def sample(self, seed: jax.Array) -> jax.Array:
         """Return actions."""
-        return self.sample_and_log_prob(seed)[0]
+        return self.sample_and_log_density(seed)[0]
 
-    def expectations(self, seed: jax.Array, value: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """Return the expected value of actions and their entropy, each `(n,)`.
+    def expectations(
+        self, seed: jax.Array, value: Callable[[jax.Array], jax.Array]
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Return the expected value of actions, and the entropies of continuous and of binary ones, each `(n,)`.
 
         They are of a sample of the continuous components, and of all values of the binary ones: so the probabilities
         of these have a gradient where `value` has none.
@@ -87,10 +90,10 @@ class ActionDistribution:
         expected = entropy = jnp.zeros(len(continuous))
         for choice in product((1.0, -1.0), repeat=self.log_odds.shape[-1]):
             binary = jnp.broadcast_to(jnp.array(choice), self.log_odds.shape)
-            log_prob = self.log_prob(binary)
+            log_prob = jax.nn.log_sigmoid(self.log_odds * binary).sum(-1)
             expected += jnp.exp(log_prob) * value(jnp.concatenate([continuous, binary], -1))
-            entropy -= jnp.exp(log_prob) * (log_density + log_prob)
-        return expected, entropy
+            entropy -= jnp.exp(log_prob) * log_prob
+        return expected, -log_density, entropy
 
     def mode(self) -> jax.Array:
         """Return the actions of an evaluation."""
@@ -300,7 +303,8 @@ class XQC(CrossQ):
     the critics: with the lower one, `build_tower` learns to open the hand later or not at all, because at first this
     rarely completes a stage. The target entropy `auto` is −0.5 for each continuous component of an action, as in
     SimbaV2 (Lee et al., 2025). For binary components, such as those of `control.gripper: binary`, the actor gives
-    probabilities, and learns from the expected return over their values (Delalleau et al., 2019). Actions without
+    probabilities, and learns from the expected return over their values (Delalleau et al., 2019). Their entropy has a
+    weight of its own, `BINARY_TEMPERATURE`, in the actor's loss, and is not a part of the returns. Actions without
     noise, as in evaluations, are of moving averages of the actor's weights and statistics: the success of the last ones
     varies.
 
@@ -372,10 +376,11 @@ class XQC(CrossQ):
                 mutable=["batch_stats"],
                 train=True,
             )
-            values, entropies = distribution.expectations(
+            values, entropies, binary_entropies = distribution.expectations(
                 noise_key, lambda actions: qf_state.apply_fn(variables(qf_state), observations, actions)[0, :, 0]
             )
-            return -(values + ent_coef * entropies).mean(), (entropies.mean(), changed["batch_stats"])
+            objective = values + ent_coef * entropies + BINARY_TEMPERATURE * binary_entropies
+            return -objective.mean(), (entropies.mean(), changed["batch_stats"])
 
         (loss_value, (entropy, statistics)), gradients = jax.value_and_grad(loss, has_aux=True)(actor_state.params)
         actor_state = actor_state.apply_gradients(grads=gradients).replace(batch_stats=statistics)
@@ -402,9 +407,9 @@ class XQC(CrossQ):
         distribution = actor_state.apply_fn(
             {"params": actor_state.params, "batch_stats": actor_state.batch_stats}, next_observations
         )
-        next_actions, log_prob = distribution.sample_and_log_prob(noise_key)
+        next_actions, log_density = distribution.sample_and_log_density(noise_key)
         ent_coef = ent_coef_state.apply_fn({"params": ent_coef_state.params})
-        bonus = -ent_coef * log_prob
+        bonus = -ent_coef * log_density
 
         logits = qf_state.apply_fn(
             {"params": qf_state.averages, "batch_stats": qf_state.batch_stats},

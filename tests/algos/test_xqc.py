@@ -45,12 +45,12 @@ def test_the_last_step_of_the_optimiser_projects_hidden_weights() -> None:
     np.testing.assert_array_equal(changes["Dense_1"]["kernel"], 1)
 
 
-def build(**params: Any) -> Any:
-    """Return a small XQC on a pendulum."""
+def build(env: Any = None, **params: Any) -> Any:
+    """Return a small XQC, by default on a pendulum."""
     from mygym.algos.xqc import XQC
 
     params = {"learning_starts": 4, "batch_size": 8, "train_freq": 3, "gradient_steps": 3, **params}
-    env = gymnasium.make("Pendulum-v1")
+    env = env or gymnasium.make("Pendulum-v1")
     return XQC("MlpPolicy", env, gamma=0.5, seed=0, policy_kwargs={"net_arch": [8, 8]}, **params)
 
 
@@ -180,21 +180,21 @@ def test_binary_components_have_exact_expectations_and_gradients() -> None:
         return jnp.asarray(values)[first, second]
 
     key = jax.random.key(1)
-    expected, entropy = actor(log_odds).expectations(key, value)
+    expected, entropy, binary_entropy = actor(log_odds).expectations(key, value)
     weights = [np.stack([1 - p, p]) for p in is_one.T]  # of −1 and 1, for each row
     np.testing.assert_allclose(expected, np.einsum("in,jn,ij->n", *weights, values), rtol=1e-5)
     gradient = jax.grad(lambda odds: actor(odds).expectations(key, value)[0].sum())(log_odds)
     slopes = [np.einsum("jn,j->n", weights[1], values[1] - values[0]), (values[:, 1] - values[:, 0]) @ weights[0]]
     np.testing.assert_allclose(gradient, np.transpose(slopes) * is_one * (1 - is_one), rtol=1e-5)
-
     of_each = -(is_one * np.log(is_one) + (1 - is_one) * np.log(1 - is_one)).sum(1)
-    _, of_the_normal = TanhTransformedDistribution(normal).experimental_sample_and_log_prob(seed=key)
-    np.testing.assert_allclose(entropy, of_each - of_the_normal, rtol=1e-5)
+    np.testing.assert_allclose(binary_entropy, of_each, rtol=1e-5)
 
-    sampled, log_prob = jax.vmap(actor(log_odds).sample_and_log_prob)(jax.random.split(key, 4000))
+    sampled, log_density = jax.vmap(actor(log_odds).sample_and_log_density)(jax.random.split(key, 4000))
     assert set(np.unique(sampled[..., 1:])) == {-1, 1}
     np.testing.assert_allclose((sampled[..., 1:] > 0).mean(0), is_one, atol=0.04)
-    np.testing.assert_allclose(-log_prob.mean(0), of_each + _entropy_of_tanh_normal(0.3, 0.4), atol=0.08)
+    np.testing.assert_allclose(-log_density.mean(0), _entropy_of_tanh_normal(0.3, 0.4), atol=0.08)
+    _, of_the_same = actor(log_odds).sample_and_log_density(key)
+    np.testing.assert_allclose(entropy, -of_the_same, rtol=1e-5)
     np.testing.assert_array_equal(actor(log_odds).mode()[:, 1:], [[1, -1], [1, -1]])
 
 
@@ -203,6 +203,31 @@ def _entropy_of_tanh_normal(mean: float, deviation: float) -> float:
     z = np.linspace(-8, 8, 4001)
     log_density = -(z**2) / 2 - np.log(deviation * np.sqrt(2 * np.pi)) - np.log1p(-(np.tanh(mean + deviation * z) ** 2))
     return float(-np.trapezoid(log_density * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), z))
+
+
+def test_binary_components_that_matter_little_are_explored() -> None:
+    """With the temperature of the continuous components, this policy would always close the hand."""
+    import jax
+
+    from mygym.algos.xqc import BINARY_TEMPERATURE
+
+    model = build(env=Doors(), ent_coef=1e-9, learning_rate=0.01, policy_delay=1, batch_size=64)
+    model.learn(64)
+    policy, worse = model.policy, 2 * BINARY_TEMPERATURE
+    observations = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+
+    def critics(variables: Any, observations: Any, actions: Any) -> Any:
+        """Return values that are worse, by twice the temperature, if the binary component is 1."""
+        return (-worse * (actions[:, 1] > 0))[None, :, None]
+
+    state, key = policy.actor_state, model.key
+    for _ in range(300):
+        state, _, _, key, _ = model.update_actor(
+            state, policy.qf_state.replace(apply_fn=critics), model.ent_coef_state, observations, key
+        )
+    odds = state.apply_fn({"params": state.params, "batch_stats": state.batch_stats}, observations).log_odds
+    np.testing.assert_allclose(jax.nn.sigmoid(odds), 1 / (1 + np.exp(2)), atol=0.1)
+    assert jax.nn.sigmoid(odds).mean() > 0.08
 
 
 class Doors(gymnasium.Env[Any, Any]):

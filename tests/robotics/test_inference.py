@@ -8,11 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import pybullet_data
 import pytest
 
 import mygym
 from mygym.engines.robots import mesh_points
-from mygym.errors import ConfigError
+from mygym.errors import AssetError, ConfigError
 from mygym.robotics.inference.arms import Arm, infer_arm, infer_tool
 from mygym.robotics.inference.grippers import infer_gripper
 from mygym.robotics.inference.robots import infer_robot
@@ -208,6 +209,12 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
     assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5).success_rate == 1.0
     with pytest.raises(ConfigError, match="the tool_home of drawer"):
         mygym.make_env({"robot": str(path), "workspace": "drawer"})
+
+
+def test_wheels_are_no_arm() -> None:
+    car = Path(pybullet_data.getDataPath()) / "racecar" / "racecar.urdf"
+    with pytest.raises(AssetError, match=r"racecar.urdf' has no arm, but joints over .* m; allowed: .* 0.03 m long"):
+        infer_robot(car, mesh_points)
 
 
 def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:

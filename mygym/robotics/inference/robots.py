@@ -13,9 +13,10 @@ from mygym.registry import RobotFileName
 from mygym.robotics.assets import Quaternion
 from mygym.robotics.files import Stamp
 from mygym.robotics.inference.arms import ARM_JOINTS, infer_arm, infer_tool
-from mygym.robotics.inference.base_placement import DIRECTIONS, ENOUGH, count_joints, freedom, place_base
+from mygym.robotics.inference.base_placement import DIRECTIONS, ENOUGH, arm_length, count_joints, freedom, place_base
 from mygym.robotics.inference.findings import Certainty, Finding
 from mygym.robotics.inference.grippers import infer_gripper, is_jaw
+from mygym.robotics.kinematics import make_chain
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.robots import JointSpec, RobotSpec, check_model
 from mygym.robotics.surface_points import MeshReader
@@ -30,6 +31,10 @@ PLACEHOLDERS = 4
 
 NOT_TURNED = (0.0, 0.0, 0.0, 1.0)
 """Orientation of a base that is not turned."""
+
+
+SHORTEST = 0.03
+"""m: length of joints that are no arm, such as the steered wheel of a car."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,9 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     chain = arm.joints
     if len(chain) > ARM_JOINTS and is_jaw(root, joints, chain[-1], read_mesh):
         chain = chain[:-1]
+    allowed = f"a URDF with an arm of revolute joints, at least {SHORTEST} m long"
     if not chain:
-        raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
+        raise AssetError(bad_value("robot", str(urdf), allowed, "has no arm"))
     moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None}
     is_all = moving == {joint.name for joint in chain}
     sure: Certainty = "certain" if is_all else "likely"
@@ -99,6 +105,8 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
     check_model(spec)
     table = find_workspace("table")
+    if (length := arm_length(make_chain(spec, spec.arms[0], table.tool_direction))) < SHORTEST:
+        raise AssetError(bad_value("robot", str(urdf), allowed, f"has no arm, but joints over {length:.2g} m"))
     spec, share = place_base(spec, table, read_mesh)
     findings += _placement(spec, share, table)
     findings += _shortcomings(spec)
