@@ -121,7 +121,7 @@ def test_the_run_directory_has_what_its_page_lists(runs: Path) -> None:
     cells = re.findall(r"^\| (`.+?) \|", text, re.M)
     listed = {name.strip("/") for cell in cells for name in re.findall(r"[\w.]+\w/?", cell)}
     (left,) = runs.glob("*/*/*/*/*")
-    assert {path.name for path in left.iterdir() if not path.name.startswith(".")} == listed
+    assert {path.name for path in left.iterdir()} == listed
 
 
 def test_contributing_names_every_package() -> None:
