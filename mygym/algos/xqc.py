@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 
 from mygym.algos.sbx import CrossQ, ScheduledCrossQPolicy
+from mygym.errors import ConfigError, bad_value
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions
@@ -264,7 +265,10 @@ class XQCPolicy(ScheduledCrossQPolicy):
             actor_class=partial(actor_class, binary_actions=binary_actions or 0),  # type: ignore[arg-type]
             vector_critic_class=vector_critic_class,
         )
-        self.binary_actions = binary_actions or 0
+        self.binary_actions, size = binary_actions or 0, math.prod(action_space.shape)
+        if not 0 <= self.binary_actions < size:
+            allowed = f"0 to {size - 1}, because an action has {size} components"
+            raise ConfigError(bad_value("algo_params.policy_kwargs.binary_actions", binary_actions, allowed))
 
     def build(self, *args: Any) -> Any:
         """Build the networks."""

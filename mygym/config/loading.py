@@ -307,7 +307,8 @@ def _without_trailing_commas(text: str) -> str:
     """Return a JSON text without comments with spaces in place of trailing commas."""
 
     def kept(token: re.Match[str]) -> str:
-        return " " if token["comma"] and _CLOSING.match(text, token.end()) else token[0]
+        follows_value = text[: token.start()].rstrip()[-1:] not in ("{", "[", ",", ":")
+        return " " if token["comma"] and follows_value and _CLOSING.match(text, token.end()) else token[0]
 
     return _JSON_TOKEN.sub(kept, text)
 

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from mygym.errors import ConfigError
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
 from mygym.training.policy import load_weights
@@ -256,6 +257,9 @@ def test_binary_components_are_learned_and_saved(tmp_path: Path) -> None:
     assert model.target_entropy == -0.5  # of the continuous component
     continuous = XQC("MlpPolicy", Doors(), policy_kwargs={"net_arch": [32], "binary_actions": 0})
     assert continuous.target_entropy == -1
+    for number in (-1, 2):
+        with pytest.raises(ConfigError, match=rf"binary_actions: {number} is not allowed; allowed: 0 to 1"):
+            XQC("MlpPolicy", Doors(), policy_kwargs={"binary_actions": number})
     model.learn(600)
     observations = np.linspace(-1, 1, 40, dtype=np.float32)[:, None]
     actions = model.predict(observations, deterministic=True)[0]

@@ -34,7 +34,7 @@ TAKE_A_VALUE = [
 ]
 MISTAKES = [
     ("new algo none", ["--class", "'None'", "keyword of Python"]),
-    ("new task yes", ["name", "'yes'", "no text in a YAML file"]),
+    ("new task yes", ["name", "'yes'", "is not text in YAML"]),
     ("new algoo custom", ["new", "'algoo'", "did you mean 'algo'"]),
     ("new algo sac", ["name", "'sac'", "is a registered algorithm already"]),
     ("new algo two-words", ["name", "'two-words'", "letters, digits and _"]),

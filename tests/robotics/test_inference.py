@@ -213,7 +213,7 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
 
 def test_wheels_are_no_arm() -> None:
     car = Path(pybullet_data.getDataPath()) / "racecar" / "racecar.urdf"
-    with pytest.raises(AssetError, match=r"racecar.urdf' has no arm, but joints over .* m; allowed: .* 0.03 m long"):
+    with pytest.raises(AssetError, match=r"racecar.urdf' has no arm: its joints span .* m; allowed: .* 0.03 m long"):
         infer_robot(car, mesh_points)
 
 

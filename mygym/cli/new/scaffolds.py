@@ -40,7 +40,7 @@ def check_identifier(key: str, name: str) -> None:
         allowed = f"at most {MAX_LENGTH} letters, digits and _, a letter first"
         raise ConfigError(bad_value(key, name, allowed, "is not a name"))
     if parse_value(name, key) != name:
-        raise ConfigError(bad_value(key, name, "another name", "is no text in a YAML file"))
+        raise ConfigError(bad_value(key, name, "another name", "is not text in YAML"))
 
 
 def check_free(kind: str, name: str) -> None:

@@ -62,6 +62,7 @@ class ArmControllers:
         self.tool_yaw = tool_yaw
         """Whether the first arm's tool may turn about its axis."""
         self.chosen = chosen
+        """The controller of the config."""
         self.has_gripper = [gripper and arm.gripper is not None for arm in robot.arms]
         """Whether each arm has a gripper in the action."""
         self.actions = _consecutive([len(controller.names) for controller in self.controllers])

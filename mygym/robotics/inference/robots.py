@@ -106,7 +106,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     check_model(spec)
     table = find_workspace("table")
     if (length := arm_length(make_chain(spec, spec.arms[0], table.tool_direction))) < SHORTEST:
-        raise AssetError(bad_value("robot", str(urdf), allowed, f"has no arm, but joints over {length:.2g} m"))
+        raise AssetError(bad_value("robot", str(urdf), allowed, f"has no arm: its joints span {length:.2g} m"))
     spec, share = place_base(spec, table, read_mesh)
     findings += _placement(spec, share, table)
     findings += _shortcomings(spec)
