@@ -16,7 +16,7 @@ from mygym.config import merged
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import RunRecord, read_run
 from mygym.reporting.settings import ENDED
-from mygym.reporting.statistics import SIGNIFICANCE
+from mygym.reporting.statistics import SIGNIFICANCE, fisher_exact
 from mygym.sweeps.executors import Executor, execute
 from mygym.sweeps.run import run_memory
 from mygym.sweeps.space import with_values
@@ -156,19 +156,14 @@ def _prepared(benchmark: Benchmark, run: PlannedRun) -> SeedRun:
 
 
 def _verdict(benchmark: Benchmark, run: PlannedRun, again: RunRecord) -> Verdict:
-    from scipy.stats import fisher_exact  # takes a second
-
     first = benchmark.ended(run)
     assert first is not None  # it was chosen
     ended = [record for each in benchmark.runs if each.cell is run.cell and (record := benchmark.ended(each))]
     rates = [record.success_rate or 0.0 for record in ended]
     rate, second = first.success_rate or 0.0, (again.success_rate or 0.0) if again.status == "done" else 0.0
     same = all(getattr(first, key) == getattr(again, key) for key in ("status", "steps", "success_rate", "mean_return"))
-    outcomes = [
-        [successes := round(share * record.episodes), record.episodes - successes]
-        for share, record in ((rate, first), (second, again))
-    ]
-    p_value = float(fisher_exact(outcomes).pvalue)
+    successes = round(rate * first.episodes), round(second * again.episodes)
+    p_value = fisher_exact(successes, (first.episodes, again.episodes))
     return Verdict(
         run.cell.name, run.seed, rate, second, same, p_value, min(rates, default=0.0), max(rates, default=1.0)
     )

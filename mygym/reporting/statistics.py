@@ -117,6 +117,17 @@ def success_interval(successes: float, episodes: int) -> Interval:
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
+def fisher_exact(successes: tuple[int, int], episodes: tuple[int, int]) -> float:
+    """Return the two-sided p-value of Fisher's exact test on the successes of two policies in so many episodes each."""
+    total = sum(successes)
+
+    def ways(first: int) -> int:
+        return math.comb(episodes[0], first) * math.comb(episodes[1], total - first)
+
+    possible = map(ways, range(max(0, total - episodes[1]), min(total, episodes[0]) + 1))
+    return sum(each for each in possible if each <= ways(successes[0])) / math.comb(sum(episodes), total)
+
+
 def paired_difference(first: ArrayLike, second: ArrayLike) -> tuple[float, Interval]:
     """Return the success rate of `second` minus that of `first`, over the same episodes, and its interval.
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import binomtest
 
 from mygym.reporting.curves import STATISTICS
 from mygym.reporting.statistics import (
     bootstrap_interval,
     can_differ,
+    fisher_exact,
     paired_difference,
     performance_profile,
     probability_of_improvement,
@@ -83,6 +85,14 @@ def outcomes(both: int, first: int, second: int, neither: int) -> tuple[list[boo
     counts = {(True, True): both, (True, False): first, (False, True): second, (False, False): neither}
     rows = [outcome for outcome, count in counts.items() for _ in range(count)]
     return [row[0] for row in rows], [row[1] for row in rows]
+
+
+@given(st.data())
+def test_fishers_exact_test_agrees_with_scipy(data: st.DataObject) -> None:
+    episodes = data.draw(st.tuples(st.integers(1, 200), st.integers(1, 200)), "episodes")
+    first, second = (data.draw(st.integers(0, count), "successes") for count in episodes)
+    table = [[first, episodes[0] - first], [second, episodes[1] - second]]
+    assert fisher_exact((first, second), episodes) == pytest.approx(stats.fisher_exact(table).pvalue, rel=1e-9)
 
 
 def test_paired_differences_have_newcombes_interval() -> None:
