@@ -15,7 +15,7 @@ from mygym.benchmark.stored import StoredCell, is_stored, read_stored
 from mygym.benchmark.suite import Cell, Suite
 from mygym.config import load_file
 from mygym.config.layers import flatten
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.records import RunRecord, read_run
 from mygym.reporting.settings import ENDED, different_keys
 from mygym.reporting.tables import duration
@@ -23,6 +23,7 @@ from mygym.sweeps.executors import Executor, execute, stop_left_over
 from mygym.sweeps.run import run_memory
 from mygym.sweeps.storage import SeedRun, write_config
 from mygym.training import directory, files
+from mygym.training.env_factory import try_worlds
 
 SUITE = "suite.yaml"
 CELL = "cell.yaml"
@@ -116,6 +117,19 @@ class Benchmark:
         for key in different_keys(before, after):
             allowed = f"{before.get(key)!r} as in {file}; or a new `name` for the cell, or another --logdir"
             raise ConfigError(bad_value(f"{cell.name}: {key}", after.get(key), allowed, "differs from the runs there"))
+
+    def try_worlds(self) -> None:
+        """Build the world of each cell with runs that are left, so that a mistake is found before any run.
+
+        Raises:
+            ConfigError: Task, robot and other values of a cell do not fit together; nothing has been written.
+        """
+        tried: set[str] = set()
+        for cell in {run.cell.name: run.cell for run in self._waiting()}.values():
+            try:
+                try_worlds(cell.resolved, tried)
+            except MygymError as error:
+                raise ConfigError(f"{cell.name}: {error}") from error
 
     def execute(
         self, executor: Executor, again: str, notify: Callable[[str], None], on_end: Callable[[], None]

@@ -89,6 +89,8 @@ def benchmark(options: argparse.Namespace) -> None:
         raise ConfigError("mygym benchmark: --as NAME needs --add RUN")
     opened = Benchmark(*_place(options))
     words = shlex.join(["mygym", "benchmark", *options.words])
+    if not (options.table or options.verify or options.add):
+        opened.try_worlds()
     if options.dry_run:
         _dry_run(opened, options.json, parse_count(options.jobs or "1", "--jobs"))
         return

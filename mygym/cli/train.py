@@ -357,7 +357,10 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
         explain(explained(plan))
     elif plan and options.dry_run:
         dry_run(plan)
-    elif numbers:
+    elif plan and numbers:
+        from mygym.training.env_factory import try_worlds
+
+        try_worlds(plan)  # else each process would fail
         words = _without(options.words, "--seeds", "--seed", "--jobs")
         train_seeds(program, words, numbers, parse_count(options.jobs, "--jobs"))
     else:

@@ -23,7 +23,7 @@ from mygym.sweeps.settings import FAST, Sweep, check_space, judge, make_sweep
 from mygym.sweeps.space import ask, check_optuna, make_pruner, quiet, reopened, with_values
 from mygym.sweeps.storage import Outcome, SeedRun
 from mygym.training import directory, files
-from mygym.training.env_factory import make_vec_env
+from mygym.training.env_factory import make_vec_env, try_worlds
 from mygym.training.loading import read_config
 from mygym.training.model_factory import buffer_bytes, build_model, explained
 from mygym.training.result import Result
@@ -375,6 +375,7 @@ def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) ->
     else:
         population.check(sweep)
     evaluations, largest = check_space(sweep)
+    try_worlds(largest)  # else each trial would fail
     memory, before = run_memory(largest), executor.jobs
     executor.limit(memory)
     if executor.jobs < before:

@@ -57,6 +57,25 @@ def env_description(run: Plannable) -> dict[str, Any]:
     return _description(variants, plan.algorithm.dict_observations, plan.evaluation_codes)
 
 
+def try_worlds(run: Plannable, tried: set[str] | None = None) -> None:
+    """Build and close the environments of all task variants of the training, in the engine that judges the run.
+
+    Args:
+        run: A plan, or a complete config.
+        tried: Environments of earlier calls, which are not built again; this call adds its own.
+
+    Raises:
+        MygymError: Task, robot and other values do not fit together, or a component of the user is wrong.
+    """
+    description = _description(plan_of(run).variants, True, None)
+    tried = set() if tried is None else tried
+    if repr(description) not in tried:
+        with contextlib.closing(build_env(description)) as trial:
+            if isinstance(trial, MultiTaskEnv):
+                trial.try_all()
+        tried.add(repr(description))
+
+
 def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> dict[str, Any]:
     return {
         "imports": list(variants[0].config.imports),
@@ -155,9 +174,7 @@ def make_vec_env(
     config = plan.config
     count = config.n_envs // config.learners
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
-        with contextlib.closing(build_env(_description(plan.variants, True, None))) as trial:
-            assert isinstance(trial, MultiTaskEnv)
-            trial.try_all()
+        try_worlds(plan)
     if has_batches(config.engine):
         return _wrapped(_make_batch(plan, count, gui, only_spaces), plan, stack)
     if not only_spaces:

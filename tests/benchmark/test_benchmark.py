@@ -535,6 +535,30 @@ def test_dry_run_and_wrong_flags_write_nothing(tmp_path: Path, mygym_command: Co
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
+@pytest.mark.parametrize("flags", [["--dry-run"], []], ids=["dry run", "start"])
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (
+            {"task": "pick_and_place", "robot": "kuka", "algo": "ppo"},
+            "/kuka/pybullet/ppo: robot: 'kuka' has no gripper",
+        ),
+        (
+            {"task": "reach", "algo": "ppo", "set": {"task_params": {"areas": {"reach": {"low": [5, 0, 0]}}}}},
+            "reach/panda/pybullet/ppo: task_params.areas.reach",
+        ),
+    ],
+)
+def test_a_cell_whose_world_cannot_be_is_refused_before_anything_is_written(
+    cell: dict[str, Any], text: str, flags: list[str], tmp_path: Path, mygym_command: Command
+) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**SUITE, "cells": [*SUITE["cells"], cell]}))
+    outcome = mygym_command("benchmark", "mine.yaml", *flags)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert text in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
 def test_commands_of_cells_have_the_values_of_the_suite() -> None:
     cell = make_suite("short", SUITE).cells[1]
     command = cell.command

@@ -117,6 +117,7 @@ def test_a_signal_stops_every_process(program: list[str]) -> None:
         (["--seed", "0..x"], "--seeds: '0..x'"),
         (["--seeds", "2", "--jobs", "0"], "--jobs: '0'"),
         (["--seeds", "2", "--algo", "sca"], "did you mean 'sac'"),
+        (["--seeds", "2", "--robot", "kuka", "--task", "pick_and_place"], "'kuka' has no gripper"),
     ],
 )
 def test_bad_input_starts_no_process(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

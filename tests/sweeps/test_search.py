@@ -263,6 +263,8 @@ def test_a_sweep_in_use_is_refused(sweep: Callable[..., Report]) -> None:
 def test_nothing_is_written_before_the_space_is_checked(sweep: Callable[..., Report], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"algo_params\.gamma: 1\.5"):
         sweep(space={"algo": "ppo", "algo_params": {"gamma": {"uniform": [0.5, 1.5]}}})
+    with pytest.raises(ConfigError, match="'kuka' has no gripper"):
+        sweep(space={"task": "pick_and_place", "robot": "kuka", "algo": {"grid": ["ppo", "a2c"]}})
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "sweep").mkdir()
     with pytest.raises(ConfigError, match="exists already"):
