@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mygym.config.schema import ControlParams
 from mygym.envs.supported import lack, robots_for
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.registry import registry
@@ -21,14 +22,19 @@ from mygym.tasks.lookup import named_objects
 from mygym.tasks.task import Task
 
 
-def check_robot(task: Task, robot: RobotSpec, name: str) -> None:
-    """Check that a robot, which the user calls `name`, has the gripper and the arms that a task needs.
+def check_robot(task: Task, robot: RobotSpec, name: str, control: ControlParams, grips: bool) -> None:
+    """Check that a robot, which the user calls `name`, has the gripper and the arms that a task and `control` need.
+
+    `grips` tells whether actions include the grippers.
 
     Raises:
         ConfigError: A gripper or an arm is missing.
     """
     if why := lack(robot, task):
         raise ConfigError(bad_value("robot", name, robots_for(task), why))
+    if control.gripper == "binary" and not (grips and any(arm.gripper for arm in robot.arms)):
+        why = f"has no effect, because no action of {task.name} on {robot.name} moves a gripper"
+        raise ConfigError(bad_value("control.gripper", "binary", "continuous", why))
 
 
 def load_objects(task: Task, params: Mapping[str, Any]) -> list[list[ObjectSpec]]:

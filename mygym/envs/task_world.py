@@ -102,7 +102,8 @@ def make_task_world(spec: EnvSpec, task: Task, largest_size: float) -> TaskWorld
     robot, home, shared = spec.robot or changed.robot, spec.robot_params.home, spec.spaces == "shared"
     robot_spec = find_robot(robot)
     workspace_spec = find_workspace(spec.workspace or changed.workspace)
-    check_robot(changed, robot_spec, robot)
+    gripper = shared or changed.uses_gripper
+    check_robot(changed, robot_spec, robot, spec.control, gripper)
     objects = load_objects(changed, params)
     check_objects(changed, objects, robot_spec, largest_size, params)
     description = WorldSpec(
@@ -111,7 +112,7 @@ def make_task_world(spec: EnvSpec, task: Task, largest_size: float) -> TaskWorld
         objects,
         spec.control,
         control_hz=CONTROL_HZ,
-        gripper=shared or changed.uses_gripper,
+        gripper=gripper,
         tool_yaw=shared or changed.needs_tool_yaw,
         moving_distractors=moving_distractors(changed),
         home=home,

@@ -43,6 +43,14 @@ REFUSED = [
         {"task": "AGM", "randomize": {"object_size": [0.5, 2.5]}},
         ["randomize.object_size: 2.5", "cube too wide", "at most 1.95"],
     ),
+    (
+        {"task": "reach", "control": {"gripper": "binary"}},
+        ["control.gripper: 'binary' has no effect", "of reach on panda"],
+    ),
+    (
+        {"task": "reach", "robot": "kuka", "spaces": "shared", "control": {"gripper": "binary"}},
+        ["control.gripper: 'binary' has no effect", "of reach on kuka"],
+    ),
     ({"task": "stack", "task_params": {"objects": {"base": "ball"}}}, ["task_params.objects.base: 'ball'", "round"]),
     ({"task": onto("apple")}, ["task.0.onto: 'apple'", "round on top", "flat top, e.g. "]),
     ({"task": drawer(0.15, 0.5), "workspace": "drawer"}, ["task.0.to: [0.15, 0.5]", "0 to 0.24", "cabinet.drawer"]),
@@ -91,6 +99,7 @@ def test_an_object_for_the_hand_is_the_most_similar_block() -> None:
 @pytest.mark.parametrize(
     "keywords",
     [
+        {"task": "reach", "spaces": "shared", "control": {"gripper": "binary"}},
         {"task": "push", "task_params": {"object": "plate"}},
         {"task": "push", "randomize": {"object_size": [0.5, 2.5]}},
         {"task": "AGM", "randomize": {"object_size": [0.5, 1.95]}},
