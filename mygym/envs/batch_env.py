@@ -103,7 +103,7 @@ class BatchEnv:
             self._builder, self._discrete = env.builder, env.discrete
             self._measured = self.arrays.floats(env.builder.measured)
             self._reward = find_reward(env.reward_kind)
-        self.reset(range(count))
+        self._step_reward(self.reset(range(count)), self.episodes.failed)  # refuses a result of a wrong shape
         self._step: Callable[[Array], BatchStep] | None = None
 
     @property

@@ -21,6 +21,7 @@ from mygym.envs.episodes import Episodes
 from mygym.envs.observation_spec import ObservationSpec, check_cameras, check_frames, check_present, rooms_of
 from mygym.envs.randomization import DomainRandomizer
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
+from mygym.registry import of_user
 from mygym.tasks import goals
 from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, Image, camera_of, find_component, shared_goal_space
@@ -220,7 +221,10 @@ class ObservationBuilder:
         if xp is np:  # numpy converts and joins in one call
             values = np.concatenate(components or [np.zeros((count, 0))], axis=1, dtype=np.float32)
             if count == 1 and not math.isfinite(values[0].dot(values[0])):  # three times faster than `isfinite().all()`
-                raise DivergedError(f"the physics gave an observation that is not finite: {values[0].tolist()}")
+                parts = zip(self.widths, components, strict=True)
+                wrong = [name.partition(":")[0] for name, part in parts if not np.isfinite(part).all()]
+                giver = of_user("observation", wrong) or "the physics"
+                raise DivergedError(f"{giver} gave an observation that is not finite: {values[0].tolist()}")
         else:
             values = xp.concat(components, axis=-1)
         if noise is not None:

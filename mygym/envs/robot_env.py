@@ -176,6 +176,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
                 raise ConfigError(bad_value("camera", spec.camera, sorted(self.world.cameras)))
             self._prepare(task_world)
             self._begin_episode(np.random.default_rng(0))
+            if not self._overrides_reward:  # the constructor of a subclass has not ended
+                self._step_reward({})  # a result of a wrong shape is refused before a run begins
             self._randomizer.set_observation(self.builder.measured)
         except BaseException:
             self.world.close()

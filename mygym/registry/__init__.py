@@ -28,6 +28,7 @@ from mygym.registry.registries import (
     decorator,
     is_file_name,
     isolated,
+    of_user,
     refresh,
     registry,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "is_environment",
     "is_file_name",
     "isolated",
+    "of_user",
     "parameters_of",
     "refresh",
     "register_activation",

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -465,6 +465,12 @@ def registry(kind: str) -> Registry:
     if kind not in REGISTRIES:
         raise UnknownNameError(bad_value("kind", kind, sorted(REGISTRIES), "is not a kind of component"))
     return REGISTRIES[kind]
+
+
+def of_user(kind: str, names: Iterable[str]) -> str:
+    """Return the components among `names` that are the user's, with their lines, for messages; empty without any."""
+    entries = [registry(kind).get(name) for name in dict.fromkeys(names)]
+    return ", ".join(f"{kind} {entry.name} ({entry.origin})" for entry in entries if not entry.built_in)
 
 
 def refresh() -> None:

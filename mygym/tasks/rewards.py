@@ -16,7 +16,7 @@ from typing import Any
 
 from mygym.errors import RegistryError, bad_value, did_you_mean
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import signature
+from mygym.registry.signatures import signature, source_location
 from mygym.tasks import episode
 from mygym.tasks.episode import EpisodeContext, weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
@@ -117,7 +117,8 @@ class Reward:
         kind = type(result).__name__ + ("" if given is None else f" of shape {tuple(given)}")
         of = "goal vector" if self.depends_on_goals_only else "episode"
         key = f"reward {getattr(self.function, '__name__', '')}: result"
-        raise RegistryError(bad_value(key, kind, f"shape {tuple(shape)}, a number for each {of}"))
+        why = f"is not allowed ({source_location(self.function)})"
+        raise RegistryError(bad_value(key, kind, f"shape {tuple(shape)}, a number for each {of}", why))
 
     def _inputs(self, context: EpisodeContext, memory: Memory) -> dict[str, Array]:
         """Return the values of the inputs, and of those in `memory`; without a memory both are the same."""

@@ -263,8 +263,10 @@ class DivergenceCallback(BaseCallback):
     EVERY = 200
     """Calls between checks of the weights."""
 
-    def __init__(self) -> None:
+    def __init__(self, rewards: str = "") -> None:
         super().__init__()
+        self.of_rewards = f"; {rewards}" if rewards else ""
+        """End of messages on rewards: those of the user, with their lines; empty without any."""
         self.finite_weights: dict[str, torch.Tensor] = {}
         self.finite_normalizer: dict[str, Any] | None = None
 
@@ -280,7 +282,8 @@ class DivergenceCallback(BaseCallback):
     def _on_step(self) -> bool:
         rewards = self.locals.get("rewards")
         if rewards is not None and not np.isfinite(rewards).all():
-            raise DivergedError(f"a reward is not finite after {self.num_timesteps} steps: {np.asarray(rewards)}")
+            numbers = f"{np.asarray(rewards)}{self.of_rewards}"
+            raise DivergedError(f"a reward is not finite after {self.num_timesteps} steps: {numbers}")
         if self.n_calls % self.EVERY == 0:
             self._check_losses()
             self.check_weights()

@@ -26,6 +26,7 @@ from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymE
 from mygym.planning.callbacks import construct_callbacks
 from mygym.planning.plan import Config, RunPlan, plan_from_python, plan_of
 from mygym.planning.resolve import python_values, resolve_config
+from mygym.registry import of_user
 from mygym.registry.user_files import located, place_of
 from mygym.training import directory, env_factory, files, logs, model_factory, schedule_callback
 from mygym.training.checkpoints import serialization
@@ -291,7 +292,8 @@ class Session:
         self.stop = StopRequest("with a checkpoint after this rollout")
         self.schedules = schedule_callback.ScheduleCallback(model_factory.schedules_of(plan), config.steps)
         self.progress = ProgressBarCallback(config.steps, result.path)
-        self.divergence = DivergenceCallback()
+        rewards = [variant.config.reward for variant in (*plan.variants, *plan.evaluated_variants)]
+        self.divergence = DivergenceCallback(of_user("reward", rewards))
         self.evaluations = EvaluationCallback(
             self.evaluate,
             config.eval.every,
@@ -465,7 +467,8 @@ class Session:
         seeds = episode_seeds(self.result.seed, purpose, count, number, env=self.eval_envs[0])
         evaluation = evaluate_policy(policy, self.eval_envs, seeds)
         if not math.isfinite(evaluation.mean_return):
-            raise DivergedError(f"the mean return of an evaluation is {evaluation.mean_return}")
+            value = f"{evaluation.mean_return}{self.divergence.of_rewards}"
+            raise DivergedError(f"the mean return of an evaluation is {value}")
         return evaluation
 
     def _on_record(self, record: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from mygym.planning.callbacks import register_callback
 from mygym.training.runner import Runner
 from mygym.strategies.strategy import Strategy, register_strategy
 from mygym.tasks.rewards import register_reward
+from mygym.tasks.observations import register_observation
 """
 
 FAILING = {
@@ -120,6 +121,36 @@ def test_the_last_line_names_the_line_and_the_traceback(place: str, file: Path, 
     assert result is not None
     assert result.error is not None
     assert line_of(HEAD + text, file) in result.error
+
+
+REWARD = "@register_reward('mine')\ndef mine(context):\n    calls.append(1)\n    return "
+NOT_FINITE = {
+    "reward": (REWARD + "np.full(1, np.nan if len(calls) > 40 else 0.0)\n", ["--reward", "mine"], "a reward is not"),
+    "reward of an evaluation": (REWARD + "np.full(1, np.nan)\n", ["--reward", "mine"], "the mean return of an"),
+    "observation": (
+        "@register_observation('mine', 10.0)\ndef mine(context):\n    calls.append(1)\n"
+        "    return np.full((1, 1), np.nan if len(calls) > 40 else 0.0)\n",
+        ["--set", "observations=[ee_position, mine]"],
+        "gave an observation that is not finite",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", NOT_FINITE)
+def test_a_number_that_is_not_finite_is_named_by_its_line(place: str, file: Path, mygym_command: Command) -> None:
+    text, words, message = NOT_FINITE[place]
+    outcome = failing(mygym_command, file, f"{HEAD}calls = []\n{text}", *words)
+    assert outcome.code == 1
+    assert message in outcome.err.splitlines()[-1]
+    assert f"{words[1].split()[-1].rstrip(']')} ({file}:" in outcome.err.splitlines()[-1]
+    assert place.split()[0] in outcome.err.splitlines()[-1]
+
+
+def test_a_reward_of_a_wrong_shape_leaves_no_run(file: Path, mygym_command: Command) -> None:
+    outcome = failing(mygym_command, file, f"{HEAD}calls = []\n{REWARD}np.zeros(2)\n", "--reward", "mine")
+    assert outcome.code == 2
+    assert f"reward mine: result: 'ndarray of shape (2,)' is not allowed ({file}:" in outcome.err
+    assert not list(file.parents[1].glob("runs"))
 
 
 def test_an_error_of_a_process_brings_its_line(file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -361,12 +362,13 @@ def test_a_result_of_another_shape_is_refused_with_the_shapes() -> None:
     rewards.register_reward("vector")(lambda context: context.state.ee_velocity)
     rewards.register_reward("pair")(lambda context, sparse: (sparse, sparse))
     rewards.register_reward("vectors")(lambda achieved_goal, desired_goal: achieved_goal - desired_goal)
-    for name, named in (("vector", "(1, 3)"), ("pair", "tuple"), ("vectors", "(3,)")):
-        with RobotEnv("reach", reward=name) as env:
-            env.reset(seed=0)
-            with pytest.raises(RegistryError) as caught:
-                env.step(np.zeros(3))
-            assert all(word in str(caught.value) for word in ("reward", named)), name
+    rewards.register_reward("single")(lambda context: np.zeros(1))
+    one, two = partial(RobotEnv, "reach"), lambda reward: BatchEnv({"task": "reach", "reward": reward}, 2)
+    cases = (("vector", one, "(1, 3)"), ("pair", one, "tuple"), ("vectors", one, "(3,)"), ("single", two, "(1,)"))
+    for name, make, named in cases:
+        with pytest.raises(RegistryError) as caught:
+            make(reward=name)
+        assert all(word in str(caught.value) for word in ("reward", named, f"{__file__}:")), name
 
 
 def test_the_sparse_reward_is_an_array_also_of_one_environment() -> None:
