@@ -42,7 +42,7 @@ PAGE, MARKDOWN = "index.html", "table.md"
     ),
     argument("--logdir", metavar="DIR", help=f"folder of the benchmark (default: {LOGDIR}/SUITE)"),
     *EXECUTION,
-    argument("--dry-run", action="store_true", help="print the cells, the runs that are left and their time"),
+    argument("--dry-run", action="store_true", help="check and print the cells, the runs that are left and their time"),
     argument("--table", action="store_true", help="execute nothing: write the table and the page of what is there"),
     argument(
         "--verify",
