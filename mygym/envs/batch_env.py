@@ -197,7 +197,7 @@ class BatchEnv:
         failed, success, touched = episodes.failed, episodes.succeeded(), episodes.touched
         reward = xp.astype(self._step_reward(observations, failed), xp.float32)
         terminated = success | failed if self._reward.includes_failure else success
-        truncated = ((episodes.elapsed >= self.task.horizon) | failed) & ~terminated
+        truncated = ((episodes.elapsed >= self.task.limit) | failed) & ~terminated
         outcome = terminated, truncated, success, failed, touched
         stages = episodes.progress.stage, episodes.stages_done
         saturation = episodes.saturated / episodes.elapsed

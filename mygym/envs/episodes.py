@@ -137,7 +137,7 @@ class Episodes:
             self.saturated = self.saturated + xp.sum(xp.astype(at_limit, self._real), axis=1) / actions.shape[1]
         self.step(actions)
         for _ in range(self.worlds.action_repeat - 1):
-            if self.failed[0] or self.elapsed[0] >= self.task.horizon or self.succeeded()[0]:
+            if self.failed[0] or self.elapsed[0] >= self.task.limit or self.succeeded()[0]:
                 break
             self.step(actions)
 

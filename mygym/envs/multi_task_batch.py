@@ -209,7 +209,7 @@ class MultiTaskBatch:
             order = np.argsort(rows)  # of the rows of `taken`
             episodes.seeds = taken.replaced(episodes.seeds, self.seeds[begun][order])
             episodes.numbers = taken.replaced(episodes.numbers, self.numbers[begun][order] - 1)
-            found = batch.begin(Rows.of_mask(taken.mask | (is_idle & (episodes.elapsed >= batch.task.horizon))))
+            found = batch.begin(Rows.of_mask(taken.mask | (is_idle & (episodes.elapsed >= batch.task.limit))))
             observations |= _placed(observations, found, rows, begun, self.count)
         return self._coded(observations)
 

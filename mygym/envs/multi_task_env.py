@@ -14,9 +14,9 @@ from mygym.envs.arguments import check_options
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation
-from mygym.envs.robot_env import WORLD_INDEPENDENT_PARAMS, RobotEnv
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
-from mygym.tasks.task import Task
+from mygym.tasks.task import WORLD_INDEPENDENT_PARAMS, Task
 from mygym.types import FloatArray
 
 

@@ -33,14 +33,12 @@ from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import MAIN_CAMERA
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.state import CONTROL_HZ, Progress
+from mygym.tasks.task import WORLD_INDEPENDENT_PARAMS
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.engines.rendering.viewer import Viewer
     from mygym.tasks.observations import Frame
-
-WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
-"""The `task_params` that do not change the world."""
 
 
 ONLY = Rows.all(1, World.arrays)
@@ -97,12 +95,12 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             `encoder`: a file of `mygym encoder train`, for the component `latent`.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
-            episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of
-            episodes, for training), `goals_on_surface` (share of goals, for training), `object` (name), `objects` (role
-            → name, or names to draw from in each episode), `distractors` (names, or mappings with `object`, `count`,
-            `axis`, `speed` in m/s and `range` in m; several names and a lowest and highest count are drawn from),
-            `rotation` (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner); override the
-            task's values.
+            episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name, or
+            names to draw from in each episode), `distractors` (names, or mappings with `object`, `count`, `axis`,
+            `speed` in m/s and `range` in m; several names and a lowest and highest count are drawn from), `rotation`
+            (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner); and, for training,
+            `training_horizon` (steps), `starts` (`at_object`, `in_hand` and `along_expert` → share of episodes) and
+            `goals_on_surface` (share of goals); override the task's values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         robot_params: `home` (rad): joint positions of all arms at the start of an episode.
         gamma: Discount of the rewards `staged`, `shaped` and `timed`.
@@ -382,7 +380,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """
         if isinstance(info, Mapping) and "elapsed_steps" in info:
             failed = info["failed"] and not self._reward.includes_failure
-            return failed or info["elapsed_steps"] >= self.task.horizon
+            return failed or info["elapsed_steps"] >= self.task.limit
         return np.zeros(np.shape(achieved_goal)[:-1], dtype=bool)
 
     # Read access for experts, teachers and recordings ---------------------------------------------------------------

@@ -14,6 +14,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.planning.derived import short_env_arguments
 from mygym.planning.plan import RunPlan, make_plan
 from mygym.registry import registry
+from mygym.tasks.task import TRAINING_PARAMS
 from mygym.training import directory
 from mygym.training.files import write
 from mygym.training.loading import plan_of_run
@@ -87,7 +88,7 @@ def env_file(plan: RunPlan) -> str:
     for variant in plan.evaluated_variants:
         video = variant.config.video
         arguments = short_env_arguments(variant.config)
-        for key in ("starts", "goals_on_surface"):
+        for key in TRAINING_PARAMS:
             arguments.get("task_params", {}).pop(key, None)
         arguments.pop("critic_observations", None)
         for key, value in flatten(arguments):

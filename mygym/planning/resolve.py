@@ -170,7 +170,8 @@ def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
         values = {key: value for key, value in preferred.items() if key not in yielding}
         if "task_params" in values:
             starts = values["task_params"]["starts"]
-            values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}
+            possible = {name: starts[name] for name in starts if name in task.start_stages}
+            values["task_params"] = {**values["task_params"], "starts": possible}
         layers.append(Layer(f"algorithm {entry.name}, {words}", values))
     return layers
 
@@ -196,6 +197,8 @@ def task_layer(task: Task, entry: Algorithm, of_engine: Layer) -> Layer:
     The duration that it prefers is for PyBullet, and for algorithms that learn from rewards.
     """
     numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
+    if task.training_horizon is None:
+        del numbers["training_horizon"]  # that of an algorithm counts
     numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
     first = task.subtasks[0].object
     by_role = {role: names for role, names in task.objects.items() if role != first}

@@ -291,7 +291,7 @@ def discount_too_short(logs: RunLogs) -> Finding | None:
     gamma = logs.number("algo_params.gamma")
     if gamma is None or gamma >= 1 or logs.task is None:
         return None
-    reach, horizon = 1 / (1 - gamma), logs.number("task_params.horizon") or logs.task.horizon
+    reach, horizon = 1 / (1 - gamma), logs.limit
     if reach >= SHORT_MEMORY * min(horizon, 50):
         return None
     evidence = f"gamma {gamma:g} looks {reach:.1f} steps ahead, an episode has {horizon:.0f}"
@@ -303,7 +303,7 @@ def replay_buffer_too_small(logs: RunLogs) -> Finding | None:
     size = logs.number("algo_params.buffer_size")
     if size is None or logs.task is None:
         return None
-    episodes = size / (logs.number("task_params.horizon") or logs.task.horizon)
+    episodes = size / logs.limit
     if size >= logs.steps / 10 or episodes >= 100:
         return None
     evidence = f"buffer_size {size:,.0f} holds {episodes:.0f} episodes of a run of {logs.steps:,} steps"
@@ -414,10 +414,11 @@ def episodes_are_cut_off(logs: RunLogs) -> Finding | None:
     """Failed episodes end long before the horizon: an object has left the workspace."""
     failed = logs.column("is_success") == 0
     lengths = logs.column("l")[failed][-RECENT:]
-    horizon = logs.number("task_params.horizon") or (logs.task.horizon if logs.task else 0)
-    if len(lengths) < MIN_EPISODES or lengths.mean() >= SHORT * horizon:
+    if len(lengths) < MIN_EPISODES or lengths.mean() >= SHORT * logs.limit:
         return None
-    evidence = f"failed training episodes end after {lengths.mean():.0f} of {horizon:.0f} steps: an object leaves the "
+    evidence = (
+        f"failed training episodes end after {lengths.mean():.0f} of {logs.limit:.0f} steps: an object leaves the "
+    )
     return Finding(f"{evidence}workspace", "--set control.step=0.02, or smaller task_params.areas")
 
 

@@ -72,6 +72,12 @@ class RunLogs:
             return None
 
     @property
+    def limit(self) -> float:
+        """Steps after which a training episode is truncated; 0 for several tasks."""
+        horizon = self.number("task_params.horizon") or (self.task.horizon if self.task else 0)
+        return min(horizon, self.number("task_params.training_horizon") or horizon)
+
+    @property
     def steps(self) -> int:
         """Env steps that were trained."""
         return self.record.steps

@@ -240,7 +240,7 @@ def shaped(context: EpisodeContext, gamma: float, failed: Array) -> Array:
     a state that no episode continues from, and a policy would learn to lose the object.
     """
     total = _progress(context)
-    return namespace(total).where(failed, _without_progress(context.task.horizon, gamma), total)
+    return namespace(total).where(failed, _without_progress(context.task.limit, gamma), total)
 
 
 TIME = 0.25
@@ -256,7 +256,7 @@ def timed(context: EpisodeContext, gamma: float, failed: Array) -> Array:
     total = (1.0 - TIME) * _progress(context) - TIME
     xp = namespace(total)
     total = xp.where(episode.is_success(context.task, context.progress), 0.0, total)
-    return xp.where(failed, _without_progress(context.task.horizon, gamma), total)
+    return xp.where(failed, _without_progress(context.task.limit, gamma), total)
 
 
 def _progress(context: EpisodeContext) -> Array:

@@ -137,6 +137,8 @@ class Task:
     """Control steps for which the last stage must stay complete."""
     horizon: int = 100
     """Control steps after which an episode is truncated."""
+    training_horizon: int | None = None
+    """The same in training, if it is fewer: what follows a failure may teach nothing; None: the horizon."""
     stages_done: float = 0.0
     """Stages that the scripted expert completes before an episode begins; the fraction is a potential of the next."""
     starts: Mapping[str, float] = field(default_factory=dict)
@@ -200,6 +202,11 @@ class Task:
     def goal_slots(self) -> tuple[GoalSlots, ...]:
         """Slots of each sub-task in the goals `(N, G, 3)`."""
         return goal_slots(self.subtasks, self.composed, self.path_points)
+
+    @property
+    def limit(self) -> int:
+        """Control steps after which an episode is truncated: the horizon, in training that of training."""
+        return min(self.horizon, self.training_horizon or self.horizon)
 
     @property
     def goal_count(self) -> int:
@@ -421,10 +428,13 @@ def _subtasks(stages: str | Sequence[Any], numbers: dict[str, Any]) -> tuple[Sub
     return (SubTask(stages if isinstance(stages, str) else tuple(stages), **values),)
 
 
-CHANGEABLE = (
-    *("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface"),
-    *("object", "objects", "distractors", "rotation", "colors"),
-)
+TRAINING_PARAMS = ("training_horizon", "starts", "goals_on_surface")
+"""Keys that change training episodes alone."""
+
+WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", *TRAINING_PARAMS)
+"""Keys that change the task, but not its world."""
+
+CHANGEABLE = (*WORLD_INDEPENDENT_PARAMS, "object", "objects", "distractors", "rotation", "colors")
 """Keys that `change_task` accepts."""
 
 
@@ -458,9 +468,9 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
             if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
                 raise ConfigError(bad_value(f"task_params.{key}", role, task.roles, f"is not a role of {task.name}"))
     changed = replace(task, objects=objects, **changes)
-    if changes.keys() & {"hold", "horizon"} and changed.hold >= changed.horizon:
-        why = f"is too long: success must hold for {changed.hold} of {changed.horizon} control steps"
-        raise ConfigError(bad_value("task_params.hold", changed.hold, f"less than the horizon, {changed.horizon}", why))
+    if changes.keys() & {"hold", "horizon", "training_horizon"} and changed.hold >= changed.limit:
+        why = f"is too long: success must hold for {changed.hold} of {changed.limit} control steps"
+        raise ConfigError(bad_value("task_params.hold", changed.hold, f"less than the horizon, {changed.limit}", why))
     for name in changed.starts:
         if name not in changed.start_stages:
             why = f"is no start of {task.name}: no stage before the last gives {STARTS[name]}"

@@ -27,6 +27,7 @@ from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.strategies import Variant
 from mygym.registry import user_files
 from mygym.registry.entries import HAS_BULLET
+from mygym.tasks.task import TRAINING_PARAMS
 from mygym.training.env_processes import process_vec_env
 from mygym.training.evaluation import BATCH
 
@@ -37,7 +38,7 @@ MONITORED = ("is_success", "stages_done", "touched", "saturation")
 def make_env(run: Plannable, **arguments: Any) -> AnyEnv:
     """Return an environment for evaluations, with flat observations if the algorithm does not accept dictionaries.
 
-    Its episodes are those of the task itself: `task_params.starts` and `goals_on_surface` are for training only.
+    Its episodes are those of the task itself: the `TRAINING_PARAMS` are left out.
 
     Args:
         run: A plan, or a complete config.
@@ -99,8 +100,8 @@ def build_env(description: Mapping[str, Any], **arguments: Any) -> AnyEnv:
 
 
 def _without_training_aids(variant: Variant) -> Variant:
-    """Return a variant whose episodes start at the beginning, with the goals of the task."""
-    task_params = variant.config.task_params.model_copy(update={"starts": None, "goals_on_surface": None})
+    """Return a variant whose episodes are those of the task itself."""
+    task_params = variant.config.task_params.model_copy(update=dict.fromkeys(TRAINING_PARAMS))
     return replace(variant, config=variant.config.model_copy(update={"task_params": task_params}))
 
 

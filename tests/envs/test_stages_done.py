@@ -161,3 +161,35 @@ def test_evaluations_have_the_goals_of_the_task() -> None:
 def test_only_goals_in_the_air_may_be_on_the_surface(task: str) -> None:
     with pytest.raises(ConfigError, match=rf"goals_on_surface.*goals are in the air.*{task}"):
         RobotEnv(task, task_params={"goals_on_surface": 0.3})
+
+
+# shorter episodes in training ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["pybullet", "mujoco"])
+def test_training_episodes_end_earlier_than_evaluations(engine: str) -> None:
+    config = from_python(
+        {"task": "push", "engine": engine, "n_envs": 2, "task_params": {"horizon": 9, "training_horizon": 5}}
+    ).config
+    with contextlib.closing(env_factory.make_vec_env(config)) as training:
+        training.reset()
+        still = np.zeros((2, *training.action_space.shape))  # type: ignore[misc]
+        outcomes = [training.step(still) for _ in range(5)]
+    assert [list(dones) for _, _, dones, _ in outcomes] == [[False, False]] * 4 + [[True, True]]
+    assert all(info["TimeLimit.truncated"] for info in outcomes[-1][3])
+    with env_factory.make_env(config) as env:
+        env.reset(seed=0)
+        ends = [env.step(np.zeros(env.action_space.shape))[3] for _ in range(9)]  # type: ignore[arg-type]
+    assert ends == [False] * 8 + [True]
+
+
+def test_a_training_horizon_is_longer_than_the_hold() -> None:
+    with pytest.raises(ConfigError, match=r"task_params\.hold.*less than the horizon, 5"):
+        RobotEnv("push", task_params={"training_horizon": 5, "hold": 5})
+
+
+def test_an_algorithm_may_shorten_the_training_episodes_of_a_task() -> None:
+    config = from_python({"task": "slide", "algo": "xqc"}).config
+    assert config.task_params.training_horizon is not None
+    assert config.task_params.horizon is not None
+    assert config.task_params.training_horizon < config.task_params.horizon
