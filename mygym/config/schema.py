@@ -116,7 +116,7 @@ class TaskParams(Section):
     hold: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="steps for which success must last")
     horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="steps until truncation")
     training_horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
-        None, description="steps until truncation in training, if fewer than the horizon"
+        None, description="steps until truncation of training episodes, if before the horizon"
     )
     stages_done: Annotated[float, Field(ge=0)] | None = Field(
         None,

@@ -23,12 +23,17 @@ from mygym.tasks.task import Task
 
 
 def check_robot(task: Task, robot: RobotSpec, name: str, control: ControlParams, grips: bool) -> None:
-    """Check that a robot, which the user calls `name`, has the gripper and the arms that a task and `control` need.
+    """Check that a robot has the grippers and the arms that a task and its control need.
 
-    `grips` tells whether actions include the grippers.
+    Args:
+        task: The task.
+        robot: The robot.
+        name: What the user calls it.
+        control: The parameters of the controller.
+        grips: Whether actions include the robot's grippers.
 
     Raises:
-        ConfigError: A gripper or an arm is missing.
+        ConfigError: A gripper or an arm is missing, or `control.gripper` is binary and no action moves a gripper.
     """
     if why := lack(robot, task):
         raise ConfigError(bad_value("robot", name, robots_for(task), why))

@@ -138,7 +138,7 @@ class Task:
     horizon: int = 100
     """Control steps after which an episode is truncated."""
     training_horizon: int | None = None
-    """The same in training, if it is fewer: what follows a failure may teach nothing; None: the horizon."""
+    """Control steps after which a training episode is truncated, if before the horizon; None: the horizon."""
     stages_done: float = 0.0
     """Stages that the scripted expert completes before an episode begins; the fraction is a potential of the next."""
     starts: Mapping[str, float] = field(default_factory=dict)
@@ -205,7 +205,7 @@ class Task:
 
     @property
     def limit(self) -> int:
-        """Control steps after which an episode is truncated: the horizon, in training that of training."""
+        """Control steps after which an episode is truncated: the smaller of the two horizons."""
         return min(self.horizon, self.training_horizon or self.horizon)
 
     @property
@@ -429,7 +429,7 @@ def _subtasks(stages: str | Sequence[Any], numbers: dict[str, Any]) -> tuple[Sub
 
 
 TRAINING_PARAMS = ("training_horizon", "starts", "goals_on_surface")
-"""Keys that change training episodes alone."""
+"""Keys for training episodes; environments of evaluations leave them out."""
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", *TRAINING_PARAMS)
 """Keys that change the task, but not its world."""
