@@ -96,6 +96,19 @@ def errors_name_file() -> Iterator[None]:
         raise ConfigError(f"{error} (in the config file)") from error
 
 
+@contextlib.contextmanager
+def errors_name_default(algo: str, origin: str) -> Iterator[None]:
+    """Add to a message which algorithm was chosen by default, and why; nothing if `algo` is empty.
+
+    Raises:
+        ConfigError: Raised by a check of the algorithm's values.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{error} (algo: {algo!r}, the default of {origin})" if algo else str(error)) from error
+
+
 def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
     """Check the hyperparameters of the file alone, because overrides may hide an invalid value; then check all.
 

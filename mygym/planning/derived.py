@@ -134,9 +134,13 @@ def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> 
 
 
 def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
-    """Return the env steps of two episodes of maximum length in every environment."""
-    played = [variant.config for variant in variants]
-    return 2 * max(each.task_params.horizon or find_task(each.task).horizon for each in played) * config.n_envs
+    """Return the env steps of two training episodes of maximum length in every environment."""
+    limits = []
+    for variant in variants:
+        params, task = variant.config.task_params, find_task(variant.config.task)
+        horizon = params.horizon or task.horizon
+        limits.append(min(horizon, params.training_horizon or task.training_horizon or horizon))
+    return 2 * max(limits) * config.n_envs
 
 
 def _relabels(frameworks: Any, framework: str) -> bool:

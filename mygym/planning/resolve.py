@@ -22,6 +22,7 @@ from mygym.planning.checks import (
     check_images,
     check_learners,
     check_overlap,
+    errors_name_default,
     errors_name_file,
     may_share,
     registered_training_params,
@@ -60,13 +61,11 @@ ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
 """Default algorithm for tasks of several stages without an `algo` in their `run_defaults` that can be used
 (`benchmarks/tables/core`)."""
 
-LEARNING_KEYS = (
-    *("algo", "algo_params", "training_params", "strategy", "strategy_params"),
-    *("her", "actions", "pretrained"),
-)
+LEARNING_KEYS = ("algo", "strategy", "strategy_params", "her", "actions", "pretrained")
 """Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema.
 
 So does a reward of goal vectors, which is for hindsight. A framework does not: the algorithms of tasks exist in each.
+Nor do hyperparameters: they are for the algorithm of the task.
 """
 
 BUDGET_KEYS = ("steps", "eval")
@@ -368,7 +367,8 @@ def resolve_with_strategies(
         *user,
     ]
     chosen = resolve(layers)
-    check_hyperparameters(schema, layers, asked, chosen.config)
+    with errors_name_default(entry.name if recommended.values else "", recommended.origin):
+        check_hyperparameters(schema, layers, asked, chosen.config)
     derived = derived_values(asked, chosen.config, variants, her, schema)
     control = find_controller(chosen.config.control).config.model_dump()
     derived |= {"workspace": absolute(workspace), "control": control, "her": her}

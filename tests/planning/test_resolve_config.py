@@ -285,11 +285,20 @@ def test_an_algorithm_has_values_for_named_tasks_below_those_of_the_user(task: s
 
 @pytest.mark.parametrize(
     "values",
-    [{"reward": "sparse"}, {"her": True}, {"strategy": "curriculum"}, {"algo_params": {"tau": 0.01}}, {"algo": "sac"}],
+    [{"reward": "sparse"}, {"her": True}, {"strategy": "curriculum"}, {"pretrained": "there"}, {"algo": "sac"}],
     ids=str,
 )
 def test_a_choice_of_how_to_learn_keeps_the_default_algorithm(values: dict[str, Any]) -> None:
     assert resolve_config(overrides={"task": "AG", **values}).config.algo == "sac"
+
+
+@pytest.mark.parametrize("task", ["stack", "press"])
+def test_hyperparameters_are_for_the_algorithm_of_the_task(task: str) -> None:
+    algo = resolve_config(overrides={"task": task}).config.algo
+    config = resolve_config(overrides={"task": task, "algo_params": {"learning_rate": 0.002}}).config
+    assert (config.algo, config.algo_params["learning_rate"]) == (algo, 0.002)
+    with pytest.raises(ConfigError, match=rf"^algo_params\.n_directions: .*algo: '{algo}'.*task"):
+        resolve_config(overrides={"task": task, "algo_params": {"n_directions": 8}})
 
 
 @pytest.mark.parametrize("reward", ["shaped", "timed", "staged"])
@@ -328,6 +337,8 @@ def test_hindsight_learns_only_after_complete_episodes() -> None:
     assert config.algo_params["learning_starts"] > 8 * 100
     with pytest.raises(ConfigError, match=r"algo_params\.learning_starts: 10 .*at least 26"):
         resolve_config(overrides={"n_envs": 1, "algo_params": {"learning_starts": 10}})
+    shorter = {"n_envs": 8, "task": "push", "algo": "sac", "task_params": {"training_horizon": 40}}
+    assert resolve_config(overrides=shorter).config.algo_params["learning_starts"] == 8 * 40 + 1
 
 
 @pytest.mark.parametrize(
