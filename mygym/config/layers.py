@@ -128,12 +128,23 @@ def with_values(config: RunConfig, layer: Layer) -> RunConfig:
 
 
 def beneath(config: RunConfig, layers: Sequence[Layer]) -> RunConfig:
-    """Return a config with the values of layers where the config has none that is set; see `with_values`."""
+    """Return a config with the values of layers where the config has none that is set; see `with_values`.
+
+    Raises:
+        ConfigError: A key is unknown, or a value is invalid.
+    """
     values: dict[str, Any] = {}
     for layer in layers:
         values = merge_configs(values, layer.values)
+    if unknown := values.keys() - RunConfig.model_fields.keys():
+        resolve([layer for layer in layers if unknown & layer.values.keys()])  # words the mistake
     above = config.model_dump(mode="json", include=set(values), exclude_unset=True)
-    return with_values(config, Layer(layers[-1].origin, merge_configs(values, above)))
+    try:
+        return with_values(config, Layer(layers[-1].origin, merge_configs(values, above)))
+    except ConfigError:
+        for layer in layers:
+            resolve([layer])  # names the layer of the mistake, if one alone has it
+        raise
 
 
 def _origins_of(layer: Layer) -> dict[str, str]:

@@ -22,6 +22,7 @@ from mygym.envs.observation_spec import ObservationSpec, check_cameras, check_fr
 from mygym.envs.randomization import DomainRandomizer
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import of_user
+from mygym.registry.signatures import wrong_result
 from mygym.tasks import goals
 from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, Image, camera_of, find_component, shared_goal_space
@@ -111,7 +112,7 @@ class ObservationBuilder:
         names = [name for name in by_name if name not in self._images]
         components = [by_name[name] for name in names]
         self._functions = tuple(self._function(name, by_name[name]) for name in names)
-        widths = [self._width(component, context) for component in components]
+        widths = [self._width(*named, context) for named in zip(names, components, strict=True)]
         self.widths = dict(zip(names, widths, strict=True))
         """Number of values of each component that is no image; in shared spaces it may have more room."""
         rooms = rooms_of(names, components, widths, context, key) if shared else widths
@@ -158,13 +159,18 @@ class ObservationBuilder:
         camera, view = camera_of(name), self._views.encoded if component.encoded else self._views.view
         return lambda context: component.function(view(camera, self.spec.images))[None]
 
-    def _width(self, component: Component, context: EpisodeContext) -> int:
+    def _width(self, name: str, component: Component, context: EpisodeContext) -> int:
         """Return the number of values of a component that is no image."""
         if component.encoded:
             return self._views.encoder(self.spec.images).network.latents
         if component.uses_camera:
             return component.size * len(self._views.targets(self.spec.images))
-        return int(component.function(context).shape[1])
+        values: Any = component.function(context)
+        if len(getattr(values, "shape", ())) != 2:
+            raise wrong_result(
+                f"observation {name}", component.function, values, "shape (N, d), d numbers for each of N"
+            )
+        return int(values.shape[1])
 
     def _space(self) -> gymnasium.Space[Any]:
         goal = np.full(self.goal_space.size, goals.BOUND, dtype=np.float32)

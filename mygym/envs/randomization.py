@@ -41,7 +41,7 @@ class DomainRandomizer:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.ranges = ranges(config)
         """Lowest and highest value of each active randomizer."""
-        self._functions = {name: find_randomizer(name).function for name in self.ranges}
+        self._randomizers = {name: find_randomizer(name) for name in self.ranges}
         self._randomization = EpisodeRandomization()
         self._delayed: deque[FloatArray] = deque()
         self._is_measured = np.zeros(0)
@@ -68,9 +68,9 @@ class DomainRandomizer:
         """
         joints = sum(len(arm.joints) for arm in world.robot.arms)
         randomization = EpisodeRandomization(object_choice=choice)
-        for name, function in self._functions.items():
+        for name, randomizer in self._randomizers.items():
             draw = Draw(self.ranges[name], named_stream(rng, name), len(world.objects), joints)
-            randomization = function(randomization, draw)
+            randomization = randomizer.draw(randomization, draw)
         self._randomization = randomization
         self._action_rng = named_stream(rng, "action_noise in each step")
         self._observation_rng = named_stream(rng, "observation_noise in each step")
@@ -139,11 +139,10 @@ def draw_table(config: Mapping[str, Any], objects: int, joints: int, physical: S
     table: dict[str, FloatArray] = {}
     possible = (*physical, *EPISODE_FIELDS)
     for name, limits in ranges(config).items():
-        function = find_randomizer(name).function
-        drawn = []
+        randomizer, drawn = find_randomizer(name), []
         for row in range(ROWS):
             rng = named_stream(make_generator(np.random.SeedSequence(FIRST_SEED + row)), name)
-            drawn.append(function(EpisodeRandomization(), Draw(limits, rng, objects, joints)))
+            drawn.append(randomizer.draw(EpisodeRandomization(), Draw(limits, rng, objects, joints)))
         for field, default in vars(EpisodeRandomization()).items():
             if all(getattr(each, field) == default for each in drawn):
                 continue

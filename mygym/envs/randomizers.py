@@ -11,6 +11,7 @@ import numpy as np
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import decorator, registry
+from mygym.registry.signatures import wrong_result
 from mygym.robotics.episode_randomization import CameraShift, EpisodeRandomization, Light
 
 Bounds = tuple[float, float]
@@ -58,6 +59,18 @@ class Randomizer:
     """Limits of ranges in a config."""
     whole: bool
     """Whether values are integers."""
+
+    def draw(self, randomization: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
+        """Return `randomization` with the randomizer's field set.
+
+        Raises:
+            RegistryError: The function returns something else.
+        """
+        result: Any = self.function(randomization, draw)
+        if not isinstance(result, EpisodeRandomization):
+            key = f"randomizer {getattr(self.function, '__name__', '')}"
+            raise wrong_result(key, self.function, result, "replace(randomization, FIELD=…)")
+        return result
 
 
 def register_randomizer(

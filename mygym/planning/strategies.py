@@ -195,6 +195,9 @@ def _choosing_strategy(config: RunConfig, strategies: Sequence[Any]) -> Any:
 
 
 def _with_labels(config: RunConfig, overrides: Sequence[Mapping[str, Any]]) -> tuple[Variant, ...]:
+    if not overrides:
+        why = "are no variants"
+        raise ConfigError(bad_value(f"strategy {config.strategy}", [], "partial configs, e.g. ({},)", why))
     configs = [_variant_config(config, override) for override in overrides]
     several_robots = len({variant.robot for variant in configs}) > 1
     labels: list[str] = []

@@ -320,12 +320,17 @@ def register_algorithm(
         inherit: False to inherit nothing from an ancestor.
 
     Raises:
-        RegistryError: The decorated object is not a class, or the name is taken or is not an identifier.
+        RegistryError: The decorated object is not a class, the name is taken or is not an identifier, or values are
+            no mapping.
     """
     origin = caller()
+    given = {"defaults": defaults, "run_defaults": run_defaults, "training_defaults": training_defaults}
 
     def build(cls: type[T]) -> Algorithm:
         check_framework(framework)
+        for key, values in {**given, "search_space": search_space}.items():
+            if not isinstance(values, Mapping | None):
+                raise RegistryError(bad_value(f"algorithm {name}: {key}", values, "a mapping"))
         entry = Algorithm(
             name,
             framework,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import importlib
 import inspect
 import re
@@ -30,7 +31,7 @@ from mygym.registry.entries import (
     requirements,
     with_extras,
 )
-from mygym.registry.signatures import first_line, signature, source_location
+from mygym.registry.signatures import first_line, signature, source_location, wrong_result
 from mygym.registry.user_files import (
     PACKAGE,
     execute,
@@ -556,6 +557,7 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
 
     Raises:
         RegistryError: When `build` is called: a method takes other parameters than mygym passes, or is never called.
+            When such a method is called: its result is not the mapping, or the sequence, that `base` declares.
     """
 
     def check(cls: C) -> C:
@@ -569,9 +571,29 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
             hook = inspect.getattr_static(base, name, None)
             if inspect.isfunction(hook) and method is not hook and not name.startswith("_"):
                 _check_signature(kind, base, cls, method, hook)
+                form = str(hook.__annotations__.get("return")).partition("[")[0]
+                if form in RESULTS and name in vars(cls):
+                    setattr(cls, name, _checks_result(f"{kind} {cls.__name__}.{name}", method, form))
         return cls
 
     return check
+
+
+RESULTS: Mapping[str, type] = {"Mapping": Mapping, "dict": dict, "Sequence": Sequence}
+"""Annotations of results that are checked."""
+
+
+def _checks_result(key: str, method: Callable[..., Any], form: str) -> Callable[..., Any]:
+    """Return `method` with a check of its results."""
+
+    @functools.wraps(method)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        result = method(*args, **kwargs)
+        if not isinstance(result, RESULTS[form]) or isinstance(result, str):
+            raise wrong_result(key, method, result, f"a {form.lower()}")
+        return result
+
+    return checked
 
 
 def _check_signature(kind: str, base: type, cls: type, method: Callable[..., Any], hook: Callable[..., Any]) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from mygym.errors import RegistryError, bad_value
+
 REQUIRED = inspect.Parameter.empty
 """Default of a parameter that has none."""
 
@@ -93,6 +95,20 @@ def source_location(owner: Callable[..., Any]) -> str:
         return f"{inspect.getsourcefile(owner)}:{inspect.getsourcelines(owner)[1]}"
     except (OSError, TypeError):
         return f"{getattr(owner, '__module__', '')}.{getattr(owner, '__qualname__', owner)}"
+
+
+def wrong_result(key: str, function: Callable[..., Any], result: Any, allowed: str) -> RegistryError:
+    """Return the error for a result of the user's function that does not have the form that mygym needs.
+
+    Args:
+        key: Kind and name of the component, e.g. `reward near`.
+        function: The function, whose file and line the message names.
+        result: Its result.
+        allowed: The forms that are allowed, in words.
+    """
+    shape = getattr(result, "shape", () if isinstance(result, int | float) else None)
+    kind = "None" if result is None else type(result).__name__ + ("" if shape is None else f" of shape {tuple(shape)}")
+    return RegistryError(bad_value(f"{key}: result", kind, allowed, f"is not allowed ({source_location(function)})"))
 
 
 def first_line(owner: object) -> str:

@@ -63,13 +63,18 @@ def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
 
     Raises:
         ConfigError: The run lacks a requirement of a strategy, two strategies replace the trainer, or a method
-            returns a value that nothing would use.
+            returns a value that nothing would use, or `checkpointed` names an attribute that does not exist.
     """
     strategies = checked(run, env, model)
     for method in ("prepare_env", "prepare_model", "prepare_data"):
         for strategy in strategies:
             with errors_name_section(strategy.section):
                 _check_returned(strategy, method, getattr(strategy, method)())
+    for strategy in strategies:
+        for name in strategy.checkpointed:
+            if not hasattr(strategy, name):
+                allowed, why = sorted(vars(strategy)), f"is no attribute of {type(strategy).__name__}"
+                raise ConfigError(bad_value(f"{strategy.name}.checkpointed", name, allowed, why))
     return strategies
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from mygym.registry.signatures import wrong_result
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.state import Progress, State, namespace
 from mygym.tasks.task import Task
@@ -61,12 +63,11 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     if index < len(task.stage_bindings):
         context = StageContext(state, progress, goals, task.stage_bindings[index])
         stage = task.sequence.stages[index]
-        first, *further = (predicates[name].begins for name in stage.gives)
-        complete = first(context)
-        for begins in further:
-            complete = complete & begins(context)
+        complete, *further = (_of_shape(predicates[name].begins, context, "predicate", name) for name in stage.gives)
         if stage.complete is not None:
-            complete = complete & stage.complete(context)
+            further.append(_of_shape(stage.complete, context, "stage", stage.name))
+        for condition in further:
+            complete = complete & condition
         if stage.count is not None:
             count = stage.count(context)
         next_stage = index + xp.astype(complete, progress.stage.dtype)
@@ -76,9 +77,22 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     else:
         next_stage = xp.full_like(progress.stage, index)
     for name, giver in task.sequence.kept[index]:  # latest giver first, so that the earliest loss wins
-        keeps = predicates[name].keeps(StageContext(state, progress, goals, task.stage_bindings[giver]))
+        context = StageContext(state, progress, goals, task.stage_bindings[giver])
+        keeps = _of_shape(predicates[name].keeps, context, "predicate", name)
         next_stage = xp.where(keeps, next_stage, giver)
     return next_stage, count
+
+
+def _of_shape(function: Callable[[StageContext], Array], context: StageContext, kind: str, name: str) -> Array:
+    """Return the result `(N,)` of a function of a stage or predicate.
+
+    Raises:
+        RegistryError: The result has another shape; numpy would fail far from the function, or broadcast it.
+    """
+    result, shape = function(context), context.state.time.shape
+    if getattr(result, "shape", None) != shape:
+        raise wrong_result(f"{kind} {name}", function, result, f"shape {tuple(shape)}, a value for each episode")
+    return result
 
 
 def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
@@ -102,7 +116,8 @@ def weighted_potential(task: Task, progress: Progress, state: State, goals: Arra
         for later in task.led_by[index] if index < count else ():
             if later not in shares:
                 context = StageContext(state, progress, goals, task.stage_bindings[later])
-                shares[later] = task.sequence.stages[later].potential(context)
+                stage = task.sequence.stages[later]
+                shares[later] = _of_shape(stage.potential, context, "stage", stage.name)
             share = share * shares[later]
             done = done + weights[later] * share
         total = xp.where(progress.stage == index, done, total)
@@ -122,7 +137,10 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
         number = min(index, last)  # when all stages are complete, the last stage's expert continues
         context = StageContext(state, progress, goals, task.stage_bindings[number])
         expert = task.sequence.stages[number].expert
-        commands.append((progress.stage == index, expert(context, _next_start(task, index))))
+        command: Any = expert(context, _next_start(task, index))
+        if not isinstance(command, ArmCommand):
+            raise wrong_result(f"stage {task.sequence.stages[number].name}", expert, command, "an ArmCommand")
+        commands.append((progress.stage == index, command))
     if len(commands) == 1:
         return commands[0][1]
     return _merged(commands, state)

@@ -16,7 +16,7 @@ from typing import Any
 
 from mygym.errors import RegistryError, bad_value, did_you_mean
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import signature, source_location
+from mygym.registry.signatures import signature, wrong_result
 from mygym.tasks import episode
 from mygym.tasks.episode import EpisodeContext, weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
@@ -111,14 +111,11 @@ class Reward:
         Raises:
             RegistryError: It is not one number for each goal vector or episode.
         """
-        given = getattr(result, "shape", () if isinstance(result, int | float) else None)
-        if given == shape:
+        if getattr(result, "shape", () if isinstance(result, int | float) else None) == shape:
             return result
-        kind = type(result).__name__ + ("" if given is None else f" of shape {tuple(given)}")
         of = "goal vector" if self.depends_on_goals_only else "episode"
-        key = f"reward {getattr(self.function, '__name__', '')}: result"
-        why = f"is not allowed ({source_location(self.function)})"
-        raise RegistryError(bad_value(key, kind, f"shape {tuple(shape)}, a number for each {of}", why))
+        key = f"reward {getattr(self.function, '__name__', '')}"
+        raise wrong_result(key, self.function, result, f"shape {tuple(shape)}, a number for each {of}")
 
     def _inputs(self, context: EpisodeContext, memory: Memory) -> dict[str, Array]:
         """Return the values of the inputs, and of those in `memory`; without a memory both are the same."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import PurePath
+from string import ascii_uppercase
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -88,8 +89,13 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
         The stage.
 
     Raises:
-        RegistryError: The name is taken, or the phrase has a placeholder other than `{object}` and `{goal}`.
+        RegistryError: The name or the letter is taken, the stage has another name or no capital as its letter, or the
+            phrase has a placeholder other than `{object}` and `{goal}`.
     """
+    if stage.name != name:
+        raise RegistryError(bad_value(f"stage {name}: name", stage.name, [name], "is not the registered name"))
+    if stage.letter:
+        _check_letter(stage)
     try:
         help = stage.words()
     except (LookupError, ValueError):
@@ -97,6 +103,21 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
         raise RegistryError(bad_value(f"stage {name}: phrase", stage.phrase, allowed, why)) from None
     registry("stage").register(name, stage, help=help, override=override)
     return stage
+
+
+def _check_letter(stage: Stage) -> None:
+    """Refuse a letter that is no single capital, or that is another stage's.
+
+    Raises:
+        RegistryError: Compositions could not use the letter.
+    """
+    key = f"stage {stage.name}: letter"
+    if stage.letter not in set(ascii_uppercase):
+        raise RegistryError(bad_value(key, stage.letter, "one capital letter, or '' for none"))
+    taken = {entry.target.letter: entry for entry in registry("stage").registered() if entry.name != stage.name}
+    if (other := taken.get(stage.letter)) is not None:
+        free = [letter for letter in ascii_uppercase if letter not in taken]
+        raise RegistryError(bad_value(key, stage.letter, free, f"is the letter of {other.name} ({other.origin})"))
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]

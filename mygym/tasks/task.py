@@ -15,7 +15,7 @@ from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, Thresholds
-from mygym.tasks.grammar import StageSequence, held_after, parse, stage_sequence
+from mygym.tasks.grammar import StageSequence, held_after, is_letters, parse, stage_sequence
 from mygym.tasks.predicates import Predicate
 from mygym.tasks.stage import Stage, SubTask, describe_subtask, read_subtask, readable, stage_phrases
 
@@ -101,8 +101,10 @@ def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, 
     """Check the numbers of a task against the ranges of `TaskParams` and `SubTask`, as for a config.
 
     Raises:
-        RegistryError: A number is out of its range.
+        RegistryError: A number is out of its range, or the preferred values are no mapping.
     """
+    if not isinstance(preferred := numbers.get("run_defaults", {}), Mapping):
+        raise RegistryError(bad_value(f"task {name}: run_defaults", preferred, "a mapping of config values"))
     params = {key: value for key, value in numbers.items() if key in TaskParams.model_fields}
     try:
         TaskParams.model_validate({**params, "distractors": list(params.get("distractors", ()))})
@@ -407,8 +409,11 @@ def register_task(
         The task.
 
     Raises:
-        RegistryError: The name is taken, a keyword is unknown, or a number is out of its range.
+        RegistryError: The name is taken or is a composition, a keyword is unknown, or a number is out of its range.
     """
+    if name.isupper() and is_letters(name):
+        allowed, why = "a name that is not a string of stages' letters", "is a composition of stages by their letters"
+        raise RegistryError(bad_value("task", name, allowed, why))
     subtasks = _subtasks(stages, numbers)
     for key in numbers:
         if key not in TASK_FIELDS:

@@ -197,7 +197,7 @@ def make_vec_env(
 
 def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
-    from stable_baselines3.common.vec_env import VecNormalize
+    from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
     from mygym.training.buffers import images_of
     from mygym.training.vec_wrappers import EpisodeMonitor, FlooredNormalize, TransposedImages
@@ -213,7 +213,11 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
         else:
             env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)
     for strategy in plan.strategies:
-        env = strategy.wrap_env(env)
+        wrapped: object = strategy.wrap_env(env)
+        if not isinstance(wrapped, VecEnv):
+            why, allowed = f"is returned by {type(strategy).__name__}", "a VecEnv, such as the argument env"
+            raise ConfigError(bad_value(f"{strategy.name}.wrap_env", type(wrapped).__name__, allowed, why))
+        env = wrapped
     if stack is not None:
         stack.callback(env.close)
     return env

@@ -7,6 +7,7 @@ variables: the last step is stored, the networks are trained, and `learn` contin
 from __future__ import annotations
 
 import copy
+import json
 import math
 import sys
 import time
@@ -20,6 +21,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
+from mygym.config.loading import as_plain
 from mygym.errors import DivergedError, RunError, print_message
 from mygym.training.checkpoints.states import load_normalizer_state
 from mygym.training.evaluation import Evaluation
@@ -462,7 +464,13 @@ class StrategyCallback(BaseCallback):
 
     def outcome(self) -> dict[str, dict[str, Any]]:
         """Return the current outcomes by strategy name, for strategies that report an outcome."""
-        return {strategy.name: dict(outcome) for strategy in self.strategies if (outcome := strategy.outcome())}
+        outcomes = {strategy.name: as_plain(strategy.outcome()) for strategy in self.strategies}
+        for name, outcome in outcomes.items():
+            try:
+                json.dumps(outcome)
+            except TypeError as error:
+                raise RunError(f"strategy {name}: outcome: {error}; allowed: numbers, text, lists, mappings") from error
+        return {name: outcome for name, outcome in outcomes.items() if outcome}
 
     def finish(self, evaluate: Callable[[], Evaluation]) -> None:
         """Call `finish` of the strategies, which may change the trained model."""

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
@@ -23,7 +24,7 @@ from mygym.config.schema import renamed
 from mygym.engines.engine import judge_of
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, RunError, bad_value, error_text
-from mygym.planning.callbacks import construct_callbacks
+from mygym.planning.callbacks import as_callbacks, construct_callbacks
 from mygym.planning.plan import Config, RunPlan, plan_from_python, plan_of
 from mygym.planning.resolve import python_values, resolve_config
 from mygym.registry import of_user
@@ -305,7 +306,7 @@ class Session:
         )
         self.checkpointing = CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
         self.strategies = StrategyCallback(plan.strategies, self._write_checkpoint)
-        of_strategies = [callback for strategy in plan.strategies for callback in strategy.callbacks()]
+        of_strategies = [callback for strategy in plan.strategies for callback in as_callbacks(strategy.callbacks())]
         self.user = UserCallbacks([*construct_callbacks(config.callbacks), *of_strategies, *callbacks], notify)
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
         stateful = {
@@ -494,10 +495,12 @@ class Session:
             best: Whether to save them as the best model, in place of the last.
 
         Raises:
-            RunError: A file cannot be written, or the run directory is gone.
+            RunError: A file cannot be written, the run directory is gone, or an attribute of the model cannot be saved.
         """
         self.guard.check()
         model = self.path / (directory.BEST_MODEL if best else directory.MODEL)
+        if model_factory.constructed_by_user(self.plan.schema.cls):
+            _check_picklable(self.model)
         files.write(model, self.model.save)
         serialization.record(model)
         normalizer = unwrap_vec_normalize(self.env)
@@ -591,3 +594,18 @@ class Session:
         self.result.strategy = self.strategies.outcome()
         self.result.wall_time_s = self.clock.elapsed()
         self.result.write()
+
+
+def _check_picklable(model: Any) -> None:
+    """Refuse a model with an attribute that SB3 cannot save: its error names no attribute, and leaves a file open.
+
+    Raises:
+        RunError: An attribute cannot be pickled.
+    """
+    cls = type(model).__name__
+    for name in vars(model).keys() - set(model._excluded_save_params()):
+        try:
+            cloudpickle.dumps(getattr(model, name))
+        except Exception as error:
+            remedy = f"leave it out of the file by {cls}._excluded_save_params"
+            raise RunError(f"{cls}.{name} cannot be saved: {error}; {remedy}") from error

@@ -7,8 +7,8 @@ import pytest
 
 import mygym
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import MygymError
-from mygym.tasks.observations import default_components
+from mygym.errors import MygymError, RegistryError
+from mygym.tasks.observations import default_components, register_observation
 
 NAMED = ("time", "object_from_ee", "ee_orientation", "goal_from_object", "touch", "stage")
 
@@ -78,3 +78,10 @@ def test_an_observation_stays_within_its_bounds() -> None:
         env.reset(seed=0)
         env.world.state.object_position[:] = 7.0
         assert env.observation_space["observation"].contains(env._observer.observe()["observation"])
+
+
+@pytest.mark.parametrize(("result", "kind"), [(None, "None"), (np.zeros(3), r"ndarray of shape \(3,\)")], ids=str)
+def test_a_component_without_a_row_for_each_episode_is_refused_by_name(result: object, kind: str) -> None:
+    register_observation("flat", bound=1.0)(lambda context: result)
+    with pytest.raises(RegistryError, match=rf"^observation flat: result: '{kind}' .*{__file__}:.*shape \(N, d\)"):
+        RobotEnv("reach", observations=["ee_position", "flat"])

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from mygym.config import config_hash
-from mygym.envs.randomizers import Draw, find_randomizer, ranges
+from mygym.envs.randomizers import Draw, find_randomizer, ranges, register_randomizer
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, RegistryError
 from mygym.planning.resolve import resolve_config
 from mygym.registry import registry
 from mygym.robotics.episode_randomization import EpisodeRandomization
@@ -349,3 +349,12 @@ def test_a_custom_randomizer_is_discovered_in_a_file(tmp_path: Path, monkeypatch
         assert first == second
         assert 0.4 <= first <= 0.5
     assert registry("randomizer").get("one_batch").origin.startswith(str(tmp_path / "envs" / "batch.py"))
+
+
+def test_a_result_that_is_no_randomization_is_refused_by_name() -> None:
+    register_randomizer("lost", "N", default=(0.0, 1.0), allowed=(0.0, 9.0))(lambda randomization, draw: None)
+    with (
+        pytest.raises(RegistryError, match=rf"randomizer .*: result: 'None' .*{__file__}:"),
+        RobotEnv("reach", randomize={"lost": True}) as env,
+    ):
+        env.reset(seed=0)

@@ -301,6 +301,20 @@ def test_hyperparameters_are_for_the_algorithm_of_the_task(task: str) -> None:
         resolve_config(overrides={"task": task, "algo_params": {"n_directions": 8}})
 
 
+@pytest.mark.parametrize(
+    ("preferred", "message"),
+    [({"stps": 5}, r"^stps: .*'steps'"), ({"eval": {"evry": 3}}, r"^eval\.evry: .*'every'")],
+    ids=str,
+)
+def test_a_mistake_in_preferred_values_is_refused_with_its_origin(preferred: dict[str, Any], message: str) -> None:
+    register_task("tap", stages=["approach", "push"], run_defaults=preferred)
+    register_algorithm("mine", run_defaults=preferred)(type("Mine", (PPO,), {}))
+    for chosen, origin in ({"task": "tap"}, "task tap"), ({"algo": "mine"}, "algorithm mine"):
+        with pytest.raises(ConfigError, match=message) as caught:
+            resolve_config(overrides=chosen)
+        assert origin in str(caught.value)
+
+
 @pytest.mark.parametrize("reward", ["shaped", "timed", "staged"])
 def test_a_reward_of_the_stages_keeps_the_algorithm_of_the_task(reward: str) -> None:
     for task in "set_table", "push", "open_drawer":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -175,7 +176,7 @@ REGISTERING: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "observation": (register_observation, (1.0,)),
     "randomizer": (register_randomizer, ("m", RANGE, RANGE)),
     "task": (register_task, ("A",)),
-    "stage": (register_stage, (SETTLE,)),
+    "stage": (register_stage, (replace(SETTLE, name="custom"),)),
     "strategy": (register_strategy, ()),
     "reward": (register_reward, ()),
 }

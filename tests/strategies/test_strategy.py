@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import mygym
 from benchmarks.kills import differences
-from mygym.errors import ConfigError, RegistryError, RunError
+from mygym.errors import ConfigError, MygymError, RegistryError, RunError
 from mygym.planning.plan import plan_from_python
 from mygym.registry import registry
 from mygym.strategies import Requirement, Strategy, register_strategy
@@ -277,6 +277,35 @@ def test_a_trainer_that_is_not_a_function_is_refused(tmp_path: Path) -> None:
     register_strategy("with_object")(type("Odd", (Strategy,), {"create_trainer": lambda self, callbacks: Trainer()}))
     with pytest.raises(ConfigError, match=r"with_object\.create_trainer: 'Trainer' .*Odd.*such as trainer\.train"):
         mygym.train(config("ppo", tmp_path, strategy="with_object"))
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "message"),
+    [
+        ("run_defaults", None, r"strategy Odd\.run_defaults: result: 'None' .*allowed: a mapping"),
+        ("run_defaults", {"stps": 5}, r"^stps: .*strategy odd.*'steps'"),
+        ("variants", "reach", r"strategy Odd\.variants: result: 'str' .*allowed: a sequence"),
+        ("variants", (), r"^strategy odd: \[\] are no variants"),
+        ("wrap_env", None, r"^odd\.wrap_env: 'NoneType' is returned by Odd.*a VecEnv"),
+        ("callbacks", 5, r"strategy Odd\.callbacks: result: .*int.*allowed: a sequence"),
+        ("callbacks", [5], "^callbacks: 5 is not a callback"),
+        ("outcome", {"best": object()}, "strategy odd: outcome: .*object.*allowed: numbers"),
+    ],
+    ids=str,
+)
+def test_a_result_of_another_form_is_refused_by_the_name_of_the_method(
+    method: str, result: Any, message: str, tmp_path: Path
+) -> None:
+    register_strategy("odd")(type("Odd", (Strategy,), {method: lambda self, *_: result}))
+    with pytest.raises(MygymError, match=message):
+        mygym.train(config("ppo", tmp_path, strategy="odd"))
+
+
+def test_an_attribute_for_checkpoints_that_does_not_exist_is_refused_before_the_run(tmp_path: Path) -> None:
+    register_strategy("odd")(type("Odd", (Strategy,), {"checkpointed": ("level",)}))
+    with pytest.raises(ConfigError, match=r"^odd\.checkpointed: 'level' is no attribute of Odd"):
+        mygym.train(config("ppo", tmp_path, strategy="odd"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_helper_of_another_name_is_allowed() -> None:

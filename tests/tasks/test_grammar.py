@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.errors import ConfigError
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError, RegistryError
 from mygym.registry import registry
 from mygym.tasks.grammar import BEFORE, letters, parse
 from mygym.tasks.lookup import find_task
+from mygym.tasks.stage import register_stage
 from mygym.tasks.task import register_task
 from tests.components import MAX_LETTERS, TASKS, compositions, is_grammatical
 from tests.tasks.states import EXCLUDES, INITIAL
@@ -34,6 +38,56 @@ def test_no_two_stages_share_a_letter() -> None:
     known = [entry.load().letter for entry in registry("stage") if entry.load().letter]
     assert len(known) == len(set(known))
     assert {"A", "G", "M", "D", "W"} <= set(known)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"letter": "G"}, r"stage hoist: letter: 'G' is the letter of grasp \(.*\); allowed: B, .*"),
+        ({"letter": "QQ"}, "stage hoist: letter: 'QQ' .*one capital letter"),
+        ({"letter": "q"}, "stage hoist: letter: 'q' .*one capital letter"),
+        ({"name": "lift"}, "stage hoist: name: 'lift' .*; allowed: hoist"),
+    ],
+    ids=str,
+)
+def test_a_stage_replaces_no_letter_and_keeps_its_name(changes: dict[str, str], message: str) -> None:
+    move = registry("stage").get("move").load()
+    with pytest.raises(RegistryError, match=message):
+        register_stage("hoist", replace(move, **{"name": "hoist", "letter": "", **changes}))
+    assert "hoist" not in registry("stage")
+
+
+@pytest.mark.parametrize(
+    ("field", "result", "named"),
+    [
+        ("potential", None, ("stage hoist", "None", "(1,)")),
+        ("potential", 0.5, ("stage hoist", "float", "(1,)")),
+        ("expert", None, ("stage hoist", "None", "ArmCommand")),
+        ("complete", np.zeros((1, 3), dtype=bool), ("stage hoist", "(1, 3)", "(1,)")),
+    ],
+    ids=str,
+)
+def test_a_result_of_a_stage_of_another_form_is_refused_by_name(
+    field: str, result: Any, named: tuple[str, ...]
+) -> None:
+    push = registry("stage").get("push").load()
+    register_stage("hoist", replace(push, name="hoist", letter="", requires=(), **{field: lambda *_: result}))
+    with pytest.raises(RegistryError) as caught:
+        play_a_step(["hoist"])
+    assert all(word in str(caught.value) for word in (*named, f"{__file__}:"))
+
+
+def play_a_step(task: list[str]) -> None:
+    with RobotEnv(task, reward="shaped") as env:
+        env.reset(seed=0)
+        env.step(env.expert_action())
+
+
+def test_a_task_replaces_no_composition() -> None:
+    with pytest.raises(RegistryError, match="task: 'AGM' is a composition"):
+        register_task("AGM", stages=["approach", "push"])
+    assert find_task("AGM").stage_names == ("approach", "grasp", "move")
+    assert register_task("ABC", stages=["approach", "push"]).name == "ABC"  # no stage has the letter B
 
 
 @pytest.mark.parametrize("composition", ["A", "AG", "AGM", "AGMD", "AGMDW", ["approach", "push"], ["approach"]])

@@ -58,6 +58,7 @@ def test_compositions_do_not_depend_on_user_tasks() -> None:
         ({"rotation": (1.0, 0.0)}, ["rotation: (1.0, 0.0)", "must not be below the first number"]),
         ({"colors": {"cube": (1, 0, 0)}}, ["colors.cube", "a list of 4"]),
         ({"deceleration": 0}, ["task.0.deceleration: 0", "greater than 0"]),
+        ({"run_defaults": ["ppo"]}, ["task wrong: run_defaults: ['ppo']", "a mapping"]),
         ({"tolerence": 0.03}, ["task wrong: 'tolerence'", "did you mean 'tolerance'"]),
         ({"onnto": "die"}, ["task wrong: 'onnto'", "did you mean 'onto'"]),
         ({"parts": ("cabinet.drawer",)}, ["task wrong: 'parts'", "did you mean 'part'"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,24 @@ def test_a_model_that_cannot_be_loaded_fails_before_the_training(tmp_path: Path)
     result = Result.read(path)
     assert result is not None
     assert (result.status, result.steps) == ("failed", 0)
+
+
+def test_an_attribute_that_cannot_be_saved_is_named_before_the_training(tmp_path: Path) -> None:
+    class Locking(PPO):
+        def __init__(self, policy: Any, env: Any, **kwargs: Any) -> None:
+            super().__init__(policy, env, **kwargs)
+            self.lock = threading.Lock()
+
+    register_algorithm("mine")(Locking)
+    with pytest.raises(RunError, match=r"^Locking\.lock cannot be saved: .*_excluded_save_params"):
+        mygym.train(config("mine", tmp_path))
+
+    class Leaving(Locking):
+        def _excluded_save_params(self) -> list[str]:
+            return [*super()._excluded_save_params(), "lock"]
+
+    register_algorithm("mine", override=True)(Leaving)
+    assert mygym.train(config("mine", tmp_path)).status == "done"
 
 
 @pytest.mark.slow
