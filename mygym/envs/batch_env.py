@@ -14,6 +14,7 @@ import numpy as np
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.arrays import Rows, find_arrays, to_numpy
 from mygym.engines.engine import FUSED
+from mygym.envs.arguments import check_shape, checked_count, checked_seeds
 from mygym.envs.batches import check_batch, engine_of, episode_maker
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.fused_worlds import check_room
@@ -82,19 +83,19 @@ class BatchEnv:
         self, spec: EnvSpec | Mapping[str, Any], count: int, output: str = "numpy", device: str = "cpu"
     ) -> None:
         spec = EnvSpec.of(spec)
-        self.engine, self.count = engine_of(spec), count
+        self.engine, self.count = engine_of(spec), checked_count(count, "num_envs", None)
         """Name of the engine."""
         check_batch(spec, self.engine)
         arrays = find_arrays(output, device)
         if self.engine != FUSED and output != "numpy":
             raise ConfigError(bad_value("output", output, ["numpy"], f"is not available with engine {self.engine}"))
         if self.engine == FUSED:
-            check_room(count, arrays)
+            check_room(self.count, arrays)
         # A single world decides spaces, areas, home and controller, and checks them; it has the nominal parameters.
         single = {"engine": DEFAULT_ENGINE if self.engine == FUSED else self.engine, "randomize": {}}
         with closing(RobotEnv.of(spec.model_copy(update=single))) as env:
             self._make = episode_maker(env, self.engine, arrays, spec.randomize)
-            self.episodes = self._make(count)
+            self.episodes = self._make(self.count)
             self.arrays = self.episodes.worlds.arrays
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space, self.binary_actions = env.action_space, env.binary_actions
@@ -103,7 +104,7 @@ class BatchEnv:
             self._builder, self._discrete = env.builder, env.discrete
             self._measured = self.arrays.floats(env.builder.measured)
             self._reward = find_reward(env.reward_kind)
-        self._step_reward(self.reset(range(count)), self.episodes.failed)  # refuses a result of a wrong shape
+        self._step_reward(self.reset(0), self.episodes.failed)  # refuses a result of a wrong shape
         self._step: Callable[[Array], BatchStep] | None = None
 
     @property
@@ -120,22 +121,26 @@ class BatchEnv:
         """
         other = copy.copy(self)
         other.count, other.episodes, other._step = count, self._make(count), None
-        other.reset(range(count))
+        other.reset(0)
         if len(source):
             first = self.arrays.integers(range(count)) < len(source)
             other.episodes.move_from(self.episodes, source, Rows.of_mask(first))
         return other
 
-    def reset(self, seeds: Sequence[int] | None = None) -> Observations:
+    def reset(self, seeds: int | Sequence[int] | None = None) -> Observations:
         """Start an episode in every environment; return the observations.
 
         Args:
-            seeds: Seed of each environment, whose first episode starts; None: the next episode of each starts.
+            seeds: Seed of each environment, whose first episode starts, or the first of consecutive seeds; None: the
+                next episode of each starts.
+
+        Raises:
+            ConfigError: Invalid seeds.
         """
         if seeds is None:
             self.episodes.begin(Rows.all(self.count, self.arrays))
         else:
-            self.episodes.seed(seeds)
+            self.episodes.seed(checked_seeds(seeds, self.count))
         self.episodes.memory = self._reward.begin(self.episodes.context)
         return self._observe()
 
@@ -147,19 +152,27 @@ class BatchEnv:
 
         Raises:
             DivergedError: An action is not finite.
+            ValueError: The actions have another shape, or a discrete action is not in the space.
         """
-        commands = self.checked(actions)
+        commands = self.checked(actions, self.count)
         if self._step is None:
             self._step = self._captured_step(commands)
         return self._step(commands)
 
-    def checked(self, actions: Array) -> Array:
+    def checked(self, actions: Array, count: int) -> Array:
         """Return the commands `(N, A)` float32 of actions.
+
+        Args:
+            actions: See `step`.
+            count: `N`.
 
         Raises:
             DivergedError: An action is not finite.
+            ValueError: The actions have another shape, or a discrete action is not in the space.
         """
         arrays, xp = self.arrays, self.arrays.xp
+        actions = actions if hasattr(actions, "shape") else np.asarray(actions)
+        check_shape(tuple(actions.shape), (count, *(self.action_space.shape or ())))
         if self._discrete is not None:
             actions = self._discrete.commands(to_numpy(actions))
         commands = xp.astype(xp.asarray(actions, device=arrays.device), xp.float32)

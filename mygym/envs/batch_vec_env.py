@@ -13,6 +13,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from mygym.engines.arrays import to_numpy
+from mygym.envs.arguments import check_open, check_options
 from mygym.envs.batch_env import BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_batch import MultiTaskBatch, MultiTaskStep, make_batch
@@ -60,12 +61,19 @@ class BatchVecEnv(VecEnv):
         self.batch = make_batch([spec] if isinstance(spec, EnvSpec | Mapping) else spec, count, device, codes)
         self._commands: NDArray[Any] = np.zeros(0)
         super().__init__(count, self.batch.observation_space, self.batch.action_space)
-        self._seeded = False
+        self._seeded = self._closed = False
         self._infos: list[dict[str, Any]] = [{}] * count
         self._shown = np.full((1, count), -1)
 
     def reset(self) -> Any:
-        """Begin the first episodes of the seeds that `seed` has set, or else the next episodes."""
+        """Begin the first episodes of the seeds that `seed` has set, or else the next episodes.
+
+        Raises:
+            ConfigError: Invalid seeds.
+            ClosedEnvironmentError: The environment is closed.
+        """
+        check_open(self, self._closed, "reset")
+        check_options({name: value for options in self._options for name, value in options.items()})
         seeds: list[int] | None = None
         if self._seeds[0] is not None:
             seeds = [int(seed or 0) for seed in self._seeds]
@@ -80,7 +88,12 @@ class BatchVecEnv(VecEnv):
         return self._arranged(observations)
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Store the actions of the next step."""
+        """Store the actions of the next step.
+
+        Raises:
+            ClosedEnvironmentError: The environment is closed.
+        """
+        check_open(self, self._closed, "step")
         self._commands = actions
 
     def step_wait(self) -> Any:
@@ -131,7 +144,8 @@ class BatchVecEnv(VecEnv):
         return self._infos.copy()
 
     def close(self) -> None:
-        """Do nothing: a batch has no connection."""
+        """Refuse further steps; a batch has no connection."""
+        self._closed = True
 
     def batch_state_dict(self) -> dict[str, Any]:
         """Return the state of all environments."""
@@ -182,6 +196,9 @@ class BatchVecEnv(VecEnv):
     def env_is_wrapped(self, wrapper_class: Any, indices: VecEnvIndices = None) -> list[bool]:
         """Return False for each environment."""
         return [False for _ in self._get_indices(indices)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(num_envs={self.num_envs})"
 
     def _arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary, or flat, as the algorithm takes them; float32, contiguous."""

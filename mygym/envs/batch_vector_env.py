@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from mygym.engines.arrays import find_arrays, to_numpy
+from mygym.envs.arguments import check_open, check_options
 from mygym.envs.batch_env import BatchEnv
 from mygym.nested import map_arrays
 from mygym.types import Array
@@ -37,17 +39,28 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         RegistryError: Unknown name.
     """
 
+    _spec: Any = None
+
     def __init__(self, num_envs: int = 1, output: str = "numpy", device: str = "cpu", **arguments: Any) -> None:
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         self._shares_memory = output == "torch" and find_arrays(output, device).device.type == "cpu"
         engine = ("numpy", "cpu") if self._shares_memory else (output, device)
         self.batch = BatchEnv(arguments, num_envs, *engine)
-        self.num_envs = num_envs
+        self.num_envs = self.batch.count
         self.single_observation_space = self.batch.observation_space
         self.single_action_space = self.batch.action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._begun = False
+
+    @property
+    def spec(self) -> Any:
+        """Gymnasium's description, whose `max_episode_steps` is the horizon; None for environments without an id."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:
+        self._spec = None if spec is None else replace(spec, max_episode_steps=self.batch.task.horizon)
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
@@ -57,16 +70,18 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Args:
             seed: Seed of each environment, or the first of consecutive seeds; None: the next episodes begin.
             options: Not used.
+
+        Raises:
+            ConfigError: Invalid seeds.
+            ClosedEnvironmentError: The environment is closed.
         """
-        seeds: Sequence[int] | None
-        if isinstance(seed, int | np.integer):
-            seeds = range(int(seed), int(seed) + self.num_envs)
-        elif seed is None and not self._begun:
-            seeds = np.random.SeedSequence().generate_state(self.num_envs).tolist()
-        else:
-            seeds = seed
+        check_open(self, self.closed, "reset")
+        check_options(options)
+        if seed is None and not self._begun:
+            seed = np.random.SeedSequence().generate_state(self.num_envs).tolist()
+        observations = self.batch.reset(seed)
         self._begun = True
-        return self._returned(self.batch.arranged(self.batch.reset(seeds))), self._returned(self._info())
+        return self._returned(self.batch.arranged(observations)), self._returned(self._info())
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Advance all environments by a control step.
@@ -76,7 +91,10 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
         Raises:
             DivergedError: An action is not finite.
+            ValueError: The actions have another shape, or a discrete action is not in the space.
+            ClosedEnvironmentError: The environment is closed.
         """
+        check_open(self, self.closed, "step")
         if self._shares_memory and hasattr(actions, "detach"):
             actions = to_numpy(actions.detach())
         step = self.batch.step(actions)

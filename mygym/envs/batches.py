@@ -40,6 +40,8 @@ def check_batch(spec: EnvSpec, engine: str) -> None:
     if not has_batches(engine):
         why = "has no batches: each of its worlds is simulated for itself"
         raise ConfigError(bad_value("engine", engine, engines_with_batches(), why))
+    if spec.render_mode is not None:
+        raise _refusal("render_mode", spec.render_mode, "None", engine, "draws pictures")
     task, *_ = apply_task_params(find_task(spec.task), spec.task_params)
     control = find_controller(spec.control).config
     if control.action_repeat != 1:  # the worlds of a batch end their episodes at different steps of an action

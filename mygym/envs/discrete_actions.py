@@ -58,8 +58,15 @@ class DiscreteActions:
         return self.commands(np.asarray(action))
 
     def commands(self, actions: NDArray[Any]) -> FloatArray:
-        """Return the commands `(N, A)` of a batch of actions `(N,)` or `(N, A)`, which are not checked."""
+        """Return the commands `(N, A)` of a batch of actions `(N,)` or `(N, A)`.
+
+        Raises:
+            ValueError: An action is not in the space.
+        """
         combined = isinstance(self.space, spaces.Discrete)
+        limits = self.counts.prod() if combined else self.counts
+        if actions.dtype.kind not in "iu" or not ((actions >= 0) & (actions < limits)).all():
+            raise ValueError(f"action {actions.tolist()!r:.100} is not in {self.space}")
         numbers = np.stack(np.unravel_index(actions, self.counts), axis=-1) if combined else actions
         return 2.0 * numbers / (self.counts - 1) - 1.0
 

@@ -11,6 +11,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.engine import has_batches
+from mygym.envs.arguments import checked_count
 from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.envs.robot_env import RobotEnv
@@ -56,7 +57,8 @@ def make_vector_env(num_envs: int = 1, **arguments: Any) -> gymnasium.vector.Vec
             del arguments["task"]
         else:
             name = ANY_TASK
-        return SyncVectorEnv([partial(gymnasium.make, name, **arguments) for _ in range(num_envs)])
+        count = checked_count(num_envs, "num_envs", None)
+        return SyncVectorEnv([partial(gymnasium.make, name, **arguments) for _ in range(count)])
     steps = arguments.pop("max_episode_steps", None)
     arguments.pop("disable_env_checker", None)
     if steps not in (None, -1):

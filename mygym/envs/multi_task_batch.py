@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mygym.engines.arrays import Arrays, Rows, uniform
 from mygym.engines.engine import FUSED
+from mygym.envs.arguments import checked_count, checked_seeds
 from mygym.envs.batch_env import BatchEnv, BatchStep, Observations
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.fused_worlds import check_room
@@ -63,7 +64,8 @@ class MultiTaskBatch:
     def __init__(
         self, specs: Sequence[EnvSpec | Mapping[str, Any]], count: int, codes: NDArray[np.float32] | None = None
     ) -> None:
-        self._specs, self.count, self._codes = [EnvSpec.of(spec) for spec in specs], count, codes
+        self._specs, self._codes = [EnvSpec.of(spec) for spec in specs], codes
+        self.count = count = checked_count(count, "num_envs", None)
         self._batches: dict[int, BatchEnv] = {}
         self._weights: NDArray[np.float64] | None = None
         self.variants: Indices = np.zeros(count, dtype=np.int64)
@@ -93,16 +95,17 @@ class MultiTaskBatch:
         """
         self._weights = checked_weights(weights, len(self._specs))
 
-    def reset(self, seeds: Sequence[int] | None = None) -> Observations:
-        """Start an episode in every environment; return the observations.
+    def reset(self, seeds: int | Sequence[int] | None = None) -> Observations:
+        """Start an episode in every environment; return the observations, see `BatchEnv.reset`.
 
-        Args:
-            seeds: Seed of each environment, whose first episode starts; None: the next episode of each starts.
+        Raises:
+            ConfigError: Invalid seeds.
         """
         if seeds is None:
             self.numbers = self.numbers + 1
         else:
-            self.seeds, self.numbers = np.array(seeds, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
+            self.seeds = np.array(checked_seeds(seeds, self.count), dtype=np.int64)
+            self.numbers = np.zeros(self.count, dtype=np.int64)
         everyone = np.arange(self.count)
         self.variants = np.full(self.count, -1)
         return self._begin(everyone, {})
@@ -112,8 +115,9 @@ class MultiTaskBatch:
 
         Raises:
             DivergedError: An action is not finite.
+            ValueError: The actions have another shape, or a discrete action is not in the space.
         """
-        commands, names = self._first.checked(actions), [field.name for field in fields(BatchStep)]
+        commands, names = self._first.checked(actions, self.count), [field.name for field in fields(BatchStep)]
         played, values = self.variants, dict[str, Any]()
         for task, slots in self._playing():
             batch, rows = self._batches[task], self.rows[slots]

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
-from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.arrays import Rows
 from mygym.engines.world import World
-from mygym.envs.arguments import check_options, checked_command
+from mygym.envs.arguments import check_open, check_options, checked_command
 from mygym.envs.camera_views import CameraViews, EnvWindow
 from mygym.envs.discrete_actions import discrete_actions
 from mygym.envs.env_spec import EnvSpec
@@ -612,8 +611,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Raises:
             ClosedEnvironmentError: The environment is closed.
         """
-        if self.world.closed:
-            raise ClosedEnvironmentError(f"{method}: {self!r} is closed; make a new environment")
+        check_open(self, self.world.closed, method)
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
         self._starts.rng = rng

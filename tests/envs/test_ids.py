@@ -187,6 +187,7 @@ def test_a_vector_of_the_fused_engine_is_a_batch(keywords: dict[str, Any], steps
     assert isinstance(named, BatchVectorEnv)
     assert_same(named.reset(seed=0), alias.reset(seed=0))
     for step in range(1, steps + 1):
+        assert named.spec.max_episode_steps == alias.spec.max_episode_steps == steps
         result = named.step(np.zeros((3, 3)))
         assert_same(result, alias.step(np.zeros((3, 3))))
         assert result[3].all() == (step == steps)
