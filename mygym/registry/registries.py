@@ -571,8 +571,8 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
             hook = inspect.getattr_static(base, name, None)
             if inspect.isfunction(hook) and method is not hook and not name.startswith("_"):
                 _check_signature(kind, base, cls, method, hook)
-                form = str(hook.__annotations__.get("return")).partition("[")[0]
-                if form in RESULTS and name in vars(cls):
+                form, _, inner = str(hook.__annotations__.get("return")).partition("[")
+                if form in RESULTS and inner.endswith("]"):  # not `| None`
                     setattr(cls, name, _checks_result(f"{kind} {cls.__name__}.{name}", method, form))
         return cls
 
