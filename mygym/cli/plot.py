@@ -90,6 +90,8 @@ def write_output(path: Path, content: bytes, notes: Sequence[str]) -> None:
 
 def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
     settings, aggregate = selection.settings, options.aggregate
+    if selection.left_out and not any(each.curves for each in settings):
+        raise ConfigError("; ".join(selection.left_out))
     known = metrics_of(curve for each in settings for curve in each.curves)
     metric = find_metric(options.metric, known)
     if metric == "return":

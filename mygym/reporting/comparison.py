@@ -397,8 +397,10 @@ class Selection:
     """All runs, sorted by path."""
     settings: tuple[SettingCurves, ...]
     """Settings whose configs can be read; of damaged runs none."""
+    left_out: tuple[str, ...]
+    """Sentences on runs and settings that cannot be read."""
     notes: tuple[str, ...]
-    """Sentences on runs that are damaged, have no evaluation or have not ended, and on settings with one seed."""
+    """The same, and sentences on runs without an evaluation or an end, and on settings with one seed."""
 
 
 def select_runs(folders: Iterable[str | Path], where: Mapping[str, Any] | None = None) -> Selection:
@@ -418,14 +420,15 @@ def select_runs(folders: Iterable[str | Path], where: Mapping[str, Any] | None =
             why = "has no runs" if not where else "has no runs with these values"
             raise ConfigError(bad_value("folder", str(folder), "a folder with runs, e.g. runs", why))
         records |= {record.path: record for record in more}
-    notes = [f"{record.path}: {record.error}" for record in records.values() if record.status == DAMAGED]
+    left_out = [f"{record.path}: {record.error}" for record in records.values() if record.status == DAMAGED]
     settings = []
     for members in by_folder(record for record in records.values() if record.status != DAMAGED):
         try:
             settings.append(read_curves(setting_of(members)))
         except ConfigError as error:
-            notes.append(f"{error}; the setting is left out")
-    return Selection(tuple(records.values()), tuple(settings), (*notes, *_notes(settings)))
+            left_out.append(f"{error}; the setting is left out")
+    notes = (*left_out, *_notes(settings))
+    return Selection(tuple(records.values()), tuple(settings), tuple(left_out), notes)
 
 
 def _notes(settings: Sequence[SettingCurves]) -> list[str]:

@@ -128,7 +128,8 @@ def setting_of(records: Sequence[RunRecord]) -> Setting:
     shaping = shaping_values(config)
     for other in more:  # runs that a user has moved here
         second = shaping_values(directory.saved_config(Path(other.path)))
-        for key in different_keys(shaping, second):
+        if different := different_keys(shaping, second):
+            key = "steps" if "steps" in different else different[0]  # others follow, e.g. the size of a replay buffer
             both = f"{shaping.get(key)} ({first.path}) and {second.get(key)} ({other.path})"
             raise ConfigError(f"{key} differs: {both}; the runs in a folder must differ in their seeds alone")
     episodes = at(config, ("eval", "episodes"))

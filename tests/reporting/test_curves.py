@@ -226,6 +226,14 @@ def test_runs_of_different_tasks_in_a_folder_are_not_averaged(tmp_path: Path) ->
     assert "task differs" in note
 
 
+def test_an_extended_seed_differs_in_its_steps_not_in_what_follows_from_them(tmp_path: Path) -> None:
+    sizes = [{"steps": steps, "algo_params": {"buffer_size": steps}} for steps in (10_000, 20_000)]
+    first, extended = (make_run(tmp_path, 1.0, seed=seed, **values) for seed, values in enumerate(sizes))
+    extended.rename(first.parent / extended.name)
+    with pytest.raises(ConfigError, match=r"^steps differs: 10000 .*and 20000 .*must differ in their seeds alone"):
+        settings_of(read_run(run, 0.0) for run in sorted(first.parent.glob("seed_*")))
+
+
 def test_notes_on_runs_that_take_no_part(tmp_path: Path) -> None:
     for seed, status in enumerate(("done", "done", "interrupted")):
         make_run(tmp_path, 0.5, seed, status=status)

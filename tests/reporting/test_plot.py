@@ -154,6 +154,8 @@ def test_texts_are_not_read_as_formulas(tmp_path: Path) -> None:
         (["runs", "--stages", "--profiles", "-o", "x.svg"], "exclude each other"),
         (["runs", "--metric", "return", "-o", "x.svg"], "reward differs in reach: dense, sparse"),
         (["unfinished", "-o", "x.svg"], "no run has an evaluation yet"),
+        (["mixed", "-o", "x.svg"], "steps differs: 100 (mixed/"),
+        (["mixed", "unfinished", "--profiles", "-o", "x.svg"], "steps differs"),
         (["unfinished", "--profiles", "-o", "x.svg"], "no run has ended"),
         (["unfinished", "--stages", "-o", "x.svg"], "records the stages"),
         (["runs", "--sensitivity", "algo_params.gama", "-o", "x.svg"], "is a key of no config"),
@@ -168,6 +170,8 @@ def test_bad_input(
     make_run(Path("runs"), reward="dense")
     make_run(Path("losses"), loss=1.0)
     (make_run(Path("unfinished"), status="") / directory.PROGRESS).write_text("")
+    extended = make_run(Path("mixed"), seed=1, steps=200)
+    extended.rename(make_run(Path("mixed"), steps=100).with_name("seed_1"))
     Path("old.svg").write_text("old")
     for name in ("folder.svg", "empty"):
         Path(name).mkdir()
