@@ -58,7 +58,9 @@ def parse_seeds(text: str) -> list[int]:
     elif re.fullmatch(r"\d{1,9}", text):
         seeds = list(range(min(int(text), MAX_SEEDS + 1)))
     elif re.fullmatch(r"\d{1,9}(,\d{1,9})+", text):
-        seeds = list(dict.fromkeys(map(int, text.split(","))))
+        seeds = [int(number) for number in text.split(",")]
+        if len(set(seeds)) < len(seeds):
+            raise ConfigError(bad_value("--seeds", text, "each seed once", "has a seed twice"))
     if not 0 < len(seeds) <= MAX_SEEDS:
         raise ConfigError(bad_value("--seeds", text, f"a number such as 5, 0..4, or 0,2,5; at most {MAX_SEEDS} seeds"))
     return seeds
@@ -133,17 +135,20 @@ def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[in
     _train(program, {seed: [*words, "--seed", str(seed)] for seed in seeds}, jobs, None)
 
 
-def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | None, jobs: int) -> None:
-    """Continue the stopped runs of a setting, and start those of `seeds` that are missing.
+def resume_seeds(
+    program: Sequence[str], setting: Path, seeds: Sequence[int] | None, jobs: int, steps: int | None = None
+) -> None:
+    """Continue the stopped runs of a setting, and start those of `seeds` that are missing; or extend all of them.
 
     Args:
         program: Words that start `train.py`, without flags.
         setting: Folder of the runs.
         seeds: Seeds that the setting has at the end; None: those that it has.
         jobs: Processes at a time.
+        steps: Env steps to which runs that have ended go on as well; None: runs end as planned.
 
     Raises:
-        ConfigError: The folder has no run.
+        ConfigError: The folder has no run, or a seed to extend has none.
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
         RunError: A run has failed.
     """
@@ -155,14 +160,22 @@ def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | N
     commands: dict[int, Sequence[str]] = {}
     for seed in seeds if seeds is not None else sorted(seed for seed in records if seed is not None):
         record = records.get(seed)
+        if record is None and steps is not None:  # with other steps, the run would be one of another setting
+            raise ConfigError(bad_value("--steps", steps, f"first --seeds {seed} without --steps", "extends runs"))
         if record is None:
             commands[seed] = ["--config", config, "--seed", str(seed), "--logdir", logdir]
-        elif record.status in RESUMED:
-            commands[seed] = ["--resume", record.path]
-    _train(program, commands, jobs, setting)
+        elif record.status in RESUMED or (steps is not None and record.status == "done" and record.steps < steps):
+            commands[seed] = ["--resume", record.path, *([] if steps is None else ["--steps", str(steps)])]
+    _train(program, commands, jobs, setting, "" if steps is None else f" --steps {steps}")
 
 
-def _train(program: Sequence[str], commands: Mapping[int, Sequence[str]], jobs: int, setting: Path | None) -> None:
+def _train(
+    program: Sequence[str],
+    commands: Mapping[int, Sequence[str]],
+    jobs: int,
+    setting: Path | None,
+    resume_flags: str = "",
+) -> None:
     executor, stopped = SeedExecutor(program, jobs), False
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as logs:
         queue = [Job(partial(tuple, words), Path(logs, f"{seed}.log")) for seed, words in commands.items()]
@@ -178,7 +191,9 @@ def _train(program: Sequence[str], commands: Mapping[int, Sequence[str]], jobs: 
     print(f"runs: {folder}")
     if stopped:
         seeds = ",".join(map(str, commands))
-        raise InterruptedRunError(f"interrupted; go on with: python train.py --resume {folder} --seeds {seeds}")
+        raise InterruptedRunError(
+            f"interrupted; go on with: python train.py --resume {folder} --seeds {seeds}{resume_flags}"
+        )
     if executor.failed:
         failed = ", ".join(map(str, sorted(executor.failed)))
         raise RunError(f"the runs with the seeds {failed} have failed")
@@ -255,7 +270,7 @@ POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
     argument(
         "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
     ),
-    argument("--jobs", default="1", metavar="N", help="with --seeds: processes side by side (default 1)"),
+    argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
     argument(
         "--finetune-steps",
         metavar="N",
@@ -283,6 +298,7 @@ python train.py --engine fused --task reach --finetune-steps 10000
 python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 python train.py --algo ppo --seeds 5 --jobs 2          five seeds, two at a time; prints their mean with an interval
 python train.py --resume runs/reach/panda/ppo/1a2b3c4d --seeds 0..9      the missing runs of ten seeds
+python train.py --resume runs/reach/panda/ppo/1a2b3c4d --steps 200000    extends all runs of the setting
 """,
     notes="""
 `mygym train` is the same program. The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
@@ -318,12 +334,18 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
         seeds, options.seed = options.seed, None
     numbers = parse_seeds(seeds) if seeds else None
     program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
+    jobs = parse_count(options.jobs or "1", "--jobs")
     if options.resume and (numbers or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
-        if words := _without(options.words, "--resume", "--seeds", "--seed", "--jobs"):
+        if words := _without(options.words, "--resume", "--seeds", "--seed", "--jobs", "--steps"):
             why = "cannot be combined with --resume SETTING"
-            raise ConfigError(bad_value("train.py", words[0], "--seeds and --jobs", why))
-        resume_seeds(program, Path(options.resume), numbers, parse_count(options.jobs, "--jobs"))
+            raise ConfigError(bad_value("train.py", words[0], "--seeds, --jobs and --steps", why))
+        steps = parse_count(options.steps, "--steps") if options.steps else None
+        resume_seeds(program, Path(options.resume), numbers, jobs, steps)
         return
+    if options.jobs and not numbers:
+        raise ConfigError(
+            bad_value("--jobs", options.jobs, "--seeds or --resume SETTING beside it", "is for several runs")
+        )
     if hosts.size() is not None:
         if numbers:
             raise ConfigError(
@@ -362,7 +384,7 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
 
         try_worlds(plan)  # else each process would fail
         words = _without(options.words, "--seeds", "--seed", "--jobs")
-        train_seeds(program, words, numbers, parse_count(options.jobs, "--jobs"))
+        train_seeds(program, words, numbers, jobs)
     else:
         from mygym import api
 

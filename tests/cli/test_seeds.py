@@ -34,7 +34,8 @@ print("step 1", file=sys.stderr, flush=True)
 if "--wait" in words:
     time.sleep(60)
 result = json.loads(pathlib.Path("template/result.json").read_text())
-(run / "result.json").write_text(json.dumps({**result, "seed": seed, "status": "done"}))
+steps = int(words[words.index("--steps") + 1]) if "--steps" in words else result["steps"]
+(run / "result.json").write_text(json.dumps({**result, "seed": seed, "status": "done", "steps": steps}))
 print(f"run: {run}")
 sys.exit(f"--fail={seed}" in words)
 """
@@ -95,6 +96,19 @@ def test_resuming_a_setting_runs_what_is_missing(program: list[str], tmp_path: P
         resume_seeds(program, tmp_path / "empty", None, 1)
 
 
+def test_all_runs_of_a_setting_are_extended(program: list[str]) -> None:
+    train_seeds(program, [], [0], 1)
+    stopped = shutil.copytree("template", Path("setting/seed_1")) / "result.json"
+    stopped.write_text(stopped.read_text().replace('"seed": 0', '"seed": 1'))
+    resume_seeds(program, Path("setting"), [0, 1], 1, 20_000)
+    assert [record.steps for record in mygym.results("setting")] == [20_000, 20_000]
+    ended = Path("setting/seed_0/result.json").stat().st_mtime_ns
+    resume_seeds(program, Path("setting"), [0, 1], 1, 20_000)
+    assert Path("setting/seed_0/result.json").stat().st_mtime_ns == ended, "it has the steps already"
+    with pytest.raises(ConfigError, match="--steps: 30000 extends runs; allowed: first --seeds 2 without --steps"):
+        resume_seeds(program, Path("setting"), [0, 2], 1, 30_000)
+
+
 def test_a_signal_stops_every_process(program: list[str]) -> None:
     lines: list[str] = []
 
@@ -115,7 +129,10 @@ def test_a_signal_stops_every_process(program: list[str]) -> None:
     [
         (["--seeds", "none"], "--seeds: 'none'"),
         (["--seed", "0..x"], "--seeds: '0..x'"),
+        (["--seeds", "1,1"], "--seeds: '1,1' has a seed twice; allowed: each seed once"),
         (["--seeds", "2", "--jobs", "0"], "--jobs: '0'"),
+        (["--jobs", "2"], "--jobs: '2' is for several runs; allowed: --seeds"),
+        (["--seed", "3", "--jobs", "1"], "--jobs: '1' is for several runs"),
         (["--seeds", "2", "--algo", "sca"], "did you mean 'sac'"),
         (["--seeds", "2", "--robot", "kuka", "--task", "pick_and_place"], "'kuka' has no gripper"),
     ],
@@ -130,9 +147,10 @@ def test_bad_input_starts_no_process(words: list[str], text: str, capsys: pytest
 def test_other_flags_of_a_resumed_setting_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     setting = make_run(tmp_path, status="interrupted").parent
     with pytest.raises(SystemExit) as end:
-        main(["train", "--resume", str(setting), "--steps", "40000"])
+        main(["train", "--resume", str(setting), "--steps", "40000", "--algo", "ppo"])
     assert end.value.code == 2
-    assert "'--steps' cannot be combined with --resume SETTING; allowed: --seeds and --jobs" in capsys.readouterr().err
+    refused = "'--algo' cannot be combined with --resume SETTING; allowed: --seeds, --jobs and --steps"
+    assert refused in capsys.readouterr().err
 
 
 @pytest.mark.slow
