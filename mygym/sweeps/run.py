@@ -395,6 +395,11 @@ def _execute(
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
         files.write_yaml(folder / SweepFiles.SWEEP, sweep.to_file())  # the number of trials may have changed
         stop_left_over(folder)
+        asked, ended = sweep.settings.trials or 0, len(results.ended(study))
+        if asked > sweep.trials:
+            notify(f"trials: {asked}, but the grid has {sweep.trials}")
+        if ended >= sweep.trials:
+            notify(f"no trial is left: {ended} of {sweep.trials} have ended")
         Search(folder, sweep, study, executor, notify, memory).run()
         rows = results.write_results(folder, sweep, study)
         if results.best(sweep, study) is None:

@@ -17,7 +17,7 @@ from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.records import SweepFiles
 from mygym.sweeps import storage
-from mygym.sweeps.run import Report
+from mygym.sweeps.run import Report, resume_sweep
 from tests.sweeps.conftest import SPACE, resume, trials
 from tests.sweeps.executor import InstantExecutor
 
@@ -55,6 +55,14 @@ def test_a_grid_has_each_combination_once(sweep: Callable[..., Report]) -> None:
     report = sweep(space={"algo": "ppo", "algo_params": params}, sampler="grid", trials=None)
     values = {tuple(row[f"algo_params.{key}"] for key in params) for row in report.rows}
     assert len(values) == len(report.rows) == 12
+
+
+def test_trials_that_add_nothing_are_told(sweep: Callable[..., Report], lines: list[str]) -> None:
+    grid = {"algo": "ppo", "algo_params": {"batch_size": {"grid": [32, 64]}}}
+    folder = sweep(space=grid, trials=None).folder
+    assert not [line for line in lines if "the grid" in line or "is left" in line]
+    resume_sweep(folder, None, {"sweep": {"trials": 3}}, InstantExecutor(), lines.append)
+    assert lines[-2:] == ["trials: 3, but the grid has 2", "no trial is left: 2 of 2 have ended"]
 
 
 def test_tpe_finds_a_better_rate_than_random(sweep: Callable[..., Report]) -> None:
