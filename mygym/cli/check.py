@@ -20,7 +20,7 @@ from mygym.cli.command import (
     registry_kind,
     repeated,
 )
-from mygym.cli.config_files import config_layers
+from mygym.cli.config_files import check_engine, config_layers
 from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.config import Layer, merge_configs, resolve
 from mygym.errors import ConfigError, bad_value, print_message
@@ -162,7 +162,8 @@ def card(options: argparse.Namespace) -> None:
     """Run the command."""
     episodes = parse_count(options.episodes, "--episodes")
     file, flags = config_layers(options)
-    resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
+    checked = resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
+    check_engine(checked.config, flags)
     config = merge_configs(file, flags)
     if "task" not in config:
         raise ConfigError("card: give a TASK, or a --config with a task")

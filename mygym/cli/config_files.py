@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mygym.cli.command import CONFIG_FLAGS, FORCE, argument, check_output, command, flag_value
-from mygym.config import load_file, merge_configs, parse_overrides
+from mygym.config import RunConfig, load_file, merge_configs, parse_overrides
 from mygym.config.toolkit import Conversion
-from mygym.errors import ConfigError, MygymError, RegistryError, bad_value, print_message
+from mygym.engines.engine import judge_of
+from mygym.errors import ConfigError, MygymError, RegistryError, bad_value, print_message, print_note
 
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Sizes of an area that are tried, until the robot reaches all of it."""
@@ -29,6 +30,24 @@ def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     if not options.config:
         return {}, flags
     return read_config(options.config, flags), flags
+
+
+def check_engine(config: RunConfig, flags: Mapping[str, Any], flag: str = "") -> None:
+    """Refuse a flag for an engine in which no episode is played, and print a note on that of a file.
+
+    Args:
+        config: The complete config of a command that plays episodes.
+        flags: Values of its flags.
+        flag: Its own flag for the engine of the episodes; empty without one.
+    """
+    judge = judge_of(config.engine)
+    if judge == config.engine:
+        return
+    why = f"is the engine of training; episodes are played in {judge}"
+    if "engine" in flags:
+        allowed = f"{judge}; or {flag}, the engine of the episodes" if flag else judge
+        raise ConfigError(bad_value("engine", config.engine, allowed, why))
+    print_note(f"engine: {config.engine} {why}")
 
 
 def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:

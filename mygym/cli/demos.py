@@ -16,7 +16,7 @@ from mygym.cli.command import (
     parse_integer,
     parse_seed,
 )
-from mygym.cli.config_files import config_layers
+from mygym.cli.config_files import check_engine, config_layers
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, RunError, bad_value, print_message
 from mygym.reporting.tables import count
@@ -92,8 +92,11 @@ def demos(options: argparse.Namespace) -> None:
         raise ConfigError("demos: give a TASK, e.g. mygym demos pick_and_place --out demos/pick")
     if options.policy == KEYBOARD:
         print_message(INSTRUCTIONS)
+    resolved = None if of_run else resolve_config(file, flags)
+    if resolved is not None:
+        check_engine(resolved.config, flags)
     dataset = demonstrate(
-        None if of_run else resolve_config(file, flags),
+        resolved,
         out=options.out,
         policy=options.policy,
         episodes=episodes,

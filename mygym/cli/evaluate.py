@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mygym.cli.command import CONFIG_FLAGS, FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
-from mygym.cli.config_files import config_layers
+from mygym.cli.config_files import check_engine, config_layers
 from mygym.cli.output import print_json, print_table
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE
@@ -77,10 +77,13 @@ def evaluate(options: argparse.Namespace) -> None:
 
     if options.policy == KEYBOARD:
         print_message(INSTRUCTIONS)
+    resolved = resolve_config(file, flags) if options.run is None else None
+    if resolved is not None and options.judge is None:
+        check_engine(resolved.config, flags, "--engine")
     evaluation = evaluate(
         options.run,
         policy=options.policy,
-        config=resolve_config(file, flags) if options.run is None else None,
+        config=resolved,
         episodes=episodes,
         seed=seed,
         video=options.video,

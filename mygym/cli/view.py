@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mygym.cli.command import FORCE, SET, TRUST, argument, check_output, command, flag_value, parse_integer
+from mygym.cli.config_files import check_engine
 from mygym.config import Layer, RunConfig, parse_overrides, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
@@ -54,6 +55,7 @@ def task_picture(
 
     layer = Layer("flag", {"task": flag_value("task", task), **scene, **parse_overrides(overrides)})
     config = resolve([layer]).config
+    check_engine(config, layer.values)
     arguments = env_spec(config).arguments()
     if randomized and not ranges(config.randomize):
         arguments["randomize"] = dict.fromkeys(registry("randomizer").names(), True)
@@ -80,6 +82,7 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
     task = {"task": flag_value("task", scene["task"])} if "task" in scene else {}
     layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
     config = resolve([layer]).config
+    check_engine(config, layer.values)
     with contextlib.closing(RobotEnv.of(env_spec(config))) as env:
         return camera_sheet(env, camera, config.seed)
 

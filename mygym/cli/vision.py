@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli.command import CONFIG_FLAGS, JSON, argument, command, parse_count, parse_seed, repeated
-from mygym.cli.config_files import config_layers
+from mygym.cli.config_files import check_engine, config_layers
 from mygym.cli.output import as_centimetres, print_json, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value, print_message
@@ -73,8 +73,10 @@ def dataset(options: argparse.Namespace) -> None:
     from mygym.api import record_images
     from mygym.planning.resolve import resolve_config
 
+    resolved = resolve_config(file, flags)
+    check_engine(resolved.config, flags)
     counts = record_images(
-        resolve_config(file, flags),
+        resolved,
         out=options.out,
         images=images,
         cameras=options.camera or ("main",),

@@ -19,6 +19,7 @@ from mygym.demonstrations import lerobot, storage
 from mygym.demonstrations.episodes import Demonstration, Demonstrations, Observations
 from mygym.demonstrations.storage import load_demonstrations
 from mygym.demonstrations.teleoperation import KEYBOARD, Keyboard
+from mygym.engines.engine import judge_of
 from mygym.envs.arguments import checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
@@ -344,7 +345,7 @@ def demonstrate(
                 "solved": solved,
                 "versions": dict(versions()),
             }
-            values = plan.config.model_dump(mode="json")
+            values = {**plan.config.model_dump(mode="json"), "engine": judge_of(plan.config.engine)}
             describe({"config": values, **about})
         if format == MINARI:
             return load_demonstrations(path)

@@ -75,6 +75,40 @@ def test_another_engine_plays_the_same_episodes_and_is_named(
     assert imageio_ffmpeg.count_frames_and_secs("m.mp4")[0] > 10
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evaluate --policy oracle --task push --set engine={}",
+        "demos push --episodes 1 --out new --set engine={}",
+        "dataset vision push --images 4 --out new --set engine={}",
+        "card reach --episodes 1 --set engine={}",
+        "view task push --image new --set engine={}",
+        "view camera main --image new --set engine={}",
+    ],
+)
+def test_an_engine_that_plays_no_episode_is_refused(line: str, mygym_command: Command, tmp_path: Path) -> None:
+    line = line.replace("--image new", "--image new.png")
+    for engine in ("mujoco", "fused"):
+        outcome = mygym_command(*line.format(engine).split())
+        assert outcome.code == 2
+        allowed = "pybullet; or --engine," if "evaluate" in line else "pybullet"
+        expected = f"engine: '{engine}' is the engine of training; episodes are played in pybullet; allowed: {allowed}"
+        assert expected in outcome.err
+    assert not list(tmp_path.glob("new*"))
+
+
+def test_the_engine_of_a_config_file_is_noted_and_the_played_one_is_named(
+    mygym_command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "run.yaml").write_text("task: reach\nengine: mujoco\n")
+    words = ["evaluate", "--policy", "oracle", "--config", "run.yaml", "--episodes", "1"]
+    outcome = mygym_command(*words)
+    assert (outcome.code, "1 in pybullet" in outcome.out) == (0, True)
+    assert "note: engine: mujoco is the engine of training; episodes are played in pybullet" in outcome.err
+    outcome = mygym_command(*words, "--engine", "mujoco")
+    assert (outcome.code, "1 in mujoco" in outcome.out, "engine of training" in outcome.err) == (0, True, False)
+
+
 @pytest.mark.parametrize("camera", ["main", "wrist"])
 def test_cameras_show_the_worlds_of_all_engines_alike(camera: str) -> None:
     """Mounted cameras follow the link, whichever engine moves it."""

@@ -42,6 +42,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return mygym.train({**values, "logdir": str(tmp_path_factory.mktemp("runs"))}).path
 
 
+def test_a_dataset_states_the_engine_of_its_episodes(tmp_path: Path) -> None:
+    recorded = mygym.demonstrate({"task": "reach", "engine": "mujoco"}, out=tmp_path / "new", episodes=1)
+    assert recorded.config.engine == "pybullet"
+    mygym.replay(tmp_path / "new")
+
+
 def test_failures_are_kept_only_on_request(tmp_path: Path) -> None:
     options: dict[str, Any] = {"episodes": 6, "noise": [0.0, 0.8]}
     every = mygym.demonstrate(HARD, out=tmp_path / "every", keep_failures=True, **options)
