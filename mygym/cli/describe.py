@@ -51,15 +51,20 @@ mygym list object             with category, size, mass, friction and width in a
 def list_components(options: argparse.Namespace) -> None:
     """Run the command."""
     kinds = [registry_kind(options.kind)] if options.kind else list(REGISTRIES)
-    rows_of = {kind: [_row(entry) for entry in (*registry(kind), *registry(kind).broken())] for kind in kinds}
-    if len(kinds) == 1 and (details := DETAILS.get(kinds[0])):  # reading them takes time
-        rows_of = {kind: [row | details(row["name"]) for row in rows] for kind, rows in rows_of.items()}
+    details = DETAILS.get(kinds[0], _no_details) if len(kinds) == 1 else _no_details  # reading them takes time
+    rows_of = {
+        kind: [
+            *(_row(entry) | details(entry) for entry in registry(kind)),
+            *(_row(entry) for entry in registry(kind).broken()),
+        ]
+        for kind in kinds
+    }
     if options.json:
         print_json([row for rows in rows_of.values() for row in rows])
         return
     for kind, rows in rows_of.items():
         columns = [key for key in COLUMNS if key == "help" or any(row.get(key) for row in rows)]
-        print_table([{key: _text(key, row[key]) for key in columns} for row in rows], title=kind)
+        print_table([{key: _text(key, row.get(key)) for key in columns} for row in rows], title=kind)
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -73,13 +78,17 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _object_details(name: str) -> dict[str, Any]:
+def _no_details(entry: Entry) -> dict[str, Any]:
+    return {}
+
+
+def _object_details(entry: Entry) -> dict[str, Any]:
     """Return category, size in m, mass in kg, …; the help of an invalid file is its error."""
     from mygym.errors import AssetError
     from mygym.robotics.objects import load_object
 
     try:
-        spec = load_object(registry("object").get(name).load())
+        spec = load_object(entry.load())
     except AssetError as error:
         return {"category": "", "size": [], "mass": None, "friction": None, "grasp_width": None, "help": str(error)}
     return {
@@ -91,21 +100,19 @@ def _object_details(name: str) -> dict[str, Any]:
     }
 
 
-def _stage_details(name: str) -> dict[str, Any]:
+def _stage_details(entry: Entry) -> dict[str, Any]:
     """Return the letter and the predicates of a stage; its help is the phrase."""
-    stage = registry("stage").get(name).load()
+    stage = entry.load()
     predicates = {"requires": list(stage.requires), "gives": list(stage.gives)}
     return {"letter": stage.letter, **predicates, "help": stage.words()}
 
 
-def _randomizer_details(name: str) -> dict[str, Any]:
-    from mygym.envs.randomizers import find_randomizer
-
-    randomizer = find_randomizer(name)
+def _randomizer_details(entry: Entry) -> dict[str, Any]:
+    randomizer = entry.load()
     return {"default": list(randomizer.default), "allowed": list(randomizer.allowed), "unit": randomizer.unit}
 
 
-DETAILS: Mapping[str, Callable[[str], dict[str, Any]]] = {
+DETAILS: Mapping[str, Callable[[Entry], dict[str, Any]]] = {
     "object": _object_details,
     "stage": _stage_details,
     "randomizer": _randomizer_details,

@@ -88,7 +88,7 @@ class Helper:
 
 def user_stamps() -> tuple[Any, ...]:
     """Return a value that changes with the user's files."""
-    assets = [path for folder in user_folders() for path in folder.rglob("*.yaml")]
+    assets = [path for folder in user_folders() for path in folder.rglob("*.y*ml")]
     return tuple((str(path), path.stat().st_mtime_ns) for path in (*user_files().values(), *assets))
 
 

@@ -34,6 +34,7 @@ from mygym.registry.entries import (
 from mygym.registry.signatures import first_line, signature, source_location, wrong_result
 from mygym.registry.user_files import (
     PACKAGE,
+    check_regular,
     execute,
     first_comment,
     installed_files,
@@ -290,7 +291,7 @@ class Registry:
             for file in _user.files.values()
             if file.module and file.path.stem == name
         ]
-        errors = [str(file.error) for file in _user.broken(self.kind)]
+        errors = [str(file.error) for file in _user.broken(self.kind) if file.module]  # a YAML file registers its stem
         return UnknownNameError("; ".join([message, *silent, *errors, *unread]))
 
     def _update(self) -> None:
@@ -434,6 +435,7 @@ class UserFiles:
         file.tried, file.error = True, None
         try:
             if file.module:
+                check_regular(file.path)
                 execute(file.module, file.path)
             else:
                 kind, path = next(iter(file.kinds)), file.path

@@ -33,6 +33,8 @@ IMPORTED = "imported"
 ENTRY_POINT_GROUP = "mygym"
 RUN_FILES = ("result.json", "progress.jsonl", "policy.safetensors", "best_policy.safetensors")
 """Files by which a run directory is recognised."""
+YAML_SUFFIXES = (".yaml", ".yml")
+"""Suffixes of descriptions of robots, workspaces and objects; two files of a folder with one stem are refused."""
 WEIGHTS = (".safetensors", ".zip")
 """Suffixes of policies and SB3 models, which make a folder with a `config.yaml` a run directory."""
 
@@ -94,11 +96,11 @@ def _module_name(folder: Path, path: Path) -> str:
 
 def user_assets(kind: str) -> Iterable[Path]:
     """Return the user's YAML files of a kind, e.g. `envs/robots/arm.yaml`; for equal names the first folder wins."""
-    files: dict[str, Path] = {}
-    for folder in user_folders():
-        for path in _named(folder / BUILTIN_FOLDERS[kind], ".yaml") if folder.name == "envs" else ():
-            files.setdefault(path.stem, path)
-    return files.values()
+    files: list[Path] = []
+    for folder in (each / BUILTIN_FOLDERS[kind] for each in user_folders() if each.name == "envs"):
+        known = {path.stem for path in files}
+        files += [path for suffix in YAML_SUFFIXES for path in _named(folder, suffix) if path.stem not in known]
+    return files
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
@@ -121,6 +123,16 @@ def _named(folder: Path, suffix: str) -> Iterator[Path]:
             yield path
 
 
+def check_regular(path: Path) -> None:
+    """Refuse a pipe, whose reading would block, and a device, which may be endless.
+
+    Raises:
+        RegistryError: The path exists and is no file.
+    """
+    if not path.is_file() and path.exists():
+        raise RegistryError(f"{path}: it is not a regular file")
+
+
 def read_text(path: Path) -> str:
     """Return the text of a user's file.
 
@@ -128,8 +140,7 @@ def read_text(path: Path) -> str:
         RegistryError: It cannot be read, or is not text.
     """
     try:
-        if not path.is_file() and path.exists():  # reading a pipe would block, and a device may be endless
-            raise OSError("it is not a regular file")
+        check_regular(path)
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise RegistryError(f"{path}: {type(error).__name__}: {error}") from error

@@ -360,7 +360,7 @@ def test_files_that_are_not_regular_are_not_read(file: str, device: str, folder:
     path.parent.mkdir(parents=True)
     os.mkfifo(path) if device == "pipe" else path.symlink_to(device)
     with pytest.raises(RegistryError, match=f"{path}.*is not a regular file"):
-        registry("robot").get("unknown")
+        registry("robot").get("broken")
 
 
 def test_an_error_in_a_file_has_file_and_line(folder: Path) -> None:
@@ -807,6 +807,40 @@ def test_a_yaml_file_with_the_name_of_a_built_in_component_is_refused(folder: Pa
         registry("object").get("cube")
     assert str(path) in str(error.value)
     assert "override" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", BUILTIN_FOLDERS)
+def test_a_taken_name_is_a_row_with_its_error_and_concerns_no_other_name(
+    kind: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = registry(kind).names()[0]
+    path = write(folder / "envs" / BUILTIN_FOLDERS[kind] / f"{taken}.yaml", "# mine\n")
+    refresh()
+    assert command("list", kind, "--json") == command("list", kind) == 0
+    rows, _ = json.JSONDecoder().raw_decode(capsys.readouterr().out)
+    helps = {row["origin"]: row["help"] for row in rows if row["name"] == taken}
+    assert len(helps) == 2
+    assert "registered twice" in helps[str(path)]
+    with pytest.raises(RegistryError) as error:
+        registry(kind).get("unheard_of")
+    assert "twice" not in str(error.value)
+
+
+def test_a_broken_stage_is_a_row_with_its_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(folder / "envs" / "hoist.py", "from mygym.tasks.stage import register_stage\n1 / 0\n")
+    assert command("list", "stage", "--json") == command("list", "stage") == 0
+    rows, _ = json.JSONDecoder().raw_decode(capsys.readouterr().out)
+    assert rows[-1]["help"] == f"{path}:2: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("kind", BUILTIN_FOLDERS)
+def test_the_suffix_yml_counts_as_well_but_not_beside_yaml(kind: str, folder: Path) -> None:
+    path = write(folder / "envs" / BUILTIN_FOLDERS[kind] / "mine.yml", "# mine\n")
+    assert registry(kind).get("mine").load() == path
+    write(path.with_suffix(".yaml"), "# also mine\n")
+    refresh()
+    with pytest.raises(RegistryError, match="registered twice"):
+        registry(kind).get("mine")
 
 
 def test_yaml_files_in_a_run_directory_are_not_scanned(folder: Path) -> None:
