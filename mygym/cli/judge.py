@@ -188,7 +188,8 @@ episode that ends in success in both engines, and the first in which the engines
 them. All policies play the same episodes, on seeds that no training, evaluation or leaderboard uses. Intervals are at
 95 %: Wilson's for the success in each engine, and for the gap Newcombe's for equal episodes. A run of another engine's
 training is judged alike; evaluations of the run and leaderboards stay in the engine that judges it.
-Exit codes: 0 the gap is within the tolerance, or not significant; 1 success is lower in the second engine by more than
+The verdict is `undecided` while the interval of the gap leaves room for a larger loss; more episodes narrow it.
+Exit codes: 0 the gap is within the tolerance, or undecided; 1 success is lower in the second engine by more than
 the tolerance, and the interval of the gap excludes equality; 2 invalid input.
 """,
 )

@@ -21,7 +21,7 @@ from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, paired_difference, success_interval
-from mygym.reporting.tables import as_markdown
+from mygym.reporting.tables import as_markdown, count
 from mygym.training import directory, env_factory, files, model_factory
 from mygym.training.evaluation import JUDGE, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
@@ -303,13 +303,14 @@ class Certificate:
         return f"{points} {second.engine}; of {len(self.seeds)} equal episodes {alone}"
 
     def verdict(self) -> str:
-        """Return the conclusion in words."""
-        second = self.verdicts[1].engine
+        """Return the conclusion in words; `within` holds for the whole interval of the gap."""
+        second, points, (low, high) = self.verdicts[1].engine, f"{100 * self.tolerance:g} points", self.gap[1]
         if self.is_worse:
-            return f"worse in {second}: by more than {100 * self.tolerance:g} points, and not by chance"
-        if self.gap[0] < -self.tolerance:
-            return f"not significantly worse in {second}, by so few episodes"
-        return f"within {100 * self.tolerance:g} points in {second}"
+            return f"worse in {second}: by more than {points}, and not by chance"
+        if low < -self.tolerance:
+            least = f"success may be {-100 * low:.1f} points lower in {second}"
+            return f"undecided, by {count(len(self.seeds), 'episode')}: {least}"
+        return f"within {points} in {second}" if high <= self.tolerance else f"at most {points} lower in {second}"
 
     def to_markdown(self) -> str:
         """Return the content of certificate.md."""
