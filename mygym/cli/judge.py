@@ -19,7 +19,7 @@ from mygym.cli.command import (
 )
 from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.engines.engine import BULLET, MUJOCO
-from mygym.errors import ConfigError, bad_value, print_note
+from mygym.errors import ConfigError, MygymError, bad_value, print_message, print_note
 from mygym.reporting.leaderboard import Row, merge, ranked, read, table
 from mygym.reporting.tables import FORMATS
 from mygym.training.files import check_writable
@@ -55,7 +55,7 @@ Wilson's 95 % interval, config hash, versions, the SHA-256 of policy.safetensors
 checksum detects accidents and edits. It is no proof of the author, because anyone can compute it: to verify a row,
 judge the run again. A run that is judged a second time replaces its row. --again plays other episodes and changes no
 file: a row agrees if weights and config are those of the row, and the two intervals overlap.
-Exit codes: 0 done, 1 a row disagrees, 2 invalid input.
+Exit codes: 0 done, 1 a row disagrees or one of several runs cannot be judged, 2 invalid input.
 """,
 )
 def judge(options: argparse.Namespace) -> None:
@@ -82,14 +82,22 @@ def judge(options: argparse.Namespace) -> None:
         print_note(f"{record.path} is not judged: it is {record.status}")
     rows: list[Row] = []
     for record in finished:
-        row = judge(Path(record.path), episodes or EPISODES)
+        try:
+            row = judge(Path(record.path), episodes or EPISODES)
+        except MygymError as error:
+            if len(finished) == 1:
+                raise
+            print_message(f"error: {record.path} is not judged: {error}")
+            continue
         merge(file, row)
         rows.append(row)
     if options.json:
         print_json([row.to_json() for row in rows])
-    else:
+    elif rows:
         print_table(table(rows))
         print(f"leaderboard: {file}")
+    if len(rows) < len(finished):
+        exit_with_failure()
 
 
 def _judge_again(file: Path, sources: Sequence[str], episodes: int | None, as_json: bool) -> None:
@@ -109,7 +117,7 @@ def _judge_again(file: Path, sources: Sequence[str], episodes: int | None, as_js
         return {
             "run": repetition.row.run,
             "row": _success(repetition.row),
-            "again": _success(repetition.again),
+            "again": _success(repetition.again) if repetition.again else "",
             "agrees": f"no: {difference}" if difference else "yes",
         }
 

@@ -15,7 +15,7 @@ import numpy as np
 from mygym.config.schema import NOT_SHAPING
 from mygym.engines.engine import BULLET, MUJOCO, find_engine
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.nested import changed
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
@@ -46,11 +46,16 @@ class Repetition:
     """A row, and the judgement of the same run on other episodes."""
 
     row: Row
-    again: Row
+    again: Row | None
+    """None: the run cannot be judged."""
+    error: str = ""
+    """Why it cannot."""
 
     @property
     def difference(self) -> str:
         """Reason why the two disagree; empty if they agree."""
+        if self.again is None:
+            return self.error
         if self.again.policy_sha256 != self.row.policy_sha256:
             return "the weights are not those of the row"
         if self.again.config_hash != self.row.config_hash:
@@ -154,7 +159,14 @@ def rejudge(rows: Sequence[Row], sources: Iterable[str | Path], episodes: int | 
         raise ConfigError(
             bad_value("runs", names, "the folder that holds the runs of the rows", "are not in this folder")
         )
-    return [Repetition(row, judge(runs[row.run], episodes or row.episodes, AGAIN)) for row in known]
+    return [_repetition(row, runs[row.run], episodes or row.episodes) for row in known]
+
+
+def _repetition(row: Row, run: Path, episodes: int) -> Repetition:
+    try:
+        return Repetition(row, judge(run, episodes, AGAIN))
+    except MygymError as error:  # the other rows are judged all the same
+        return Repetition(row, None, str(error))
 
 
 def _changes(values: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -93,6 +94,30 @@ def test_the_command_adds_a_row_and_replaces_it(run: Path, capsys: pytest.Captur
     assert mygym_command("judge", "--again", "leaderboard.json", str(run)) == 0
     assert mygym_command("leaderboard", "--csv") == 0
     assert "reach,panda,sac,20," in capsys.readouterr().out
+
+
+def test_a_run_that_cannot_be_judged_does_not_stop_the_others(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (0, 1):
+        shutil.copytree(run, Path("runs") / Path(*run.parts[-5:-1]) / f"seed_{seed}")
+    first, second = sorted(Path("runs").rglob("seed_*"))
+    for path, seed in ((first, 0), (second, 1)):
+        result = json.loads((path / "result.json").read_text())
+        (path / "result.json").write_text(json.dumps({**result, "seed": seed}))
+    words = ["judge", "runs", "--episodes", str(EPISODES)]
+    assert mygym_command(*words) == 0
+    (first / "config.yaml").write_text("task: [")
+    Path("leaderboard.json").rename("both.json")
+    capsys.readouterr()
+    assert mygym_command(*words) == 1
+    out, err = capsys.readouterr()
+    assert f"error: {first} is not judged: " in err
+    assert "leaderboard: leaderboard.json" in out
+    assert [judged.seed for judged in read(Path("leaderboard.json"))] == [1]
+    assert mygym_command("judge", "--again", "both.json", "runs", "--json") == 1
+    outcomes = json.loads(capsys.readouterr().out)
+    assert [outcome["agrees"] for outcome in outcomes] == [False, True]
+    assert "config.yaml" in outcomes[0]["why"]
+    assert mygym_command("judge", str(first)) == 2
 
 
 def test_an_edited_row_is_refused_and_a_forged_row_disagrees(
