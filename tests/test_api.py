@@ -175,6 +175,12 @@ def test_an_empty_config_is_valid() -> None:
         assert (env.task.name, env.robot.name, env.reward_kind) == ("reach", "panda", "sparse")
 
 
+@pytest.mark.parametrize("empty", [[], "", 0], ids=repr)
+def test_an_empty_value_that_is_no_mapping_is_no_config(empty: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^config: .* allowed: a mapping such as"):
+        mygym.train(empty)
+
+
 def test_an_environment_is_no_config() -> None:
     with mygym.make_env({}) as env, pytest.raises(ConfigError, match=r"<RobotEnv .* allowed: a mapping such as"):
         mygym.make_env(env)  # type: ignore[arg-type]

@@ -89,6 +89,10 @@ def demos(options: argparse.Namespace) -> None:
         wrong = next(iter(sorted(unused)), "config")
         raise ConfigError(bad_value("demos", wrong, "--seed, --noise, --partial", "cannot be combined with a run"))
     if not of_run and not file and options.task is None:
+        if Path(options.policy).name != options.policy:
+            raise ConfigError(
+                bad_value("--policy", options.policy, "a run, or a policy's name", "is not a saved policy")
+            )
         raise ConfigError("demos: give a TASK, e.g. mygym demos pick_and_place --out demos/pick")
     if options.policy == KEYBOARD:
         print_message(INSTRUCTIONS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import html
-import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
@@ -84,7 +84,8 @@ def make_router(service: Service) -> APIRouter:
     @router.get("/runs/{identifier}/progress", summary="Lines of progress.jsonl after some env steps")
     def progress(identifier: str, after: int = -1) -> list[dict[str, Any]]:
         entry = service.entry(identifier)
-        return [line for line in index.progress(index.path(entry.id)) if line.get("steps", 0) > after]
+        lines = [(line.get("steps", 0), line) for line in index.progress(index.path(entry.id))]
+        return [line for steps, line in lines if isinstance(steps, int | float) and steps > after]
 
     @router.get("/runs/{identifier}/events", summary="The same lines as server-sent events, until the run ends")
     def events(identifier: str) -> StreamingResponse:
@@ -176,7 +177,7 @@ def add_api(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(MygymError)
     async def refuse(request: Request, error: MygymError) -> JSONResponse:
-        text = str(error)
+        text = str(error) if request.path_params else ""  # without any, the error is that of a config
         missing = text.startswith(("run: ", "job: ", "file: "))
         status = 404 if missing else 409 if text.startswith(("stop: ", "resume: ")) else 422
         errors = [{"field": message.partition(": ")[0], "message": message} for message in messages_of(error)]
@@ -185,8 +186,10 @@ def add_api(app: FastAPI, service: Service) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         errors = [
-            {"field": ".".join(map(str, detail["loc"][1:])), "message": f"{detail['loc'][-1]}: {detail['msg']}"}
+            {"field": ".".join(where), "message": f"{where[-1]}: {detail['msg']}"}
             for detail in error.errors()
+            # The place of text that is no JSON is an offset.
+            for where in [["body"] if detail["type"] == "json_invalid" else [str(key) for key in detail["loc"][1:]]]
         ]
         return JSONResponse({"errors": errors}, 422)
 
@@ -201,7 +204,7 @@ async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
         running = service.index.get(identifier).record.status == "running"
         lines = service.index.progress(run)
         for line in lines[sent:]:
-            yield f"data: {json.dumps(line)}\n\n"
+            yield f"data: {to_json(line, inf_nan_mode='null').decode()}\n\n"
         sent = len(lines)
         if not running:
             yield "event: end\ndata: {}\n\n"

@@ -191,12 +191,18 @@ class Jobs:
         return self.queue.add("evaluate", words, f"evaluate {run.name}", priority, run=str(run))
 
     def stop(self, job: QueuedJob) -> None:
-        """Remove a job from the queue, or request that its process stops with a checkpoint."""
+        """Remove a job from the queue, or request that its process stops with a checkpoint.
+
+        Raises:
+            ConfigError: The job has ended.
+        """
         with self._lock:
             job = self.queue.get(job.id)
             if job.state == QUEUED:
                 self.queue.change(job.id, state=CANCELLED)
-            elif job.state == STARTED and (process := _process(job)):
+            elif job.state != STARTED:
+                raise ConfigError(bad_value("stop", f"job-{job.id}", "a job that waits or runs", "has ended"))
+            elif process := _process(job):
                 request_stop(process)
 
     def stop_run(self, run: Path) -> None:

@@ -114,7 +114,7 @@ def record_images(
     *,
     out: str | Path,
     images: int = 1000,
-    cameras: Sequence[str] = (MAIN_CAMERA,),
+    cameras: str | Sequence[str] = (MAIN_CAMERA,),
     categories: Sequence[str] | None = None,
     splits: Mapping[str, float] = SPLITS,
     seed: int = 0,
@@ -132,7 +132,7 @@ def record_images(
             `randomize` is empty, `light`, `colors`, `textures` and `camera` are randomized.
         out: The folder, which must not exist; it is written completely or not at all.
         images: Number of images, the same for each camera, or one more.
-        cameras: Cameras of the workspace or the robot.
+        cameras: A camera of the workspace or the robot, or several.
         categories: Names of bodies to annotate: `robot`, fixtures, objects; None: all.
         splits: Split → share of the images.
         seed: Seed of the episodes.
@@ -156,6 +156,7 @@ def record_images(
     size = spec.image_params.width, spec.image_params.height
     with contextlib.ExitStack() as stack:
         env = stack.enter_context(contextlib.closing(RobotEnv.of(spec)))
+        cameras = (cameras,) if isinstance(cameras, str) else cameras
         names = _checked_categories(categories, env, cameras, size, marker)
         bar = stack.enter_context(progress_bar(images, "image"))
         stop = stack.enter_context(StopRequest("after this image"))

@@ -267,6 +267,8 @@ def _check_combination(sweep: Sweep) -> None:
         (population and count > 1, "seeds", count, "1", alone),
         (population and several, "objective", settings.objective, "a single objective", alone),
         (population and settings.trials not in (None, sweep.trials), "trials", settings.trials, sweep.trials, alone),
+        (several and len({each.name for each in sweep.objectives}) < len(sweep.objectives), "objective",
+         settings.objective, "two different objectives", "names one twice"),
         (several and sweep.sampler == "cmaes", "sampler", "cmaes", ["nsga2", "tpe", "random", "grid"],
          "maximizes or minimizes a single number"),
         (several and pruner != "none", "pruner", pruner, ["none"],

@@ -155,7 +155,7 @@ def _freeze(model: Any, patterns: list[str], framework: str) -> None:
     """Exclude parameters from training.
 
     Raises:
-        ConfigError: A pattern matches nothing, or the framework is not pytorch.
+        ConfigError: A pattern matches nothing, nothing is left to train, or the framework is not pytorch.
     """
     if framework != "pytorch":
         raise ConfigError(bad_value(f"{KEY}.freeze", patterns, "framework pytorch", f"is not possible in {framework}"))
@@ -166,3 +166,7 @@ def _freeze(model: Any, patterns: list[str], framework: str) -> None:
             raise ConfigError(bad_value(f"{KEY}.freeze", pattern, parameters, "matches no parameter"))
         for name in names:
             parameters[name].requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in parameters.values()):
+        raise ConfigError(
+            bad_value(f"{KEY}.freeze", patterns, "patterns that leave a parameter", "leaves none to train")
+        )

@@ -80,17 +80,17 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
     Raises:
         ConfigError: The config is wrong, the run cannot be resumed, or another thread trains; nothing has been written.
     """
-    started = time.perf_counter()
+    started, config = time.perf_counter(), {} if config is None else config
     with _only_thread():
         if resume is None:
-            plan = plan_from_python(config or {})
+            plan = plan_from_python(config)
             files.check_writable(plan.config.logdir)
             yield Start(env_factory.with_process_count(plan, notify), started)
             return
 
         path = directory.find(resume)
         with directory.lock(path):
-            changes = python_values(config.config if isinstance(config, RunPlan | Resolved) else config or {})
+            changes = python_values(config.config if isinstance(config, RunPlan | Resolved) else config)
             resolved, checkpoint, complete = resume_run(path, changes, notify)
             plan = plan_of(resolved)
             if not complete:

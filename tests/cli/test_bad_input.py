@@ -230,6 +230,7 @@ MISTAKES = [
     ("train --set strict=true", ["strict", "eval.every"]),
     ("demos", ["--out"]),
     ("demos --out new", ["give a TASK"]),
+    ("demos --policy runs/none --out new", ["--policy", "'runs/none'", "not a saved policy"]),
     ("demos raech --out new", ["task", "'raech'", "did you mean 'reach'"]),
     ("demos reach --robot pandaa --out new", ["robot", "'pandaa'", "did you mean 'panda'"]),
     ("demos reach --out new --episodes 0", ["--episodes", "'0'", "at least 1"]),

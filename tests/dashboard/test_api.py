@@ -44,12 +44,36 @@ def test_a_run(client: Any, service: Service) -> None:
     assert client.get(f"/api/runs/{identifier}/files/videos/link.mp4").status_code == 404
     assert client.get(f"/api/runs/{identifier}/doctor").json() == []
     events = client.get(f"/api/runs/{identifier}/events").text
-    assert events.count('data: {"steps"') == 11
+    assert events.count('data: {"steps":') == 11
     assert events.endswith("event: end\ndata: {}\n\n")
     assert client.get("/api/runs/000000000000").status_code == 404
     for number in ("7", "9" * 40, "²"):
         assert client.post(f"/api/runs/job-{number}/stop").status_code == 404
     assert client.post(f"/api/runs/{identifier}/stop").status_code == 409
+
+
+def test_a_damaged_run_gives_what_can_be_read(client: Any, service: Service) -> None:
+    run = make_run(service.logdir)
+    with (run / "progress.jsonl").open("a") as log:
+        log.write('{"steps": "a"}\n{"steps": 20000, "eval/success_rate": NaN}\n')
+    identifier = client.get("/api/runs").json()[0]["id"]
+    lines = client.get(f"/api/runs/{identifier}/progress?after=10000").json()
+    assert lines == [{"steps": 20000, "eval/success_rate": None}]
+    assert 'data: {"steps":20000,"eval/success_rate":null}' in client.get(f"/api/runs/{identifier}/events").text
+    (run / "config.yaml").write_text("[]")
+    assert client.get(f"/api/runs/{identifier}").status_code == 422
+
+
+@pytest.mark.parametrize("key", ["run", "job", "file", "stop", "resume"])
+def test_a_key_that_does_not_exist_is_a_mistake_of_the_config(key: str, client: Any) -> None:
+    for operation in ("check", "start_training"):
+        answer = client.post(f"/api/{operation}", json={key: "x"})
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, key)
+
+
+def test_text_that_is_no_json_is_named(client: Any) -> None:
+    answer = client.post("/api/check", content="notjson", headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "body")
 
 
 def test_mistakes_have_the_words_of_the_command_line(client: Any, service: Service) -> None:
@@ -204,6 +228,7 @@ def test_training_starts_by_post(client: Any, service: Service) -> None:
     assert job["state"] == "queued"
     assert client.post(f"/api/runs/{identifier}/stop").status_code == 202
     assert client.get("/api/jobs/1").json()["state"] == "cancelled"
+    assert client.post(f"/api/runs/{identifier}/stop").status_code == 409
 
 
 def test_user_files_appear_without_a_restart(client: Any, tmp_path: Path, monkeypatch: Any) -> None:

@@ -72,6 +72,10 @@ def test_a_bad_range_is_named(marker: Any, text: str) -> None:
         ({"sweep": {"sampler": "tp"}}, "sweep.sampler: 'tp'"),
         ({"sweep": {"sampler": "grid"}}, "sweep.sampler: 'grid' needs lists"),
         ({"sweep": {"objective": "sucess"}}, "did you mean 'success'"),
+        (
+            {"sweep": {"objective": ["success", "success"]}},
+            r"sweep.objective: .* names one twice",
+        ),
         ({"sweep": {"objective": "steps_to_0"}}, "sweep.objective: 'steps_to_0'"),
         ({"sweep": {"objective": {"maximize": "path"}}}, "sweep.objective.maximize: 'path' is no number"),
         ({"sweep": {"objective": {"maximize": "steps.x"}}}, "sweep.objective.maximize: 'steps.x' is no number"),
@@ -146,7 +150,7 @@ def test_a_range_of_the_user_is_searched_beside_the_registered_ranges() -> None:
 
 def test_the_default_space_keeps_the_default_algorithm_of_the_task() -> None:
     assert make_sweep({"task": "push", "sweep": {"space": "default"}}).base["algo"] == "ppo"
-    assert make_sweep({"task": "push", **RATE, "sweep": {"space": "default"}}).base["algo"] == "sac"  # as of a run
+    assert make_sweep({"task": "push", **RATE, "sweep": {"space": "default"}}).base["algo"] == "ppo"
 
 
 def test_a_flag_replaces_a_range_of_the_file() -> None:

@@ -144,6 +144,7 @@ def short_source(tmp_path_factory: pytest.TempPathFactory) -> Result:
         ({"pretrained": {"load": ["replay_buffer"]}}, r"pretrained\.load: .*cannot be loaded: it has no replay buffer"),
         ({"pretrained": {"load": ["polcy"]}}, r"pretrained\.load\.0: 'polcy'"),
         ({"pretrained": {"freeze": ["actr.*"]}}, r"pretrained\.freeze: 'actr\.\*' matches no parameter"),
+        ({"pretrained": {"freeze": ["*"]}}, r"pretrained\.freeze: \['\*'\] leaves none to train"),
     ],
 )
 def test_a_source_that_does_not_fit_is_refused(

@@ -259,6 +259,7 @@ def add_run_page(service: Service) -> None:
                     _waiting(service, job.id)
                     return
                 entry = service.entry(identifier)
+                service.index.config(entry.id)  # it may be damaged
             except MygymError as error:
                 empty(str(error), "All runs", "/")
                 return
