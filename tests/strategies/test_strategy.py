@@ -289,7 +289,7 @@ def test_a_trainer_that_is_not_a_function_is_refused(tmp_path: Path) -> None:
         ("wrap_env", None, r"^odd\.wrap_env: 'NoneType' is returned by Odd.*a VecEnv"),
         ("callbacks", 5, r"strategy Odd\.callbacks: result: .*int.*allowed: a sequence"),
         ("callbacks", [5], "^callbacks: 5 is not a callback"),
-        ("outcome", {"best": object()}, "strategy odd: outcome: .*object.*allowed: numbers"),
+        ("outcome", {"best": {1}}, "strategy odd: outcome: .*set.*allowed: numbers"),
     ],
     ids=str,
 )
