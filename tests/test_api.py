@@ -28,6 +28,7 @@ from tests.components import COVERING, HOSTED, slow_except, small
 from tests.conftest import ROOT
 
 SHORT: dict[str, Any] = {
+    "algo": "sac",
     "steps": 90,
     "n_envs": 1,
     "task_params": {"horizon": 20},

@@ -188,14 +188,19 @@ def add_api(app: FastAPI, service: Service) -> None:
         errors = [
             {"field": ".".join(where), "message": f"{where[-1]}: {detail['msg']}"}
             for detail in error.errors()
-            # The place of text that is no JSON is an offset.
-            for where in [["body"] if detail["type"] == "json_invalid" else [str(key) for key in detail["loc"][1:]]]
+            for where in [_place(detail)]
         ]
         return JSONResponse({"errors": errors}, 422)
 
     @app.get("/api", include_in_schema=False)
     def page() -> HTMLResponse:
         return HTMLResponse(_page(app.openapi()))
+
+
+def _place(detail: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a mistake in a body; `body` for the whole, also for text that is no JSON, with its offset."""
+    inside = () if detail["type"] == "json_invalid" else detail["loc"][1:]
+    return list(map(str, inside)) or ["body"]
 
 
 async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
