@@ -9,7 +9,7 @@ from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, 
 from mygym.config.hyperparameters import Schema
 from mygym.config.loading import MAX_DEPTH, as_plain, is_plain
 from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
-from mygym.engines.engine import FUSED, has_batches
+from mygym.engines.engine import BULLET, FUSED, has_batches
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import changed, common
@@ -80,14 +80,26 @@ def recommended_layer(asked: RunConfig) -> Layer:
     has_goal_reward = "reward" in asked.model_fields_set and find_reward(asked.reward).depends_on_goals_only
     if has_goal_reward or not asked.model_fields_set.isdisjoint(LEARNING_KEYS):
         return Layer("task", {})
-    names = task.run_defaults.get("algo", ())
-    for name in [names] if isinstance(names, str) else names:
+    names, origin = _algorithms_of_task(task, asked.engine)
+    for name in names:
         if not (needed := _needed(registry("algorithm").get(name, "algo"), asked)):
-            return Layer("; ".join([f"task {task.name}", *reasons]), {"algo": name})
+            return Layer("; ".join([origin, *reasons]), {"algo": name})
         reasons.append(f"{name}, the best, needs {needed}")
     if len(task.stage_names) == 1:
         return Layer("task", {})
     return Layer("; ".join(["tasks of several stages", *reasons]), {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
+
+
+def _algorithms_of_task(task: Task, engine: str) -> tuple[Sequence[str], str]:
+    """Return the algorithms that a task prefers in an engine, the best first, and the origin of the choice."""
+    names, origin = task.run_defaults.get("algo", ()), f"task {task.name}"
+    if isinstance(names, Mapping):
+        for name in names:
+            registry("engine").get(name, f"{origin}: run_defaults: algo")
+        if engine in names and engine != BULLET:
+            origin += f", in {engine}"
+        names = names.get(engine, names.get(BULLET, ()))
+    return ([names] if isinstance(names, str) else names), origin
 
 
 def _needed(entry: Entry, asked: RunConfig) -> str:

@@ -161,7 +161,8 @@ class Task:
     run_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Config values of runs of this task, below those of the user; `algo` if the user does not choose how to learn.
 
-    Several algorithms are in order: the first that can be used here is the default.
+    Several algorithms are in order: the first that can be used here is the default. A mapping has them by engine; those
+    of `pybullet` are for engines that it does not name.
     """
     parts: tuple[str, ...] = ()
     """Articulated parts of the workspace, as `fixture.joint`, in the order of `State`; set by the environment."""

@@ -18,7 +18,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, MygymError
 from mygym.planning.resolve import from_python, resolve_config
 from mygym.registry import algorithm, entries, register_algorithm, registry
 from mygym.tasks.lookup import find_task
@@ -266,6 +266,24 @@ def test_a_task_may_choose_its_algorithm() -> None:
             "the default of the schema"
         )
         assert resolve_config(file={"task": task, "algo": "td3"}).config.algo == "td3"
+
+
+@pytest.mark.parametrize(
+    ("engine", "algo", "origin"),
+    [
+        ("pybullet", "td3", "task engines; xqc, the best, needs jax"),
+        ("mujoco", "ppo", "task engines, in mujoco"),
+        ("mujoco_10ms", "td3", "task engines; xqc, the best, needs jax"),
+    ],
+)
+def test_a_task_may_choose_its_algorithm_by_engine(engine: str, algo: str, origin: str) -> None:
+    preferred = {"algo": {"pybullet": ["xqc", "td3"], "mujoco": "ppo"}}
+    register_task("engines", ("approach", "push"), run_defaults=preferred)
+    resolved = resolve_config(overrides={"task": "engines", "engine": engine, "framework": "pytorch"})
+    assert (resolved.config.algo, resolved.origins["algo"]) == (algo, origin)
+    register_task("engines", ("approach", "push"), run_defaults={"algo": {"mujocco": "ppo"}}, override=True)
+    with pytest.raises(MygymError, match=r"task engines: run_defaults: algo.*mujocco.*'mujoco'"):
+        resolve_config(overrides={"task": "engines", "engine": engine})
 
 
 @pytest.mark.parametrize("task", sorted(algorithm("ppo").task_defaults))
