@@ -241,12 +241,7 @@ class ImitationBuffer(BaseBuffer):
         self.optimize_memory_usage = False
 
     def add(self, observations: Any, actions: NDArray[np.float32]) -> None:
-        """Add a row for each environment.
-
-        Args:
-            observations: `(n_envs, …)`.
-            actions: Labels, `(n_envs, A)`.
-        """
+        """Add a row for each environment: observations `(n_envs, …)` and labels `(n_envs, A)`."""
         if isinstance(self.observations, dict):
             for name, rows in self.observations.items():
                 rows[self.pos] = observations[name]
@@ -268,11 +263,7 @@ class ImitationBuffer(BaseBuffer):
         return {"rows": rows, "pos": self.pos, "full": self.full}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state of `state_dict`.
-
-        Raises:
-            ValueError: The rows do not fit.
-        """
+        """Restore a state of `state_dict`; raise `ValueError` if its rows do not fit."""
         for name, array in self._arrays().items():
             rows = state["rows"][name]
             array[: len(rows)] = rows

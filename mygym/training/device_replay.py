@@ -192,11 +192,7 @@ class InTensors:
         return self._fields(torch.randint(filled, (count * batch_size,), device=self.device))
 
     def _fields(self, numbers: torch.Tensor) -> dict[str, Tensors]:
-        """Return the fields of transitions.
-
-        Args:
-            numbers: Row · n_envs + environment of each.
-        """
+        """Return the fields of transitions with the numbers row · n_envs + environment."""
         dones = _selected(self.dones, numbers) * (1.0 - _selected(self.timeouts, numbers))
         return {
             "observations": _selected(self.observations, numbers),

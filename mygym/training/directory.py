@@ -96,11 +96,7 @@ class DirectoryGuard:
         self._held = None if sys.platform == "win32" else os.open(run, os.O_RDONLY)
 
     def check(self) -> None:
-        """Check that the path still leads to the same directory.
-
-        Raises:
-            RunError: The directory is gone.
-        """
+        """Raise `RunError` if the path no longer leads to the same directory."""
         if self._held is None:  # Windows moves and removes no folder with an open file, and the lock is open
             return
         try:

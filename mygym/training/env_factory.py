@@ -38,12 +38,8 @@ MONITORED = ("is_success", "stages_done", "touched", "saturation")
 def make_env(run: Plannable, **arguments: Any) -> AnyEnv:
     """Return an environment for evaluations, with flat observations if the algorithm does not accept dictionaries.
 
-    Its episodes are those of the task itself: the `TRAINING_PARAMS` are left out.
-
-    Args:
-        run: A plan, or a complete config.
-        **arguments: `render_mode`, `render_width`, `render_height`, `camera`, `engine` of `RobotEnv`; the default
-            engine is the one that judges the run.
+    Its episodes are those of the task itself: the `TRAINING_PARAMS` are left out. The arguments replace those of
+    `RobotEnv`; without `engine`, it is the one that judges the run.
     """
     return build_env(env_description(run), **arguments)
 
@@ -60,10 +56,6 @@ def env_description(run: Plannable) -> dict[str, Any]:
 
 def try_worlds(run: Plannable, tried: set[str] | None = None) -> None:
     """Build and close the environments of all task variants of the training, in the engine that judges the run.
-
-    Args:
-        run: A plan, or a complete config.
-        tried: Environments of earlier calls, which are not built again; this call adds its own.
 
     Raises:
         MygymError: Task, robot and other values do not fit together, or a component of the user is wrong.
@@ -332,14 +324,7 @@ def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
 
 
 def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:
-    """Append each episode's return, length and time to a CSV file.
-
-    Args:
-        env: The training environments.
-        path: The CSV file.
-        started: Time from which times are counted, as `time.time()` returns it.
-        note: Also called with each episode.
-    """
+    """Append each episode's return, length and time since `started` (`time.time()`) to a CSV file; `note` each."""
     from stable_baselines3.common.vec_env import unwrap_vec_wrapper
 
     from mygym.training.logs import EpisodesCsv

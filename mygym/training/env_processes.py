@@ -242,15 +242,7 @@ def _readable(pipe: Connection) -> Callable[[float], Any]:
 
 
 def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> MygymError:
-    """Return the error of a dead process.
-
-    Args:
-        process: The process.
-        name: Its name in the message.
-        key: Config key that has started it.
-        value: Value of the key.
-        alone: Value of the key that starts no process.
-    """
+    """Return the error of a dead process, which `key` with `value` has started; with `alone`, it would not have."""
     process.join(1.0)
     code = process.exitcode
     if code == UNGUARDED:
@@ -555,11 +547,7 @@ def _shares(count: int, processes: int) -> list[slice]:
 
 
 def _spaces(process: EnvProcess, patience: float) -> Any:
-    """Return the spaces of a process's environments, once it has built them.
-
-    Raises:
-        RunError: The process has died, or takes longer than `patience` in s.
-    """
+    """Return the spaces of a process's environments, once it has built them; it has `patience` s."""
     try:
         return process.recv(patience)
     except EOFError:

@@ -261,13 +261,7 @@ def evaluate_policy(
 
 
 def evaluate_or_fail(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int]) -> Evaluation:
-    """Evaluate a policy as `evaluate_policy` does, and raise `RunError` if it cannot be evaluated.
-
-    Args:
-        name: Name of the policy, for the message.
-        policy: The policy.
-        envs: Environments that nothing else uses.
-        seeds: Seeds of the episodes.
+    """Evaluate a policy as `evaluate_policy` does; the message of an error begins with `name`.
 
     Raises:
         RunError: Its actions are not finite, or no episode was played to the end.

@@ -26,13 +26,7 @@ PATIENCE = 5.0
 
 @contextlib.contextmanager
 def locked(file: Path, key: str, allowed: str, why: str) -> Iterator[None]:
-    """Hold the lock of a folder; the system releases it when the process ends.
-
-    Args:
-        file: Lock file in the folder.
-        key: Config key or flag of the message.
-        allowed: Allowed folders.
-        why: Reason if another process holds the lock.
+    """Hold the lock of a folder, which is a `file` in it; the system releases it when the process ends.
 
     Raises:
         ConfigError: Another process holds the lock.
@@ -122,16 +116,7 @@ def to_yaml(content: Mapping[str, Any]) -> str:
 
 
 def check_writable(folder: str | Path, key: str = "logdir", value: str | None = None) -> None:
-    """Refuse a folder that cannot be created or written; nothing is left behind.
-
-    Args:
-        folder: Folder to write into.
-        key: Setting that names the folder, for the message.
-        value: Value of the setting, if it is not the folder itself.
-
-    Raises:
-        ConfigError: The folder, or its nearest existing parent, is not a folder or not writable.
-    """
+    """Raise `ConfigError` for a folder that cannot be created or written; nothing is left behind."""
     parent = Path(folder)
     try:
         parent = parent.expanduser().absolute()
@@ -147,16 +132,7 @@ def check_writable(folder: str | Path, key: str = "logdir", value: str | None = 
 
 
 def check_new(path: Path, key: str, description: str) -> None:
-    """Refuse a path that exists or cannot be created.
-
-    Args:
-        path: Path to create.
-        key: Setting that names the path, for the message.
-        description: Kind of the new path in words, e.g. `a folder`.
-
-    Raises:
-        ConfigError: The path exists, or its parent is not writable.
-    """
+    """Raise `ConfigError` for a path that exists or cannot be created; `description` is its kind, e.g. `a folder`."""
     check_writable(path.parent, key, str(path))
     if os.path.lexists(path):
         raise ConfigError(bad_value(key, str(path), f"{description} that does not exist yet", "exists already"))

@@ -51,11 +51,7 @@ def is_other() -> bool:
 
 
 def check_learners(learners: int) -> None:
-    """Check that `torchrun` has started as many processes as the config has learners.
-
-    Raises:
-        ConfigError: It has started another number.
-    """
+    """Raise `ConfigError` if `torchrun` has not started as many processes as the config has learners."""
     count = size()
     if count not in (None, learners):
         why = f"differs from the {count} processes that torchrun has started"
@@ -138,9 +134,6 @@ def accept(arguments: Sequence[tuple[Any, ...]]) -> list[tuple[int, tuple[Remote
 
 def serve(train_share: Callable[..., None]) -> None:
     """Take part in the trainings of the main process, until it ends.
-
-    Args:
-        train_share: Function of a learner (`mygym.training.learners`).
 
     Raises:
         RunError: The main process cannot be reached.

@@ -114,11 +114,7 @@ class LearningEnded(Exception):  # noqa: N818  (no error)
 
 
 def _send_rollout(pipe: Connection, rollout: Mapping[str, NDArray[Any]]) -> None:
-    """Send a rollout to the main process, which trains.
-
-    Raises:
-        LearningEnded: The main process has ended the training.
-    """
+    """Send a rollout to the main process, which trains; raise `LearningEnded` if it has ended the training."""
     try:
         pipe.send_bytes(pickle.dumps(rollout, pickle.HIGHEST_PROTOCOL))
     except OSError:
@@ -126,11 +122,7 @@ def _send_rollout(pipe: Connection, rollout: Mapping[str, NDArray[Any]]) -> None
 
 
 def _mean_of_processes(pipe: Connection, gradients: NDArray[Any]) -> NDArray[Any]:
-    """Send gradients, `(n,)`, to the main process; return the mean of all processes.
-
-    Raises:
-        LearningEnded: The main process has ended the training.
-    """
+    """Return the mean of the gradients `(n,)` of all processes from the main process; errors as `_send_rollout`."""
     try:
         pipe.send_bytes(gradients.data)
         return np.frombuffer(bytearray(pipe.recv_bytes()), dtype=gradients.dtype)
@@ -222,13 +214,7 @@ rollout; in the other processes, it sends the rollout to the main process and re
 
 
 def train_jointly(model: Any, exchange: Exchange, gather_rollouts: GatherRollouts) -> None:
-    """Let a model train together with the models of the other processes.
-
-    Args:
-        model: An SB3 algorithm.
-        exchange: Called before each step of the optimisers, if the model does not gather rollouts.
-        gather_rollouts: Called after each rollout, if it does.
-    """
+    """Let a model train together with the models of the other processes: by their rollouts, or by their gradients."""
     if gathers_rollouts(type(model)):
         model.gather_rollouts = gather_rollouts
     else:
@@ -262,9 +248,7 @@ PATIENCE = 600.0
 class OtherLearners:
     """The other processes; they start at once, and build environments and model at the same time as this process.
 
-    Args:
-        plan: The plan of the run; `learners` in its config is at least 2.
-        resumed: Whether the run continues from a checkpoint.
+    Its methods raise `MygymError` if a process has failed.
 
     Raises:
         ConfigError: The main script starts the processes without `if __name__ == "__main__":`.
@@ -299,9 +283,6 @@ class OtherLearners:
             values: Hyperparameters that may change during training.
             weights: Weights of the policy by name.
             normalizer: Running figures of the normaliser; None: observations are not normalised.
-
-        Raises:
-            MygymError: A process has failed.
         """
         data = {"steps": steps, "values": values, "weights": weights, "normalizer": normalizer}
         for process in self._processes:
@@ -310,11 +291,7 @@ class OtherLearners:
             process.send("rollout", data)
 
     def exchange(self, gradients: NDArray[Any]) -> NDArray[Any]:
-        """Return the mean of the gradients `(n,)` of all processes, and send it to them.
-
-        Raises:
-            MygymError: A process has failed.
-        """
+        """Return the mean of the gradients `(n,)` of all processes, and send it to them."""
         total = gradients.copy()
         for process in self._processes:  # always in the same order: sums of floats depend on it
             total += process.gradients(gradients)
@@ -324,11 +301,7 @@ class OtherLearners:
         return total
 
     def gather_rollouts(self, rollout: Rollout) -> Rollout:
-        """Return the rollouts of all processes as a single rollout.
-
-        Raises:
-            MygymError: A process has failed.
-        """
+        """Return the rollouts of all processes as a single rollout."""
         rollouts = [rollout, *(process.rollout() for process in self._processes)]
         return {name: np.concatenate([each[name] for each in rollouts]) for name in rollout}
 
@@ -338,19 +311,11 @@ class OtherLearners:
             process.exchanges.close()
 
     def states(self) -> list[Any]:
-        """Return the state of each process, which waits for its next rollout.
-
-        Raises:
-            MygymError: A process has failed.
-        """
+        """Return the state of each process, which waits for its next rollout."""
         return [process.ask("state") for process in self._processes]
 
     def load_states(self, states: Sequence[Any]) -> None:
-        """Restore the result of `states`.
-
-        Raises:
-            MygymError: A process has failed.
-        """
+        """Restore the result of `states`."""
         for process, state in zip(self._processes, states, strict=True):
             process.ask("load", state)
 
@@ -435,11 +400,7 @@ class _Process:
         return self._read(self.exchanges)
 
     def _readable(self) -> list[Any]:
-        """Return the pipes with a message, or with an end.
-
-        Raises:
-            RunError: The process has sent nothing for `PATIENCE`.
-        """
+        """Return the pipes with a message, or with an end; raise `RunError` if none has one for `PATIENCE`."""
         readable = wait([self.commands, self.exchanges], PATIENCE)
         if not readable:
             raise RunError(f"{self.name} has not answered for {PATIENCE:g} s")
@@ -451,11 +412,7 @@ class _Process:
             self.exchanges.send_bytes(gradients.data)
 
     def _read(self, pipe: Connection) -> bytes:
-        """Return the next message.
-
-        Raises:
-            MygymError: The process is dead, or its error.
-        """
+        """Return the next message; raise the error of the process, or that it is dead."""
         try:
             return pipe.recv_bytes()
         except (EOFError, OSError):
@@ -464,11 +421,7 @@ class _Process:
             raise death_of(self.handle, self.name, "learners", self.count, "1") from None
 
     def _answer(self, expected: str) -> Any:
-        """Return the next answer of the process.
-
-        Raises:
-            MygymError: The process has failed or is dead.
-        """
+        """Return the next answer of the process; raise its error."""
         kind, answer = pickle.loads(self._read(self.commands))  # noqa: S301  (from a process of this run)
         if kind == "error":
             raise answer

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def plan_of_run(run: str | Path) -> RunPlan:
-    """Return the plan of a run that exists.
-
-    Raises:
-        ConfigError: The path is not a run.
-    """
+    """Return the plan of a run; raise `ConfigError` if the path is not a run."""
     return make_plan(read_config(directory.find(run)))
 
 
@@ -44,11 +40,7 @@ def read_config(run: Path) -> dict[str, Any]:
 
 
 def find_plan(source: Config | str | Path) -> RunPlan:
-    """Return the plan of a config, or of the run at a path.
-
-    Raises:
-        ConfigError: The config is wrong, or the path is not a run.
-    """
+    """Return the plan of a config, or of the run at a path; raise `ConfigError` for a wrong config or path."""
     return plan_of_run(source) if isinstance(source, str | Path) else plan_from_python(source)
 
 

@@ -37,11 +37,7 @@ def lengths(run: Path) -> dict[str, int]:
 
 
 def check_files(run: Path) -> None:
-    """Check that no folder is in the place of a file that a resumed run writes.
-
-    Raises:
-        RunError: A folder is in the place of a file.
-    """
+    """Raise `RunError` if a folder is in the place of a file that a resumed run writes."""
     for path in (*(run / name for name in WRITTEN), *(path for _, path in _log_files(run))):
         if path.is_dir():
             raise RunError(f"{path} is a folder, in the place of a file; delete it")
@@ -197,10 +193,7 @@ def _columns(path: Path, keys: tuple[str, ...]) -> list[str]:
 class TensorBoard(TensorBoardOutputFormat):
     """SB3's TensorBoard output (scalars, text, hyperparameters, images) into one file without a writer thread.
 
-    torch's `SummaryWriter(purge_step=…)` starts a new file at each resume. The discarded steps stay in the old file:
-    TensorBoard hides them, but other readers find each step twice. Its writer thread loses queued events when the
-    process is killed, and reports a full disk some events later. Here an event is in the file when `write` returns, and
-    `truncate` cuts the file exactly at the checkpoint.
+    An event is in the file when `write` returns, and `truncate` cuts the file exactly at the checkpoint.
     """
 
     def __init__(self, folder: Path) -> None:

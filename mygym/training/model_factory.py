@@ -47,11 +47,7 @@ _XLA_THREADS = "PJRT_NPROC"
 
 
 def use(framework: str, device: str, threads: int) -> None:
-    """Select the device and the number of threads of a framework; JAX keeps the number of its first call.
-
-    Raises:
-        ConfigError: The device is missing.
-    """
+    """Select device and number of threads of a framework, of which JAX keeps the first; refuse a missing device."""
     torch.set_num_threads(threads)  # replay buffers use torch in every framework
     _optimize_without_dynamo()
     try:
@@ -336,12 +332,7 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
 
 
 def explained(run: Plannable, check: Callable[[RunPlan, Any, Any], object] | None = None) -> Resolved:
-    """Return `as_built` of a run that is not started: builds everything and writes nothing.
-
-    Args:
-        run: A plan, or a complete config.
-        check: A function of plan, environment and model that raises if they do not fit each other.
-    """
+    """Return `as_built` of a run that is not started: builds everything, calls `check`, and writes nothing."""
     plan = plan_of(run)
     with closing(make_vec_env(plan, only_spaces=True)) as env:
         model = build_model(plan, env)
@@ -353,11 +344,9 @@ def explained(run: Plannable, check: Callable[[RunPlan, Any, Any], object] | Non
 def overlapping(cls: type[OffPolicyAlgorithm]) -> type[OffPolicyAlgorithm]:
     """Return a subclass that takes the gradient steps that follow a rollout during the step of the next rollout.
 
-    The actions of that step come from the policy before the gradient steps, which do not use its transitions.
-    Nothing depends on the speed of the processes, so the same seed gives the same result.
-
-    Args:
-        cls: Class of the algorithm; its rollouts are single steps (`train_freq` 1).
+    Its rollouts are single steps (`train_freq` 1). The actions of that step come from the policy before the gradient
+    steps, which do not use its transitions. Nothing depends on the speed of the processes, so the same seed gives the
+    same result.
     """
     return type(cls.__name__, (_Overlapping, cls), {"__doc__": cls.__doc__, "__module__": cls.__module__})
 

@@ -234,12 +234,6 @@ def load_policy(path: Path, model: Any) -> Policy:
 def open_model(path: Path, cls: Any, trust: bool, device: str = "cpu") -> Policy:
     """Open an SB3 file for acting, with the normaliser of the policy file beside it.
 
-    Args:
-        path: A `.zip` in a run directory.
-        cls: Class of the algorithm.
-        device: Device of its networks.
-        trust: Open the file even if this project has not written it on this machine.
-
     Raises:
         ConfigError: The file is a third-party file, and `trust` is not set.
         RunError: The file is damaged, or belongs to another class.
@@ -257,11 +251,7 @@ def open_model(path: Path, cls: Any, trust: bool, device: str = "cpu") -> Policy
 
 
 def _checked_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) -> Policy:
-    """Return the policy of `model` with the normaliser of the file `path`.
-
-    Raises:
-        RunError: The normaliser does not fit the model's observations.
-    """
+    """Return a policy with the normaliser of the file `path`; raise `RunError` if it does not fit the observations."""
     space = without_route(model.observation_space)
     subspaces = space.spaces if isinstance(space, spaces.Dict) else {"": space}
     expected = {

@@ -30,17 +30,11 @@ KEY = "pretrained"
 def load_pretrained(plan: RunPlan, model: Any, env: Any, resumed: bool = False) -> None:
     """Load the parts that the config's `pretrained` names into a new model, and freeze its layers.
 
-    Args:
-        plan: The plan of the run.
-        model: The algorithm.
-        env: Its training environments.
-        resumed: Whether the run continues from a checkpoint, which holds everything but the frozen layers.
-
     Raises:
         ConfigError: The source does not exist, lacks something that is wanted, or does not fit.
     """
     section = plan.config.pretrained
-    if section.path is not None and not resumed:
+    if section.path is not None and not resumed:  # a checkpoint holds everything but the frozen layers
         path = _file(Path(section.path))
         try:
             tensors, normalizer = _read(path, plan, env)
@@ -62,11 +56,7 @@ def is_critic(name: str) -> bool:
 
 
 def _file(path: Path) -> Path:
-    """Return the policy file of a run, or the file itself.
-
-    Raises:
-        ConfigError: The path is neither a run nor a policy file.
-    """
+    """Return the policy file of a run, or the file itself."""
     if path.suffix == ".safetensors" and is_file(path):
         return path
     return directory.find_policy(path, f"{KEY}.path")[1]
@@ -81,11 +71,7 @@ def _read(path: Path, plan: RunPlan, env: Any) -> tuple[Mapping[str, torch.Tenso
 
 
 def _load_weights(model: Any, tensors: Mapping[str, torch.Tensor], chosen: set[str], path: Path) -> None:
-    """Load the chosen tensors; the other tensors of the model keep their values.
-
-    Raises:
-        ConfigError: A chosen tensor is missing or has another shape.
-    """
+    """Load the chosen tensors; the other tensors of the model keep their values."""
     current = weights(model)
     for name in sorted(chosen):
         wanted = list(current[name].shape)
@@ -112,11 +98,7 @@ def _load_normalizer(env: Any, normalizer: Mapping[str, Any] | None, path: Path)
 
 
 def _checkpoint(path: Path) -> Checkpoint:
-    """Return the newest checkpoint of the run that a policy file belongs to.
-
-    Raises:
-        ConfigError: The file is not in a run, or the run has no checkpoint.
-    """
+    """Return the newest checkpoint of the run that a policy file belongs to."""
     run = directory.find(path.parent, f"{KEY}.path")
     checkpoint = Checkpoints(run, keep=1).newest(lambda message: None)
     if checkpoint is None:
@@ -126,11 +108,7 @@ def _checkpoint(path: Path) -> Checkpoint:
 
 
 def _load_state(model: Any, checkpoint: Checkpoint, load: Sequence[str]) -> None:
-    """Load optimisers and replay buffer of a checkpoint.
-
-    Raises:
-        ConfigError: The checkpoint belongs to another algorithm.
-    """
+    """Load optimisers and replay buffer of a checkpoint."""
     allowed = f"a run of {type(model).__name__} with the same networks and spaces"
     if "replay_buffer" in load:
         allowed += " (and, for replay_buffer, the same n_envs and a buffer_size that is no smaller; steps may limit it)"
@@ -152,11 +130,7 @@ def _load_state(model: Any, checkpoint: Checkpoint, load: Sequence[str]) -> None
 
 
 def _freeze(model: Any, patterns: list[str], framework: str) -> None:
-    """Exclude parameters from training.
-
-    Raises:
-        ConfigError: A pattern matches nothing, nothing is left to train, or the framework is not pytorch.
-    """
+    """Exclude parameters from training."""
     if framework != "pytorch":
         raise ConfigError(bad_value(f"{KEY}.freeze", patterns, "framework pytorch", f"is not possible in {framework}"))
     parameters = dict(model.policy.named_parameters())

@@ -203,11 +203,7 @@ class EvaluationCallback(RolloutCallback):
 
 
 class ResumeCallback(BaseCallback):
-    """Loads a checkpoint at the start of the first rollout, the point at which checkpoints are written.
-
-    Args:
-        load: Loads the checkpoint; None: the run starts from step 0.
-    """
+    """Calls `load` at the start of the first rollout, the point at which checkpoints are written; None: step 0."""
 
     def __init__(self, load: Callable[[], None] | None) -> None:
         super().__init__()
@@ -324,11 +320,7 @@ class DivergenceCallback(BaseCallback):
             load_normalizer_state(normalizer, self.finite_normalizer)
 
     def check_weights(self) -> None:
-        """Keep a copy of the weights if they are finite.
-
-        Raises:
-            DivergedError: A weight is not finite.
-        """
+        """Keep a copy of the weights; raise `DivergedError` if one is not finite."""
         if not self.is_finite():
             raise DivergedError(f"a weight is not finite after {self.model.num_timesteps} steps")
         self.finite_weights = {key: value.detach().clone() for key, value in weights(self.model).items()}

@@ -67,11 +67,6 @@ class RunClock:
 def branch(run: Path, target: Path, values: Mapping[str, float]) -> None:
     """Copy a stopped run to a new directory with other values of hyperparameters; it appears when it is complete.
 
-    Args:
-        run: The run, which no process is training.
-        target: Directory of the copy.
-        values: Name of a hyperparameter that may change during training → its value from the checkpoint on.
-
     Raises:
         RunError: The run has no undamaged checkpoint, or the copy cannot be written.
     """
@@ -129,11 +124,7 @@ class RunState:
         self._reported: set[str] = set()
 
     def check(self) -> None:
-        """Check that checkpoints can hold the algorithm's state.
-
-        Raises:
-            RunError: The state contains an object that cannot be saved.
-        """
+        """Raise `RunError` if the algorithm's state contains an object that checkpoints cannot hold."""
         try:
             serialization.to_files(model_state(self.model))
         except TypeError as error:
@@ -141,11 +132,7 @@ class RunState:
         self._report_unsaved()
 
     def write(self, folder: Path, finished: bool = False) -> Path:
-        """Write a checkpoint of the current state.
-
-        Returns:
-            Path of the checkpoint.
-        """
+        """Write a checkpoint of the current state."""
         self._report_unsaved()
         model, clock = self.model, self.clock
         sb3_seconds = (time.time_ns() - model.start_time) / 1e9

@@ -23,11 +23,7 @@ def arguments(cls: type, schedules: Mapping[str, Schedule], total_steps: int) ->
 
 
 def check_held(model: Any, schedules: Mapping[str, Schedule], total_steps: int) -> None:
-    """Refuse schedules of hyperparameters that the algorithm does not store in attributes: they would have no effect.
-
-    Raises:
-        ConfigError: A scheduled hyperparameter is not stored in an attribute; the message names the first.
-    """
+    """Refuse schedules of hyperparameters that the algorithm does not store in attributes: they would do nothing."""
     modes = may_be_scheduled(type(model))
     for name, schedule in schedules.items():
         first = schedule.value(0, total_steps)

@@ -70,12 +70,7 @@ class Start:
 
 @contextlib.contextmanager
 def start_run(config: Config | None, resume: str | Path | None, notify: Callable[[str], None]) -> Iterator[Start]:
-    """Plan a new run, or lock a stopped run and plan its remaining part.
-
-    Args:
-        config: Config of a new run; with `resume`, the values to change.
-        resume: Path of a stopped run.
-        notify: Called with messages for the user.
+    """Plan a new run, or lock a stopped run and plan its remaining part with the changes in `config`.
 
     Raises:
         ConfigError: The config is wrong, the run cannot be resumed, or another thread trains; nothing has been written.
@@ -203,11 +198,7 @@ def resume_run(
 
 
 def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return the config of the run at a checkpoint.
-
-    Raises:
-        RunError: The checkpoint is complete, but its content is not the state of a run.
-    """
+    """Return the config of the run at a checkpoint."""
     replay = checkpoint.replay
     try:
         seconds = checkpoint.state["seconds"]
@@ -414,11 +405,7 @@ class Session:
             self.result.last_interval = self.evaluations.log_last_interval()
 
     def _check_loading(self) -> None:
-        """Save the untrained model of a user's class and load it: a mistake would cost the run at its end.
-
-        Raises:
-            RunError: It cannot be loaded.
-        """
+        """Save the untrained model of a user's class and load it: a mistake would cost the run at its end."""
         if not model_factory.constructed_by_user(self.plan.schema.cls):
             return
         self.save_model()
@@ -435,11 +422,7 @@ class Session:
             load_random_state(random)
 
     def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
-        """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`.
-
-        Raises:
-            ConfigError: A strategy returns something else than a function, such as a trainer object.
-        """
+        """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`."""
         for each in self.plan.strategies:
             trainer: object = each.create_trainer(callbacks)
             if callable(trainer):
@@ -451,15 +434,7 @@ class Session:
         return None
 
     def evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
-        """Evaluate the current policy.
-
-        Args:
-            number: Number of the evaluation, which selects the seeds.
-            purpose: `EVALUATION` or `TEST`.
-
-        Raises:
-            DivergedError: The mean return is not finite.
-        """
+        """Evaluate the policy; `number` selects the seeds; raise `DivergedError` if the mean return is not finite."""
         settings = self.resolved.config.eval
         count = settings.test_episodes if purpose == TEST else settings.episodes
         return self._evaluated(Policy(self.model, normalizer_of(self.env)), purpose, count, number)
@@ -489,10 +464,7 @@ class Session:
         self.save_model(best=True)
 
     def save_model(self, best: bool = False) -> None:
-        """Save the model and its normaliser as SB3 files, and both as safetensors.
-
-        Args:
-            best: Whether to save them as the best model, in place of the last.
+        """Save the model, or the best model, and its normaliser as SB3 files, and both as safetensors.
 
         Raises:
             RunError: A file cannot be written, the run directory is gone, or an attribute of the model cannot be saved.
@@ -597,11 +569,7 @@ class Session:
 
 
 def _check_picklable(model: Any) -> None:
-    """Refuse a model with an attribute that SB3 cannot save: its error names no attribute, and leaves a file open.
-
-    Raises:
-        RunError: An attribute cannot be pickled.
-    """
+    """Refuse a model with an attribute that SB3 cannot save: its error names no attribute, and leaves a file open."""
     cls = type(model).__name__
     for name in vars(model).keys() - set(model._excluded_save_params()):
         try:

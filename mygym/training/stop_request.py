@@ -26,11 +26,7 @@ def ignore_signals() -> None:
 
 
 def request_stop(process: Any) -> None:
-    """Request that a run stops with a checkpoint.
-
-    Args:
-        process: Its process, of `subprocess` or `psutil`, with the arguments `SEPARATE`.
-    """
+    """Request that a run stops with a checkpoint; its process was started with the arguments `SEPARATE`."""
     process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
 
 

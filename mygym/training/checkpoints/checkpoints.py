@@ -79,9 +79,6 @@ class Checkpoints:
             buffer: The replay buffer; None if the algorithm has none.
             finished: Whether learning has ended.
 
-        Returns:
-            Path of the checkpoint.
-
         Raises:
             RunError: The checkpoint cannot be written; earlier checkpoints are unchanged.
         """
@@ -108,19 +105,11 @@ class Checkpoints:
         return path
 
     def rewrite(self, checkpoint: Checkpoint, state: Any) -> None:
-        """Replace the state of a checkpoint, in a run that no process is training; this is not atomic.
-
-        Raises:
-            RunError: The checkpoint cannot be written.
-        """
+        """Replace the state of a checkpoint, in a run that no process is training; this is not atomic. See `write`."""
         _write_files(checkpoint.path, _manifest(checkpoint.path), {"run": state, "replay": checkpoint.replay})
 
     def newest(self, notify: Callable[[str], None]) -> Checkpoint | None:
-        """Return the newest undamaged checkpoint; None if no checkpoint is undamaged.
-
-        Args:
-            notify: Called with a message for each damaged checkpoint.
-        """
+        """Return the newest undamaged checkpoint, or None; pass a message for each damaged checkpoint to `notify`."""
         for path in reversed(self.paths()):
             try:
                 return self.read(path)
@@ -240,11 +229,7 @@ _ATTRIBUTES = ("_current_ep_start", "newest")
 
 
 class ReplayLog:
-    """Chunks of a replay buffer's rows. Row `n`, counted since the start, is in the buffer at `n % size`.
-
-    Args:
-        folder: `checkpoints/` of the run; the chunks are in its subfolder `replay/`.
-    """
+    """Chunks of a replay buffer's rows in `replay/` of a folder. Row `n`, counted since the start, is at `n % size`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -297,12 +282,6 @@ class ReplayLog:
 
     def load(self, buffer: ReplayBuffer, state: Mapping[str, Any], chunks: list[dict[str, Any]], steps: int) -> None:
         """Fill `buffer`, which may be larger than the saved buffer if the saved buffer was never full.
-
-        Args:
-            buffer: The buffer to fill.
-            state: The result of `save`.
-            chunks: The chunks of the checkpoint.
-            steps: Env steps of the checkpoint.
 
         Raises:
             ValueError: The rows do not fit.
@@ -367,11 +346,7 @@ def _whole(buffer: ReplayBuffer) -> Iterator[tuple[str, Array]]:
 
 
 def _fill(targets: Mapping[str, Array], name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
-    """Write rows into the target after a check of their shape, because numpy would broadcast a mismatch.
-
-    Raises:
-        ValueError: The rows do not fit.
-    """
+    """Write rows into the target after a check of their shape, because numpy would broadcast a mismatch."""
     if name not in targets or targets[name].shape[1:] != rows.shape[1:]:
         raise ValueError(f"{name} of the saved replay buffer does not fit into the buffer of this run")
     target = targets[name]

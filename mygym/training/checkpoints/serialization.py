@@ -113,11 +113,7 @@ def _name(path: Any) -> str:
 
 
 def _checked(name: str, current: Any, new: Any) -> Any:
-    """Return `new` after a comparison with `current`.
-
-    Raises:
-        ValueError: Type or shape differs.
-    """
+    """Return `new`; raise `ValueError` if its type or shape differs from that of `current`."""
     if _type_and_shape(current) != _type_and_shape(new):
         raise ValueError(f"{name} is {_type_and_shape(new)}, not {_type_and_shape(current)}")
     return new
