@@ -117,11 +117,7 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
 
 
 def as_asset(spec: type[Spec], data: Mapping[str, Any]) -> Spec:
-    """Return a mapping of plain data as the dataclass `spec`.
-
-    Raises:
-        AssetError: An unknown, missing or mistyped key.
-    """
+    """Return plain data as the dataclass `spec`; raise `AssetError` for an unknown, missing or mistyped key."""
     try:
         return cast("Spec", _adapter(cast("Hashable", spec)).validate_python(data))
     except ValidationError as error:
@@ -152,22 +148,13 @@ def _read(path: Path) -> str:
 
 @lru_cache(maxsize=512)
 def _validated(spec: Any, text: str) -> Any:
-    """Parse and validate; cached, because each environment reads the files of its robot, workspace and objects again.
-
-    Raises:
-        ConfigError: The text is not YAML, or not a mapping of plain data.
-        ValidationError: A key is unknown, missing or mistyped.
-    """
+    """Parse and validate; cached, because each environment reads its robot, workspace and objects again."""
     return _adapter(spec).validate_python(_parsed(text))
 
 
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> Mapping[str, Any]:
-    """Parse YAML; cached, because several readers take keys from one file.
-
-    Raises:
-        ConfigError: The text is not YAML, or not a mapping of plain data.
-    """
+    """Parse YAML; cached, because several readers take keys from one file."""
     data = read_yaml(text, FastLoader)
     if not isinstance(data, dict):
         raise ConfigError(bad_value("file", type(data).__name__, "a mapping of keys to values"))

@@ -39,13 +39,9 @@ def _written(process: int, name: str, content: str | bytes) -> str:
 
 
 def temporary_file(name: str, content: str | bytes) -> str:
-    """Return the path of a file with this content, written once per process (a forked child writes another).
+    """Return the path of a file with this content, once per process (a forked child writes another); it ends in `name`.
 
     Different contents have different paths, because Bullet caches files by path.
-
-    Args:
-        name: End of the file's name, such as `panda.urdf`.
-        content: Text, or bytes.
 
     Raises:
         RunError: The folder for temporary files cannot be written.
@@ -69,11 +65,7 @@ def stamp(path: str | Path) -> Stamp:
 
 
 def cached_by_file(maxsize: int | None = None) -> Callable[[Function], Function]:
-    """Return a decorator that caches a function of a file name and further arguments until the file changes.
-
-    Args:
-        maxsize: Number of results that are kept; None: all.
-    """
+    """Return a decorator that caches `maxsize` results of a function of a file name and more until the file changes."""
 
     def decorate(function: Function) -> Function:
         @lru_cache(maxsize=maxsize)

@@ -242,11 +242,7 @@ def _origin(joint: FixtureJoint) -> Vector:
 
 
 def check_fixture(spec: FixtureSpec, key: str) -> None:
-    """Validate a fixture.
-
-    Args:
-        spec: The fixture, with absolute file names.
-        key: Prefix of the keys in messages, with its dot, such as `fixtures.cabinet.`.
+    """Validate a fixture with absolute file names; `key` begins the keys in messages, such as `fixtures.cabinet.`.
 
     Raises:
         AssetError: None or several of size, parts and urdf; a wrong size; an axis without direction; a reversed range;

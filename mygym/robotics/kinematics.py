@@ -415,17 +415,10 @@ def reached_along(
     direction: Sequence[float],
     iterations: int,
 ) -> NDArray[np.bool_]:
-    """Return `(n,)`: whether the tool reaches points with its z axis along a direction, from a posture for each point.
+    """Return `(n,)`: whether the tool reaches points `(n, 3)` m with its z axis along a unit vector, from postures `q`.
 
     All points are computed at once, without a preferred posture. An arm whose tilt is free reaches them in any
     direction.
-
-    Args:
-        chain: The chain.
-        points: `(n, 3)` m.
-        q: `(n, J)` rad or m, the start of each point.
-        direction: `(3,)` unit vector.
-        iterations: Number of iterations.
     """
     pose, error, _ = _converged(chain, points, q, direction, iterations, (1.0, chain.tilt_weight))
     # An opposite axis has no error either.
@@ -515,12 +508,7 @@ def _least_squares(matrix: FloatArray, error: FloatArray, pull: FloatArray) -> F
 
 
 def _moved(chain: Chain, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the tool's poses `(n, 4, 4)`, the joints' frames `(n, J, 4, 4)` and the transposed Jacobians `(n, J, 6)`.
-
-    Args:
-        chain: The chain.
-        q: `(n, J)` rad or m.
-    """
+    """Return the tool's poses `(n, 4, 4)`, the joints' frames `(n, J, 4, 4)` and transposed Jacobians `(n, J, 6)`."""
     slides = chain.slides if len(chain.slides) else np.zeros(len(chain.home), dtype=bool)
     terms = np.stack([np.ones_like(q), np.cos(q), np.where(slides, q, np.sin(q))], axis=2)
     local = np.einsum("njk,jkl->njl", terms, chain.basis).reshape(*q.shape, 4, 4)

@@ -200,12 +200,7 @@ def _make_possible(link: ET.Element) -> bool:
 
 
 def _estimate(link: ET.Element, mass: float | None) -> Inertial:
-    """Return mass, centre and inertia of a link from its collision shapes, else from its visual shapes.
-
-    Args:
-        link: With all shapes of the body.
-        mass: kg; None to estimate it.
-    """
+    """Return mass, centre and inertia of a body from its collision shapes, else from its visual shapes."""
     for kind in ("collision", "visual"):
         solids = []
         for element in link.findall(kind):

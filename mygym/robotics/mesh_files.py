@@ -263,14 +263,10 @@ FOLDERS_ABOVE = 4
 
 
 def find_mesh(description: Path, name: str) -> Path | None:
-    """Return the file of a mesh, or None.
+    """Return the file of a mesh in a robot's file, or None; `name` is a path, or `package://`, `model://` or `file://`.
 
     It is looked for in the folders above the description; in the packages of ROS and Gazebo; with the last parts of
     its path (the package's folder has another name, or the path is of another computer); and below `MYGYM_MESH_PATH`.
-
-    Args:
-        description: The robot's file.
-        name: `filename` of a mesh: a path, or `package://`, `model://` or `file://`.
     """
     for spelling in dict.fromkeys((name, unquote(name))):
         for path in _candidates(description, spelling):

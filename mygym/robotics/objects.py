@@ -297,13 +297,9 @@ def object_names() -> tuple[str, ...]:
 
 
 def objects_for_hand(opening: float, wanted: ObjectSpec) -> list[str]:
-    """Return the names of built-in objects that fit into a hand in place of an object, the most similar first.
+    """Return the built-in objects that fit into a hand `opening` m wide in place of an object, the most similar first.
 
     Single blocks come before compounds and balls, which may topple and roll.
-
-    Args:
-        opening: m between the open fingers.
-        wanted: The object that is too wide.
     """
 
     def difference(spec: ObjectSpec) -> tuple[bool, float]:

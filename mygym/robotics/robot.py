@@ -54,11 +54,7 @@ def resolved(spec: RobotSpec, path: Path) -> RobotSpec:
 
 @cached_by_model
 def _with_limits(spec: RobotSpec) -> RobotSpec:
-    """Return a robot with the limits of its URDF for joints that state none.
-
-    Raises:
-        AssetError: The URDF lacks the joint, or its limit.
-    """
+    """Return a robot with the limits of its URDF for joints that state none."""
     joints = read_joints(mounted_model(spec))
 
     def completed(key: str, joint: JointSpec) -> JointSpec:

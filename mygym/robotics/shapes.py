@@ -73,11 +73,7 @@ class GeomSpec:
 
 
 def check_geom(geom: GeomSpec, key: str) -> None:
-    """Validate a geom.
-
-    Args:
-        geom: The geom; the file name of a mesh must be absolute.
-        key: Prefix of the keys in messages, with its dot, such as `parts.3.`; empty for a single shape.
+    """Validate a geom; the file name of a mesh is absolute; `key` begins the keys in messages, such as `parts.3.`.
 
     Raises:
         AssetError: Wrong numbers in `size`, a wall thicker than the radius, a hull without volume, a key of another

@@ -292,11 +292,7 @@ def copy_shapes(link: ET.Element, source: str, target: str) -> None:
 
 
 def _find_mesh(urdf: Path, name: str) -> Path:
-    """Return the file of a mesh.
-
-    Raises:
-        AssetError: It is not found.
-    """
+    """Return the file of a mesh."""
     file = find_mesh(urdf, name)
     if file is None:
         allowed = f"a file in a folder above {urdf.name}, in ROS_PACKAGE_PATH, or below {MESH_PATH}"
@@ -337,11 +333,7 @@ def links_of(root: ET.Element) -> list[str]:
 
 
 def root_link(root: ET.Element) -> str:
-    """Return the name of the link without a parent joint.
-
-    Raises:
-        AssetError: No link or several links have no parent joint.
-    """
+    """Return the name of the link without a parent joint."""
     children = {link_at(joint, "child") for joint in root.findall("joint")}
     roots = [name for name in links_of(root) if name not in children]
     if len(roots) != 1:

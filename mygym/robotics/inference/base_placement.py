@@ -240,12 +240,7 @@ def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
 
 
 class _ReachMap:
-    """Points before the base that the tool reaches along the workspace's direction, whatever its yaw.
-
-    Args:
-        spec: The robot at the origin, which points to x.
-        workspace: The workspace.
-    """
+    """Points before the base at the origin that the tool reaches along the workspace's direction, whatever its yaw."""
 
     def __init__(self, spec: RobotSpec, workspace: WorkspaceSpec) -> None:
         chain = make_chain(spec, spec.arms[0], workspace.tool_direction)

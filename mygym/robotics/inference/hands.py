@@ -46,14 +46,7 @@ class Finger:
 
 
 class Hand:
-    """Links and joints that a wrist carries.
-
-    Args:
-        root: The robot.
-        joints: All joints of the robot by name.
-        wrist: The last link of the arm; all poses are in its frame.
-        read_mesh: Reader of meshes.
-    """
+    """Links and joints that a wrist carries; all poses are in the frame of the wrist, the last link of the arm."""
 
     def __init__(self, root: ET.Element, joints: Mapping[str, Joint], wrist: str, read_mesh: MeshReader) -> None:
         self.root, self.joints, self.wrist, self._read_mesh = root, joints, wrist, read_mesh
