@@ -36,13 +36,7 @@ def recipe(name: str, framework: str) -> dict[str, Any]:
 
 
 class Section(Mapping[str, Any]):
-    """A section of a recipe, read at its first use: `mygym list` needs none of the files.
-
-    Args:
-        name: Name of the algorithm.
-        framework: `pytorch` or `jax`.
-        section: One of `SECTIONS`; a recipe may lack it.
-    """
+    """A section (see `SECTIONS`) of a recipe, read at its first use: `mygym list` needs none of the files."""
 
     def __init__(self, name: str, framework: str, section: str) -> None:
         self.name, self.framework, self.section = name, framework, section

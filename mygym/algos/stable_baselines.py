@@ -40,11 +40,6 @@ class BootstrapCallback(BaseCallback):
 
     SB3 and SBX compute these values in turn, episode by episode; after this callback they find none to compute. Of
     thousands of environments, hundreds of episodes end in a step.
-
-    Args:
-        callback: The callback of the run.
-        model: The algorithm, with its discount factor `gamma`.
-        values: Values of the algorithm.
     """
 
     def __init__(self, callback: BaseCallback, model: Any, values: Values) -> None:
@@ -232,13 +227,7 @@ class DDPG(ShiftedReplay, DeviceOffPolicy, GaussianExploration, Stateful, sb3.DD
 
 
 def reason_for_numpy(cls: type, policy: Any, parent: type) -> str:
-    """Return why a user's algorithm makes its steps in numpy although the fused engine runs on a GPU; empty if not.
-
-    Args:
-        cls: Class of the algorithm.
-        policy: Class of its policy.
-        parent: Class of the registered algorithm from which it inherits.
-    """
+    """Return why a user's algorithm makes its steps in numpy although the fused engine runs on a GPU; empty if not."""
     if not issubclass(parent, PPO | DeviceOffPolicy):
         return ""
     if not issubclass(cls, PPO | DeviceOffPolicy):

@@ -38,12 +38,8 @@ from mygym.training.vec_wrappers import running_statistics, without_route
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
     """Return a replay buffer of demonstrations, with the class and arguments of the model's replay buffer.
 
-    Hindsight replay therefore relabels demonstrations in the same way as the policy's episodes.
-
-    Args:
-        model: Model whose replay buffer class is used.
-        steps: Whole episodes, or segments, whose end counts as truncation.
-        variants: Variant that was played in each step; its reward function relabels the step.
+    Hindsight replay therefore relabels demonstrations in the same way as the policy's episodes, each step by the reward
+    function of its variant. The end of the steps counts as truncation.
     """
     kwargs = dict(model.replay_buffer_kwargs)
     cls = type(model.replay_buffer)
@@ -90,15 +86,10 @@ def as_trained(observations: Observations, space: Any) -> Observations:
 
 
 def mix(buffer: ReplayBuffer, demonstrations: ReplayBuffer, share: float) -> None:
-    """Make `buffer.sample` draw a share of each minibatch from `demonstrations` (Ball et al., 2023).
+    """Make `buffer.sample` draw a share in [0, 1] of each minibatch from `demonstrations` (Ball et al., 2023).
 
     The saved content of `buffer` does not change. Both sources are spread evenly over the minibatch, because SBX's
     algorithms draw many minibatches at once and slice them.
-
-    Args:
-        buffer: The model's replay buffer.
-        demonstrations: Buffer of the same class.
-        share: Share in [0, 1]; rounded to a number of transitions.
     """
     sample_replay = buffer.sample
 
@@ -251,11 +242,7 @@ class Demos(Strategy):
         return issubclass(entry.combo()[0], OffPolicyAlgorithm)
 
     def _loaded(self, dataset: str) -> Demonstrations:
-        """Return the dataset, or its first episodes.
-
-        Raises:
-            ConfigError: The path is not a dataset, the tasks differ, no episode succeeded, or the episodes are too few.
-        """
+        """Return the dataset, or its first episodes."""
         demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
         check_compatible(demonstrations, self.plan, rewards=bool(self.share))
         count = len(demonstrations)
@@ -270,11 +257,7 @@ class Demos(Strategy):
         return replace(demonstrations, episodes=episodes)
 
     def _recorded(self) -> Demonstrations:
-        """Return demonstrations of the scripted expert.
-
-        Raises:
-            ConfigError: The expert fails too often.
-        """
+        """Return demonstrations of the scripted expert."""
         config, wanted = self.config, self.episodes or EPISODES
         with contextlib.closing(env_factory.make_env(self.plan)) as env:
             expert = OraclePolicy([env], config.seed)

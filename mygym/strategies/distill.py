@@ -47,15 +47,7 @@ def family(policy: Any) -> str | None:
 
 
 def gaussian(policy: Any, observations: Any) -> torch.Tensor:
-    """Return mean and logarithm of the standard deviation of each action, before squashing.
-
-    Args:
-        policy: Policy with a `family`.
-        observations: `(n, …)`, or a dictionary of such tensors, preprocessed as in training.
-
-    Returns:
-        `(n, 2A)`: the means, then the logarithms.
-    """
+    """Return mean and logarithm of the standard deviation of each action, before squashing, as `(n, 2A)`."""
     if isinstance(policy, ActorCriticPolicy):
         normal: Any = policy.get_distribution(observations).distribution
         return torch.cat([normal.mean, normal.stddev.log()], dim=-1)
@@ -64,15 +56,7 @@ def gaussian(policy: Any, observations: Any) -> torch.Tensor:
 
 
 def divergence(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
-    """Return KL(teacher ‖ student), averaged over states; squashing both by the same function does not change it.
-
-    Args:
-        teacher: `(n, 2A)`, see `gaussian`.
-        student: `(n, 2A)`.
-
-    Returns:
-        `()`.
-    """
+    """Return KL(teacher ‖ student) of two results of `gaussian`, averaged over states; squashing does not change it."""
     p, q = (Normal(mean, log_std.exp()) for mean, log_std in (t.chunk(2, dim=-1) for t in (teacher, student)))
     return kl_divergence(p, q).sum(dim=-1).mean()
 
@@ -173,11 +157,7 @@ TeacherConfig = str | list[str] | dict[str, Any]
 
 
 def absolute(teacher: TeacherConfig, key: str = KEY) -> Any:
-    """Return the config with absolute paths, because a run can be resumed from any folder.
-
-    Raises:
-        ConfigError: A teacher is not text.
-    """
+    """Return the config with absolute paths, because a run can be resumed from any folder."""
     if isinstance(teacher, Mapping):
         return {label: absolute(each, f"{key}.{label}") for label, each in teacher.items()}
     if isinstance(teacher, list):
@@ -210,11 +190,7 @@ def read_teachers(teacher: TeacherConfig, run: Plannable, env: Any) -> Teachers:
 
 
 def _names_by_variant(teacher: TeacherConfig, labels: Sequence[str]) -> list[list[str]]:
-    """Return the names of the teachers of each variant.
-
-    Raises:
-        ConfigError: An unknown label, or a variant without a teacher.
-    """
+    """Return the names of the teachers of each variant."""
     if not isinstance(teacher, Mapping):
         names = [teacher] if isinstance(teacher, str) else list(teacher)
         if not names:
@@ -230,12 +206,7 @@ def _names_by_variant(teacher: TeacherConfig, labels: Sequence[str]) -> list[lis
 
 
 def _trained(name: str, taught: Sequence[Variant]) -> Trained:
-    """Load the teacher of a path, for the variants `taught`.
-
-    Raises:
-        ConfigError: The path is not a run, or its policy cannot act in the student's environments.
-        RunError: Its policy cannot be loaded.
-    """
+    """Load the teacher of a path, for the variants `taught`."""
     plan = plan_of_run(directory.find_policy(name, KEY)[0])
     if plan.codes is not None:
         why = "needs a task code in its observations, which the student's environments cannot provide"

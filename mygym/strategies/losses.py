@@ -24,10 +24,6 @@ def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor |
 
     A model's `train` then minimises the sum of both losses without changes to its code. Models that clip gradients
     clip them before this gradient is added.
-
-    Args:
-        optimizer: Optimiser of the actor, see `actor_optimizer`.
-        loss: Computes a scalar from the current parameters; None adds nothing.
     """
 
     def add(*_: Any) -> None:
@@ -39,11 +35,7 @@ def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor |
 
 
 def weight_schedule(weight: float | Mapping[str, Any], total_steps: int | None = None) -> Schedule:
-    """Return the weight of an added loss, a number or a schedule, as a schedule.
-
-    Raises:
-        ConfigError: It is not a schedule, or it falls below 0.
-    """
+    """Return the weight of an added loss, a number or a schedule of at least 0, as a schedule."""
     schedule = weight if isinstance(weight, Mapping) else {"schedule": "constant", "value": weight}
     return parse("strategy_params.weight", schedule, Range(0), total_steps)
 

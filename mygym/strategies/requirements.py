@@ -48,11 +48,7 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
 
 
 def prepare_run(plan: RunPlan, env: Any, model: Any) -> RunPlan:
-    """Prepare the strategies; return the plan with the values that constructors have decided.
-
-    Raises:
-        ConfigError: The run lacks a requirement of a strategy.
-    """
+    """Prepare the strategies; return the plan with the values that constructors have decided."""
     plan = plan.with_resolved(as_built(plan.resolved, model))
     prepared(plan, env, model)
     return plan
@@ -79,11 +75,7 @@ def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
 
 
 def checked(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
-    """Return the strategies of a run, which meets their requirements; nothing is prepared.
-
-    Raises:
-        ConfigError: The run lacks a requirement of a strategy, or two strategies replace the trainer.
-    """
+    """Return the strategies of a run, which meets their requirements; nothing is prepared."""
     strategies: tuple[Strategy, ...] = plan_of(run).strategies
     _check_trainers(strategies)
     for strategy in strategies:

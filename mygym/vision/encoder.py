@@ -239,11 +239,7 @@ def image_shape(component: str, images: ImageParams) -> tuple[int, int, int]:
 
 
 def load_encoder(path: str | Path, key: str) -> Encoder:
-    """Return the encoder in a file.
-
-    Raises:
-        ConfigError: The file is missing, or does not contain an encoder.
-    """
+    """Return the encoder in a file; errors as `read_network`."""
     return read_network(path, key, KIND, _build)
 
 

@@ -24,12 +24,7 @@ UNET_DIVISOR = 2 ** (len(CHANNELS) - 1)
 
 
 class UNet(nn.Module):
-    """A U-Net (Ronneberger et al., 2015, https://arxiv.org/abs/1505.04597), small enough for a processor.
-
-    Args:
-        inputs: Channels of the images.
-        outputs: Count of numbers for each pixel.
-    """
+    """A U-Net (Ronneberger et al., 2015, https://arxiv.org/abs/1505.04597), small enough for a processor."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -196,13 +191,7 @@ Built = TypeVar("Built")
 
 
 def network_bytes(kind: str, network: nn.Module, conditions: Mapping[str, Any]) -> bytes:
-    """Return the content of a file.
-
-    Args:
-        kind: The command that trains such networks: `detector`, `encoder`.
-        network: The network.
-        conditions: Plain data, which `read_network` gives back.
-    """
+    """Return the content of a file for `mygym KIND`; `conditions` is plain data, which `read_network` gives back."""
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     return save(tensors, {"kind": f"mygym {kind}", kind: json.dumps(conditions)})
 
@@ -210,13 +199,7 @@ def network_bytes(kind: str, network: nn.Module, conditions: Mapping[str, Any]) 
 def read_network(
     path: str | Path, key: str, kind: str, build: Callable[[dict[str, Any], dict[str, Tensor]], Built]
 ) -> Built:
-    """Return the network in a file of `network_bytes`.
-
-    Args:
-        path: The file.
-        key: Config key or flag that names the file, for messages.
-        kind: See `network_bytes`.
-        build: Builds the result from the conditions and the weights.
+    """Return the network in a file of `network_bytes`, which `build` makes of the conditions and the weights.
 
     Raises:
         ConfigError: The file is missing, or does not contain such a network.

@@ -100,15 +100,12 @@ def mean_over_batches(count: int, loss: Callable[[Rows], Tensor]) -> float:
 
 
 def class_weights(classes: NDArray[np.uint8], count: int, exponent: float) -> Tensor:
-    """Return weights of the classes of pixels, with a mean of 1 for the pixels.
+    """Return weights `(count,)` of the classes of pixels, with a mean of 1 for the pixels.
 
     Args:
         classes: `(n, H, W)`: class of each pixel.
         count: Number of classes.
         exponent: 0: each pixel has the same weight; 1: each class has the same weight.
-
-    Returns:
-        `(count,)`.
     """
     shares = np.bincount(classes.ravel(), minlength=count) / classes.size
     weights = np.maximum(shares, 1.0 / classes[0].size) ** -exponent

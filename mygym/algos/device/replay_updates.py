@@ -57,12 +57,7 @@ class ReplayUpdate(ABC):
 
     @abstractmethod
     def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
-        """Make a gradient step; return its metrics, by their names in the log.
-
-        Args:
-            number: Gradient steps before it in this call.
-            batch: A minibatch.
-        """
+        """Make a gradient step, after `number` others of this call; return its metrics, by their names in the log."""
 
 
 class SACUpdate(ReplayUpdate):

@@ -333,11 +333,7 @@ class Mixture(Strategy):
 
 
 def _construct_sampler(name: str | None, params: Mapping[str, Any] | None) -> Sampler | None:
-    """Return the sampler with a registered name.
-
-    Raises:
-        ConfigError: The sampler is unknown, or refuses its parameters.
-    """
+    """Return the sampler with a registered name."""
     section = "strategy_params.sampler_params"
     if name is None:
         if params:

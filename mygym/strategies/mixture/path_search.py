@@ -164,11 +164,7 @@ def search_paths(
 
 
 def check_budget(policy: Any, budget_us: float, key: str) -> None:
-    """Check that the fastest candidate is within the budget; `key` is the config key of the budget.
-
-    Raises:
-        ConfigError: Every candidate is too slow.
-    """
+    """Raise `ConfigError` if the fastest candidate is too slow for the budget, whose config key is `key`."""
     state = policy.forward_state
     old_path, old_protocol = state.path.tolist(), state.protocol
     times = []

@@ -192,11 +192,7 @@ def register_sampler(name: str, *, help: str = "", override: bool = False) -> Ca
 
 
 def _checked(cls: type[S]) -> type[S]:
-    """Return a class of samplers whose methods fit.
-
-    Raises:
-        RegistryError: A method does not fit, or the class defines neither method that decides.
-    """
+    """Return a class of samplers whose methods fit."""
     check_hooks("sampler", Sampler, {"step": "begin_iteration or propose"})(cls)
     if all(getattr(cls, hook) is getattr(Sampler, hook) for hook in ("begin_iteration", "propose")):
         allowed = "a class with begin_iteration(self) or propose(self, count)"

@@ -250,11 +250,7 @@ class SuperNet(nn.Module):
 
 
 class Choice(nn.Module):
-    """Layer with several candidates.
-
-    Args:
-        candidates: Modules with equal input and output sizes.
-    """
+    """Layer with several candidates, modules with equal input and output sizes."""
 
     def __init__(self, candidates: Sequence[nn.Module]) -> None:
         super().__init__()
