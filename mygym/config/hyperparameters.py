@@ -183,11 +183,7 @@ class Schema:
             raise ConfigError(f"{self.entry.origin}: {error}") from None
 
     def check_required(self) -> None:
-        """Refuse a config that lacks a hyperparameter without a default.
-
-        Raises:
-            ConfigError: A hyperparameter is missing; the message names the first.
-        """
+        """Raise `ConfigError` if a hyperparameter without a default is missing; the message names the first."""
         for parameter in self.known.values():
             if parameter.required and parameter.name not in self.values:
                 key = f"{SECTION}.{parameter.name}"
@@ -310,12 +306,9 @@ class Schema:
         }
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return policy and keyword arguments for the constructor, with names replaced by the objects they name.
+        """Return policy and keyword arguments for the constructor, with objects in place of their names in configs.
 
         Unset parameters are omitted so that subclass defaults apply.
-
-        Args:
-            values: Complete `algo_params`.
         """
         kwargs = self._arguments(values, ())
         policy = kwargs.pop("policy", self.policy)
@@ -352,11 +345,7 @@ def _as_tuple(value: Any, hint: Any) -> Any:
 
 
 def hyperparameter_rows(entry: Algorithm) -> list[dict[str, Any]]:
-    """Return a row for each hyperparameter of an algorithm; nested hyperparameters have dotted names.
-
-    Raises:
-        ConfigError: The registration is invalid.
-    """
+    """Return a row for each hyperparameter of an algorithm; nested hyperparameters have dotted names."""
     schema = Schema(entry, {}, her=entry.goal_relabelling)
     schema.check_registration()
     values = merged(schema.defaults(), schema.registered())

@@ -87,16 +87,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(model: type[M], values: Mapping[str, Any], origins: Mapping[str, str]) -> M:
-    """Return the model of values.
-
-    Args:
-        model: `RunConfig`, or a model with some of its keys.
-        values: The values.
-        origins: Origin of each, by dotted key.
-
-    Raises:
-        ConfigError: An unknown key, a wrong type or a value out of range, with its origin.
-    """
+    """Return the model, `RunConfig` or a part of it, of values; the message of a mistake has the origin of its key."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -110,11 +101,7 @@ def overlaid(resolved: Resolved, layer: Layer) -> Resolved:
 
 
 def with_values(config: RunConfig, layer: Layer) -> RunConfig:
-    """Return a config with further values; only the sections among them are validated.
-
-    Raises:
-        ConfigError: A value of a section is invalid.
-    """
+    """Return a config with further values; only the sections among them are validated."""
     known = config.model_dump(mode="json", include=set(layer.values), exclude_unset=True)
     updates: dict[str, Any] = {}
     for key, value in merge_configs(known, layer.values).items():
@@ -128,11 +115,7 @@ def with_values(config: RunConfig, layer: Layer) -> RunConfig:
 
 
 def beneath(config: RunConfig, layers: Sequence[Layer]) -> RunConfig:
-    """Return a config with the values of layers where the config has none that is set; see `with_values`.
-
-    Raises:
-        ConfigError: A key is unknown, or a value is invalid.
-    """
+    """Return a config with the values of layers where the config has none that is set; see `with_values`."""
     values: dict[str, Any] = {}
     for layer in layers:
         values = merge_configs(values, layer.values)
@@ -175,11 +158,7 @@ def merge_configs(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, 
 
 
 def refuse_defaults(resolved: Resolved) -> None:
-    """Refuse values that the user did not set (`strict: true`).
-
-    Raises:
-        ConfigError: Values are missing; the message names them.
-    """
+    """Raise `ConfigError` for values that the user did not set (`strict: true`); the message names them."""
     given = ("file", "flag", "argument", "network of")
     missing = [key for key, origin in resolved.origins.items() if not origin.startswith(given)]
     if missing:

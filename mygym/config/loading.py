@@ -314,12 +314,7 @@ def _without_trailing_commas(text: str) -> str:
 
 
 def _read_json5(text: str, why: str) -> Any:
-    """Return the content of a JSON5 text: keys without quotes, text in single quotes.
-
-    Args:
-        text: The text.
-        why: Reason why the text is not JSON, for the message.
-    """
+    """Return the content of a JSON5 text: keys without quotes, text in single quotes; else say `why` it is not JSON."""
     import json5
 
     try:

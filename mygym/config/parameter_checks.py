@@ -262,14 +262,7 @@ HYPERPARAMETERS = frozenset(
 def unknown_parameter(
     key: str, known: Collection[str], owner: str, sections: Mapping[str, Collection[str]] | None = None
 ) -> str:
-    """Return the message for a parameter that does not exist.
-
-    Args:
-        key: Its config key, e.g. `algo_params.lr`.
-        known: Names of the parameters that exist.
-        owner: Name of the class or function.
-        sections: Names by section of the config, for the hint that another section has the parameter.
-    """
+    """Return the message for a parameter that does not exist; another of the `sections` of the config may have it."""
     name, why = key.rpartition(".")[2], f"is not a parameter of {owner}"
     meant = ALIASES.get(name.lower())
     hint = f"; did you mean {meant!r}?" if meant in known else in_other_section(name, sections or {})
@@ -279,12 +272,7 @@ def unknown_parameter(
 
 
 def in_other_section(name: str, sections: Mapping[str, Collection[str]]) -> str:
-    """Return `; did you mean …?` with the key of a parameter in another section of the config; empty without one.
-
-    Args:
-        name: The parameter, or a name of it in another library.
-        sections: Further names by section; those of `RunConfig` are known.
-    """
+    """Return `; did you mean …?` with the key of a parameter in another section of the config; empty without one."""
     names = (name, ALIASES.get(name.lower(), name))
     known = {"algo_params": HYPERPARAMETERS, **sections}
     keys = [f"{section}.{meant}" for section, inside in known.items() for meant in names if meant in inside]
@@ -313,12 +301,6 @@ def sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def check_value(key: str, value: Any, parameter: Parameter, allowed: str = "") -> None:
     """Refuse a value of the wrong type, or outside the range of the parameter; accept its default.
-
-    Args:
-        key: Its config key.
-        value: The value in the form of configs.
-        parameter: The parameter that takes it.
-        allowed: Allowed types in words; by default those of the type hint.
 
     Raises:
         ConfigError: The value is refused; the message has `key`, the value and the allowed values.
@@ -413,11 +395,7 @@ def training_defaults(runner: Any) -> dict[str, Any]:
 
 
 def check_training(runner: Any, values: Mapping[str, Any]) -> None:
-    """Refuse `training_params` that `training` of a `Runner` does not accept.
-
-    Raises:
-        ConfigError: An unknown or missing training parameter, a wrong type, or a number out of its range.
-    """
+    """Refuse `training_params` that `training` of a `Runner` does not accept, see `check_parameters`."""
     of_constructor = {"algo_params": parameters(runner, leave_out=RUN_PARAMETERS)}
     known = training_parameters(runner)
     check_parameters("training_params", f"{runner.__name__}.training", known, values, of_constructor)

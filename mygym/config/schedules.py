@@ -401,11 +401,7 @@ def is_scheduled(value: Any, parameter: Parameter) -> bool:
 def check_schedule(
     cls: type, value: Mapping[str, Any], parameter: Parameter, total_steps: int | None = None
 ) -> Schedule:
-    """Return the schedule of a hyperparameter.
-
-    Raises:
-        ConfigError: The class cannot follow a schedule here, or the schedule is wrong.
-    """
+    """Return the schedule of a hyperparameter; raise `ConfigError` if the class cannot follow it."""
     key = f"algo_params.{parameter.name}"
     if _way(cls, parameter) is None:
         names = ", ".join(may_be_scheduled(cls)) or "nothing"

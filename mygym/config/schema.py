@@ -300,11 +300,7 @@ FORMER_KEYS: Mapping[str, str] = {"workers": "learners", "subprocesses": "env_pr
 
 
 def renamed(values: Mapping[str, Any], notify: bool = True) -> dict[str, Any]:
-    """Return the values of a config with the keys in place of their former names.
-
-    Args:
-        values: Values of a file, of flags, of a call or of a run.
-        notify: Whether to note a former name on standard error.
+    """Return the values of a config with the keys in place of their former names; `notify` on standard error.
 
     Raises:
         ConfigError: A key has a value under both names.

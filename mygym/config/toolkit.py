@@ -185,12 +185,7 @@ def recognises(data: Mapping[str, Any]) -> bool:
 
 
 def convert(data: Mapping[str, Any], path: str | Path, env_id: str | None = None) -> Conversion:
-    """Return the config for a file of the toolkit.
-
-    Args:
-        data: Content of the file.
-        path: The file; not used.
-        env_id: Must be None: such a file describes a single environment.
+    """Return the config for a file of the toolkit, which describes a single environment: `env_id` is None.
 
     Raises:
         ConfigError: The robot, the task or another value has no counterpart here, or has the wrong type.
@@ -234,11 +229,7 @@ class _Converter:
     # Access -----------------------------------------------------------------------------------------------------------
 
     def take(self, key: str, types: type | tuple[type, ...], allowed: str) -> Any:
-        """Return the value of a key; None if it is missing, null or `"null"`.
-
-        Raises:
-            ConfigError: The value has another type.
-        """
+        """Return the value of a key, which has one of `types`; None if it is missing, null or `"null"`."""
         value = self.data.get(key)
         if key not in self.data or value is None or value == "null":
             return None

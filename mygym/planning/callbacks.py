@@ -44,10 +44,7 @@ def is_callback(cls: Any) -> bool:
 
 
 def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
-    """Return the callbacks of a config.
-
-    Args:
-        values: Value of the key `callbacks`: names, or mappings with `name` and `params`.
+    """Return the callbacks of the key `callbacks` of a config.
 
     Raises:
         ConfigError: A callback is unknown, or refuses its parameters.
@@ -62,14 +59,7 @@ def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
 
 
 def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[BaseCallback]:
-    """Return the callbacks of a call of `mygym.train`, in each form that SB3's `learn` takes.
-
-    Args:
-        callbacks: A callback, a function of `locals` and `globals`, a list of both, or None.
-
-    Raises:
-        ConfigError: Something else.
-    """
+    """Return the callbacks of a call of `mygym.train`, in each form that SB3's `learn` takes; refuse another."""
     if callbacks is None:
         return []
     from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback

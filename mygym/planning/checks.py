@@ -1,4 +1,7 @@
-"""Checks of a config: hyperparameters, training parameters, images, learners, and what algorithms require."""
+"""Checks of a config: hyperparameters, training parameters, images, learners, and what algorithms require.
+
+A refusal is a `ConfigError` whose message names the key and the allowed values.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +46,7 @@ def is_frozen(schema: Schema) -> bool:
 
 
 def check_frozen(config: RunConfig, images: Sequence[str]) -> None:
-    """Refuse images of a config whose features extractor is `frozen` that differ from those of the encoder.
-
-    Raises:
-        ConfigError: The file is missing or no encoder, or an image is not like those of its training.
-    """
+    """Refuse images of a config whose features extractor is `frozen` that differ from those of the encoder."""
     from mygym.vision.encoder import load_encoder  # imports torch
 
     if not images:
@@ -85,11 +84,7 @@ def with_loaded_encoder(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def errors_name_file() -> Iterator[None]:
-    """Add to a message that the value is in the config file: a flag may hide it.
-
-    Raises:
-        ConfigError: Raised by a check of the file's values.
-    """
+    """Add to a message that the value is in the config file: a flag may hide it."""
     try:
         yield
     except (ConfigError, RegistryError) as error:
@@ -98,11 +93,7 @@ def errors_name_file() -> Iterator[None]:
 
 @contextlib.contextmanager
 def errors_name_default(algo: str, origin: str) -> Iterator[None]:
-    """Add to a message which algorithm was chosen by default, and why; nothing if `algo` is empty.
-
-    Raises:
-        ConfigError: Raised by a check of the algorithm's values.
-    """
+    """Add to a message which algorithm was chosen by default, and why; nothing if `algo` is empty."""
     try:
         yield
     except ConfigError as error:
@@ -110,11 +101,7 @@ def errors_name_default(algo: str, origin: str) -> Iterator[None]:
 
 
 def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
-    """Check the hyperparameters of the file alone, because overrides may hide an invalid value; then check all.
-
-    Raises:
-        ConfigError: An unknown hyperparameter, a wrong type, or a value out of range.
-    """
+    """Check the hyperparameters of the file alone, because overrides may hide an invalid value; then check all."""
     *below, overrides = (layer.values.get("algo_params", {}) for layer in layers)
     if in_file := below[-1] if overrides else {}:
         params: dict[str, Any] = {}
@@ -166,11 +153,7 @@ NATURE_CNN = 36
 
 
 def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
-    """Refuse images that the algorithm or its network cannot take.
-
-    Raises:
-        ConfigError: The message names the key and the allowed values.
-    """
+    """Refuse images that the algorithm or its network cannot take."""
     images = camera_components(config.observations or (), images=True)
     if is_frozen(schema):
         check_frozen(config, images)
@@ -184,11 +167,7 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
 
 
 def check_critic(config: RunConfig, schema: Schema) -> None:
-    """Refuse observations of a critic that the algorithm or the strategy cannot separate from those of its actor.
-
-    Raises:
-        ConfigError: The message names the key and the allowed values.
-    """
+    """Refuse observations of a critic that the algorithm or the strategy cannot separate from those of its actor."""
     if not (given := config.critic_observations):
         return
     if not getattr(schema.component(("policy",)), "takes_critic_observations", False):
@@ -253,11 +232,7 @@ def may_share(cls: type[Any]) -> bool:
 
 
 def check_learners(config: RunConfig, cls: type[Any]) -> None:
-    """Refuse `learners` of a config that the processes cannot share.
-
-    Raises:
-        ConfigError: The message names the key and the allowed values.
-    """
+    """Refuse `learners` of a config that the processes cannot share."""
     if config.learners == 1:
         return
     if not may_share(cls):
@@ -284,11 +259,7 @@ def check_learners(config: RunConfig, cls: type[Any]) -> None:
 
 
 def check_overlap(config: RunConfig, cls: type[Any]) -> None:
-    """Refuse `overlap` of a config whose gradient steps cannot be taken during the steps of the environments.
-
-    Raises:
-        ConfigError: The message names the key and the allowed values.
-    """
+    """Refuse `overlap` of a config whose gradient steps cannot be taken during the steps of the environments."""
     if not config.overlap:
         return
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
@@ -312,11 +283,7 @@ MAX_WORLDS = 1024
 
 
 def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
-    """Refuse a config that its engine cannot train; nothing has been built yet.
-
-    Raises:
-        ConfigError: The message names the key, the value, and what the engine can do.
-    """
+    """Refuse a config that its engine cannot train; nothing has been built yet."""
     if config.engine != FUSED and config.n_envs > MAX_WORLDS:
         allowed = f"less than or equal to {MAX_WORLDS}, or engine: {FUSED}"
         raise ConfigError(bad_value("n_envs", config.n_envs, allowed))

@@ -183,11 +183,7 @@ def env_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
     """Return the description of the environments of a config with a single variant, as evaluations have them.
 
     They are in the engine that judges the config's, see `judge_of`. The environments of training are those of
-    `training_spec`.
-
-    Args:
-        config: The config.
-        goal_env: Whether observations are goal dictionaries; None: as the algorithm takes them.
+    `training_spec`. With `goal_env`, observations are goal dictionaries; None: as the algorithm takes them.
     """
     if goal_env is None:
         goal_env = algorithm(config.algo, config.framework).dict_observations

@@ -24,15 +24,12 @@ SECTION = "strategy_params"
 def without_aliases(layers: Sequence[Layer]) -> list[Layer]:
     """Replace aliases of strategies: in `strategy`, and in the keys of `strategy_params` of joined strategies.
 
-    Args:
-        layers: Layers of a config; the last layer with a `strategy` decides whether strategies are joined.
-
     Raises:
         ConfigError: `strategy_params` has a strategy and its alias.
     """
     aliases = registry("strategy").aliases
     names = [layer.values["strategy"] for layer in layers if isinstance(layer.values.get("strategy"), str)]
-    is_joined = bool(names) and JOIN in names[-1]
+    is_joined = bool(names) and JOIN in names[-1]  # the last layer decides
     replaced = []
     for layer in layers:
         values = dict(layer.values)
@@ -50,10 +47,6 @@ def without_aliases(layers: Sequence[Layer]) -> list[Layer]:
 
 def sections(strategy: str, params: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Return for each strategy name the config key of its parameters, and their values.
-
-    Args:
-        strategy: A name, or several joined by `+`.
-        params: The config's `strategy_params`.
 
     Raises:
         ConfigError: A name is repeated, or parameters belong to none of the joined strategies.
@@ -81,11 +74,7 @@ def join_params(params_by_strategy: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def errors_name_section(section: str) -> Iterator[None]:
-    """Replace `strategy_params` in a strategy's messages by the section that the config uses.
-
-    Raises:
-        ConfigError: Raised by the strategy.
-    """
+    """Replace `strategy_params` in a strategy's messages by the section that the config uses."""
     try:
         yield
     except ConfigError as error:
@@ -111,23 +100,14 @@ def construct_strategies(config: RunConfig) -> list[Any]:
 
 
 class ConstructedStrategies:
-    """Strategies that are constructed once and updated while the values of the config are decided.
-
-    Args:
-        config: A config with the user's values.
-        params: Its complete `strategy_params`, the defaults of the strategies' classes included.
-    """
+    """Strategies that are constructed once and updated while the values of the config are decided."""
 
     def __init__(self, config: RunConfig, params: Mapping[str, Any]) -> None:
         self.strategies = construct_strategies(config)
         self._constructed_with = (config.strategy, dict(params))
 
     def of(self, config: RunConfig) -> list[Any]:
-        """Return the strategies with `config` set; they are constructed again only if their parameters differ.
-
-        Raises:
-            ConfigError: A strategy refuses its parameters.
-        """
+        """Return the strategies with `config` set; they are constructed again only if their parameters differ."""
         parameters = (config.strategy, config.strategy_params)
         if parameters != self._constructed_with:
             self.strategies, self._constructed_with = construct_strategies(config), parameters

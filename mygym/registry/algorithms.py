@@ -88,11 +88,6 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     The ancestor is searched along the MRO, among the algorithms of the same framework. A built-in algorithm is also an
     ancestor of the subclasses of the class that it adapts, e.g. `ppo` of the subclasses of SB3's `PPO`. Values that
     the class or its policy declares in a constructor are not inherited.
-
-    Args:
-        entry: The registration; its target is a class.
-        stated: Values of the fields that the registration states.
-        inherit: False to inherit nothing.
     """
     entry = replace(entry, goal_relabelling="replay_buffer_class" in parameters(entry.target))
     parent = _nearest_ancestor(entry) if inherit else None
@@ -258,11 +253,7 @@ def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = 
 
 
 def check_framework(framework: str) -> None:
-    """Refuse a framework other than those whose weights, devices and random numbers the runs know.
-
-    Raises:
-        RegistryError: It is neither `pytorch` nor `jax`.
-    """
+    """Raise `RegistryError` for a framework whose weights, devices and random numbers the runs do not know."""
     if framework not in FRAMEWORKS:
         raise RegistryError(bad_value("framework", framework, FRAMEWORKS, "is not supported"))
 
@@ -495,14 +486,7 @@ implemented_combos = ImplementedCombos()
 
 
 def register_dictionary(module: ModuleType) -> None:
-    """Register the algorithms of a dictionary `implemented_combos = {…}` that a module assigns.
-
-    Args:
-        module: A user's module, e.g. a copy of train.py.
-
-    Raises:
-        RegistryError: An entry is not `{framework: (AlgoClass, args, kwargs)}`, or its name is taken.
-    """
+    """Register the algorithms of a dictionary `implemented_combos = {…}` that a user's module assigns."""
     combos, lines = vars(module).get("implemented_combos"), linecache.getlines(str(getattr(module, "__file__", "")))
     line = next((number for number, text in enumerate(lines, 1) if text.startswith("implemented_combos")), 1)
     for name, frameworks in combos.items() if isinstance(combos, dict) else ():
@@ -532,11 +516,7 @@ def is_environment(argument: Any) -> bool:
 
 
 def _register(name: str, frameworks: Mapping[str, Any], origin: str) -> None:
-    """Register an algorithm in its frameworks.
-
-    Raises:
-        RegistryError: The value has another form, or the name is taken.
-    """
+    """Register an algorithm in its frameworks."""
     if not isinstance(frameworks, Mapping):
         allowed = '{"pytorch": (AlgoClass, (policy, "env"), kwargs)}'
         raise RegistryError(bad_value(f"implemented_combos[{name!r}]", frameworks, allowed, "has no framework"))

@@ -159,11 +159,7 @@ class Entry:
         return resolve(self.target, f"{self.kind} {self.name!r}")
 
     def load_for(self, framework: str) -> Any:
-        """Return the component of one framework.
-
-        Raises:
-            RegistryError: The component does not exist in this framework.
-        """
+        """Return the component of one framework; raise `RegistryError` if it does not exist in this framework."""
         component = self.load()
         if framework not in component:
             raise unknown_framework(framework, component, f"{self.kind} {self.name!r}")

@@ -179,11 +179,7 @@ class Registry:
         self.aliases |= dict.fromkeys(aliases, name)
 
     def remove(self, name: str) -> None:
-        """Remove a component.
-
-        Raises:
-            KeyError: No component has this name.
-        """
+        """Remove a component; raise `KeyError` without one of this name."""
         del self._entries[name]
 
     def get(self, name: str, key: str | None = None) -> Entry:

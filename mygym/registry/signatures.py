@@ -98,14 +98,7 @@ def source_location(owner: Callable[..., Any]) -> str:
 
 
 def wrong_result(key: str, function: Callable[..., Any], result: Any, allowed: str) -> RegistryError:
-    """Return the error for a result of the user's function that does not have the form that mygym needs.
-
-    Args:
-        key: Kind and name of the component, e.g. `reward near`.
-        function: The function, whose file and line the message names.
-        result: Its result.
-        allowed: The forms that are allowed, in words.
-    """
+    """Return the error for a result of the user's function that is in none of the `allowed` forms."""
     shape = getattr(result, "shape", () if isinstance(result, int | float) else None)
     kind = "None" if result is None else type(result).__name__ + ("" if shape is None else f" of shape {tuple(shape)}")
     return RegistryError(bad_value(f"{key}: result", kind, allowed, f"is not allowed ({source_location(function)})"))

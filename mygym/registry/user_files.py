@@ -124,21 +124,13 @@ def _named(folder: Path, suffix: str) -> Iterator[Path]:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse a pipe, whose reading would block, and a device, which may be endless.
-
-    Raises:
-        RegistryError: The path exists and is no file.
-    """
+    """Raise `RegistryError` for a pipe, whose reading would block, and a device, which may be endless."""
     if not path.is_file() and path.exists():
         raise RegistryError(f"{path}: it is not a regular file")
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a user's file.
-
-    Raises:
-        RegistryError: It cannot be read, or is not text.
-    """
+    """Return the text of a user's file; raise `RegistryError` if it cannot be read, or is not text."""
     try:
         check_regular(path)
         return path.read_text(encoding="utf-8")
@@ -380,16 +372,7 @@ def execute(module: str, path: Path, prefix: str = "") -> None:
 
 
 def _import(module: str, prefix: str, otherwise: str = "") -> None:
-    """Import a user's module.
-
-    Args:
-        module: Name of the module.
-        prefix: Beginning of the message of an error.
-        otherwise: Place of an error that no line of the user raises.
-
-    Raises:
-        RegistryError: The module does not exist or raises an error.
-    """
+    """Import a user's module; `prefix` begins messages, `otherwise` is the place of an error without a line."""
     try:
         imported = importlib.import_module(module)
         for receive in on_import:
