@@ -97,9 +97,8 @@ class OfProgress:
 
     def __call__(self, progress_remaining: float) -> float:
         """Return the value for the remaining share of the run's steps, from 1 to 0."""
-        env_steps = round(
-            (1.0 - progress_remaining) * self.total_steps
-        )  # an integer, so that rounding errors have no effect
+        # a whole number, so that rounding errors have no effect
+        env_steps = round((1.0 - progress_remaining) * self.total_steps)
         return self.schedule.value(env_steps, self.total_steps)
 
 
@@ -326,25 +325,15 @@ FIXED = frozenset({"gamma"})
 """Hyperparameters that cannot be scheduled, because the environment also uses them to shape rewards."""
 
 
-@dataclass(frozen=True)
-class Reads:
-    """Hyperparameters that a class reads repeatedly, by the way it reads them."""
-
-    called: frozenset[str] = frozenset()
-    """Hyperparameters that it reads by calling a function of the remaining progress at each update."""
-    held: frozenset[str] = frozenset()
-    """Hyperparameters that it reads from the attribute of the same name at each use."""
-
-
-def _reads(called: str, held: str = "") -> Reads:
-    return Reads(frozenset(called.split()), frozenset(held.split()))
+def _reads(called: str, held: str = "") -> dict[str, str]:
+    return dict.fromkeys(called.split(), "called") | dict.fromkeys(held.split(), "held")
 
 
 _PPO = _reads("learning_rate clip_range clip_range_vf", "ent_coef vf_coef max_grad_norm target_kl")
 _SAC = _reads("learning_rate", "tau ent_coef target_entropy action_noise")
 _DQN = _reads("learning_rate", "tau max_grad_norm")
 
-READS: Mapping[str, Reads] = {
+READS: Mapping[str, Mapping[str, str]] = {
     "stable_baselines3.PPO": _PPO,
     "stable_baselines3.A2C": _reads("learning_rate", "ent_coef vf_coef max_grad_norm"),
     "stable_baselines3.SAC": _SAC,
@@ -363,7 +352,11 @@ READS: Mapping[str, Reads] = {
     "sbx.CrossQ": _reads("", "target_entropy action_noise"),
     "sbx.TD3": _reads("", "tau target_policy_noise target_noise_clip action_noise"),
 }
-"""Package and class → the hyperparameters that it reads; subclasses read the same."""
+"""Package and class → the hyperparameters that it reads repeatedly → the way; subclasses read the same.
+
+It reads them by calling a function of the remaining progress at each update (`"called"`), or from the attribute of the
+same name at each use (`"held"`).
+"""
 
 
 def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:
@@ -383,7 +376,7 @@ def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[st
 
 
 def may_be_scheduled(cls: type) -> dict[str, str]:
-    """Return the hyperparameters that may follow a schedule → `"called"` or `"held"` (see `Reads`)."""
+    """Return the hyperparameters that may follow a schedule → `"called"` or `"held"` (see `READS`)."""
     known = parameters(cls, leave_out=RUN_PARAMETERS)
     return {name: way for name, parameter in known.items() if (way := _way(cls, parameter)) is not None}
 
@@ -423,10 +416,10 @@ def _way(cls: type, parameter: Parameter) -> str | None:
     if name in FIXED or not fits(0.5, hint):
         return None
     takes_function = fits(abs, hint) and not fits(object(), hint)  # a parameter of type Any is not called
-    reads = next((READS[key] for key in map(_key, cls.__mro__) if key in READS), Reads())
-    if name in reads.called or name in getattr(cls, "read_at_updates", ()):  # of classes of this package
+    reads: Mapping[str, str] = next((READS[key] for key in map(_key, cls.__mro__) if key in READS), {})
+    if reads.get(name) == "called" or name in getattr(cls, "read_at_updates", ()):  # of classes of this package
         return "called" if takes_function else None
-    if name in reads.held:
+    if name in reads:
         return "held"
     if RUNNER in map(_key, cls.__mro__):  # a runner reads its constructor's parameters from its attributes
         if name in getattr(cls, "read_once", ()):

@@ -462,10 +462,10 @@ def test_the_table_of_libraries_names_existing_parameters() -> None:
     for key in READS:
         cls = library_class(key)
         assert cls.__module__.startswith(LIBRARIES)
-        names = READS[key].called | READS[key].held
-        assert names <= known(cls).keys()
-        assert all(typing.get_type_hints(cls.__init__)[name] is not float for name in READS[key].called)
-        assert may_be_scheduled(cls).keys() == names
+        assert READS[key].keys() <= known(cls).keys()
+        called = [name for name, way in READS[key].items() if way == "called"]
+        assert all(typing.get_type_hints(cls.__init__)[name] is not float for name in called)
+        assert may_be_scheduled(cls) == READS[key]
 
 
 @pytest.mark.filterwarnings("ignore")
