@@ -331,39 +331,26 @@ def is_default(value: Any, parameter: Parameter) -> bool:
     return not parameter.required and value == shown(default) and isinstance(value, bool) == isinstance(default, bool)
 
 
-def check_values(
-    section: str,
-    owner: str,
-    known: Mapping[str, Parameter],
-    values: Mapping[str, Any],
-    sections: Mapping[str, Collection[str]] | None = None,
-) -> None:
-    """Refuse values in a section of the config that `owner` does not accept; `sections` are for a hint.
-
-    Raises:
-        ConfigError: An unknown parameter, a wrong type, or a number out of its range.
-    """
-    for name, value in values.items():
-        key = f"{section}.{name}"
-        if name not in known:
-            raise ConfigError(unknown_parameter(key, known, owner, sections))
-        check_value(key, value, known[name])
-
-
 def check_parameters(
     section: str,
     owner: str,
     known: Mapping[str, Parameter],
     values: Mapping[str, Any],
     sections: Mapping[str, Collection[str]] | None = None,
+    complete: bool = True,
 ) -> None:
-    """Refuse the same values as `check_values`, and values that lack a required parameter.
+    """Refuse values in a section of the config that `owner` does not accept; `sections` are for a hint.
 
     Raises:
-        ConfigError: An unknown or missing parameter, a wrong type, or a number out of its range.
+        ConfigError: An unknown parameter, a wrong type, or a number out of its range; of complete values, also a
+            missing parameter.
     """
-    check_values(section, owner, known, values, sections)
-    for name, parameter in known.items():
+    for name, value in values.items():
+        key = f"{section}.{name}"
+        if name not in known:
+            raise ConfigError(unknown_parameter(key, known, owner, sections))
+        check_value(key, value, known[name])
+    for name, parameter in known.items() if complete else ():
         if parameter.required and name not in values:
             raise ConfigError(bad_value(f"{section}.{name}", None, f"a value, which {owner} needs", "is missing"))
 

@@ -8,7 +8,7 @@ from typing import Any
 from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema
 from mygym.config.loading import MAX_DEPTH, as_plain, is_plain
-from mygym.config.parameter_checks import NAMED, check_parameters, check_values, name_of, shown
+from mygym.config.parameter_checks import NAMED, check_parameters, name_of, shown
 from mygym.engines.engine import BULLET, FUSED, has_batches
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
@@ -149,7 +149,7 @@ def strategy_defaults(asked: RunConfig, user: Sequence[Layer]) -> Layer:
     in_file = sections(asked.strategy, user[0].values.get("strategy_params", {}))
     for name, (section, values) in sections(asked.strategy, asked.strategy_params).items():
         known = parameters(registry("strategy").get(name).load())
-        check_values(section, name, known, in_file[name][1])
+        check_parameters(section, name, known, in_file[name][1], complete=False)
         check_parameters(section, name, known, values)
         defaults[name] = {key: parameter.default for key, parameter in known.items() if is_plain(parameter.default)}
     params = join_params(defaults)
