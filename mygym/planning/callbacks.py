@@ -115,20 +115,11 @@ def _find(name: str, key: str) -> type[BaseCallback]:
     return component  # type: ignore[no-any-return]
 
 
-for _name, _help in {
-    "layer_statistics": "logs root mean squares of weights and gradients of each layer",
-    "section_times": "logs the time of environment, rollout, update and evaluation per env step",
-}.items():
-    _class = "".join(word.title() for word in _name.split("_"))
-    registry("callback").register(_name, f"mygym.training.monitors:{_class}Callback", _help, "mygym.training")
-for _name, _help in {
-    "wandb": "logs figures to Weights & Biases; offline by default",
-    "mlflow": "logs figures to MLflow; into a local file by default",
-}.items():
-    registry("callback").register(
-        _name,
-        f"mygym.training.monitors:{_name.title()}Callback",
-        _help,
-        "mygym.training",
-        requires=(f"mygym[{_name}]",),
-    )
+for _name, _help, _requires in (
+    ("layer_statistics", "logs root mean squares of weights and gradients of each layer", ()),
+    ("section_times", "logs the time of environment, rollout, update and evaluation per env step", ()),
+    ("wandb", "logs figures to Weights & Biases; offline by default", ("mygym[wandb]",)),
+    ("mlflow", "logs figures to MLflow; into a local file by default", ("mygym[mlflow]",)),
+):
+    _target = f"mygym.training.monitors:{_name.title().replace('_', '')}Callback"
+    registry("callback").register(_name, _target, _help, "mygym.training", requires=_requires)
