@@ -318,7 +318,9 @@ class _Converter:
             name = names["init"] or ("" if moves else names["goal"])
             if name:
                 self.task_params["object"] = name
-            self.set_rotation(source)
+            if source.get("rand_rot"):
+                self.task_params["rotation"] = [-round(math.pi, 4), round(math.pi, 4)]
+                self.notes.append("task_objects.0.init.rand_rot: the object turns about the vertical alone")
             self.add_area(areas, "object", source, on_table=True)
             if moves:
                 held = task == "pick_and_place" or (task.isupper() and "D" not in task)
@@ -371,12 +373,6 @@ class _Converter:
         if name != given:
             self.notes.append(f"task_objects.0.{part}.obj_name {given!r}: {name} is the nearest object")
         return name
-
-    def set_rotation(self, values: Mapping[str, Any]) -> None:
-        """Set the range of the initial yaw."""
-        if values.get("rand_rot"):
-            self.task_params["rotation"] = [-round(math.pi, 4), round(math.pi, 4)]
-            self.notes.append("task_objects.0.init.rand_rot: the object turns about the vertical alone")
 
     def add_area(self, areas: dict[str, Box], name: str, values: Mapping[str, Any], on_table: bool) -> None:
         """Add the sampling area of an object or a goal, in the toolkit's frame."""

@@ -182,15 +182,10 @@ def _with_labels(config: RunConfig, overrides: Sequence[Mapping[str, Any]]) -> t
     several_robots = len({variant.robot for variant in configs}) > 1
     labels: list[str] = []
     for variant in configs:
-        label = _label(variant, several_robots)
+        label = find_task(variant.task).name + (f" on {variant.robot}" if several_robots else "")
         same = sum(other.partition(" #")[0] == label for other in labels)
         labels.append(f"{label} #{same + 1}" if same else label)
     return tuple(Variant(variant, label) for variant, label in zip(configs, labels, strict=True))
-
-
-def _label(config: RunConfig, with_robot: bool) -> str:
-    task = find_task(config.task).name
-    return f"{task} on {config.robot}" if with_robot else task
 
 
 def _variant_config(config: RunConfig, override: Mapping[str, Any]) -> RunConfig:
