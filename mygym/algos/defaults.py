@@ -56,6 +56,8 @@ class Section(Mapping[str, Any]):
 
 
 def _add(name: str, target: str, help: str = "", framework: str = "pytorch", **capabilities: Any) -> None:
+    """Add an algorithm; `target` is a class in `stable_baselines`, or `module:class`."""
+    target = target if ":" in target else f"stable_baselines:{target}"
     sections: dict[str, Any] = {section: Section(name, framework, section) for section in SECTIONS}
     entry = Algorithm(name, framework, f"mygym.algos.{target}", help=help, **capabilities, **sections)
     add_algorithm(entry, origin="mygym.algos")
@@ -69,34 +71,17 @@ _IMITATES: Mapping[str, Any] = {**_CONTINUOUS, "replaces_task_budget": True}
 _FLAT: Mapping[str, Any] = {"policy": "MlpPolicy", "dict_observations": False}
 _LINEAR: Mapping[str, Any] = {"policy": "LinearPolicy", "dict_observations": False}
 
-_add("ppo", "stable_baselines:PPO", "proximal policy optimisation: on-policy, robust, for many environments")
-_add(
-    "multippo", "stable_baselines:PPO", "proximal policy optimisation with separate networks for each stage of the task"
-)
-_add("a2c", "stable_baselines:A2C", "advantage actor-critic: on-policy, simple")
-_add("sac", "stable_baselines:SAC", "soft actor-critic: off-policy, maximum entropy; the default", **_OFF_POLICY)
-_add(
-    "td3",
-    "stable_baselines:TD3",
-    "twin delayed deep deterministic policy gradient: off-policy, deterministic",
-    **_OFF_POLICY,
-)
-_add(
-    "ddpg",
-    "stable_baselines:DDPG",
-    "deep deterministic policy gradient: off-policy, the classic choice with hindsight",
-    **_OFF_POLICY,
-)
-_add(
-    "tqc",
-    "stable_baselines:TQC",
-    "truncated quantile critics: off-policy, soft actor-critic with distributions",
-    **_OFF_POLICY,
-)
-_add("dqn", "stable_baselines:DQN", "deep Q-learning: off-policy, values of discrete actions", **_Q_LEARNING)
+_add("ppo", "PPO", "proximal policy optimisation: on-policy, robust, for many environments")
+_add("multippo", "PPO", "proximal policy optimisation with separate networks for each stage of the task")
+_add("a2c", "A2C", "advantage actor-critic: on-policy, simple")
+_add("sac", "SAC", "soft actor-critic: off-policy, maximum entropy; the default", **_OFF_POLICY)
+_add("td3", "TD3", "twin delayed deep deterministic policy gradient: off-policy, deterministic", **_OFF_POLICY)
+_add("ddpg", "DDPG", "deep deterministic policy gradient: off-policy, the classic choice with hindsight", **_OFF_POLICY)
+_add("tqc", "TQC", "truncated quantile critics: off-policy, soft actor-critic with distributions", **_OFF_POLICY)
+_add("dqn", "DQN", "deep Q-learning: off-policy, values of discrete actions", **_Q_LEARNING)
 _add(
     "qrdqn",
-    "stable_baselines:QRDQN",
+    "QRDQN",
     "quantile regression deep Q-learning: off-policy, distributions of the values of discrete actions",
     **_Q_LEARNING,
 )
@@ -106,18 +91,18 @@ _add(
     "double deep Q-learning: off-policy, values of discrete actions that are not overestimated",
     **_Q_LEARNING,
 )
-_add("trpo", "stable_baselines:TRPO", "trust region policy optimisation: on-policy, careful steps")
+_add("trpo", "TRPO", "trust region policy optimisation: on-policy, careful steps")
 _add(
     "crossq",
-    "stable_baselines:CrossQ",
+    "CrossQ",
     "batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
     **_CONTINUOUS,
     **_FLAT,
 )
-_add("ars", "stable_baselines:ARS", "augmented random search: no gradients, linear policy", **_COMBINED, **_LINEAR)
+_add("ars", "ARS", "augmented random search: no gradients, linear policy", **_COMBINED, **_LINEAR)
 _add(
     "recurrent_ppo",
-    "stable_baselines:RecurrentPPO",
+    "RecurrentPPO",
     "proximal policy optimisation with an LSTM: on-policy, with memory",
     policy="MultiInputLstmPolicy",
 )
