@@ -210,9 +210,6 @@ def _bounds_of(geom: GeomSpec) -> tuple[FloatArray, FloatArray]:
 HULL_CORNERS = 24
 """Corners of a round outline in a hull."""
 
-_ORIGIN: Vector = (0.0, 0.0, 0.0)
-_IDENTITY: Quaternion = (0.0, 0.0, 0.0, 1.0)
-
 STAVES = 16
 """Boxes of a tube's wall, and capsules of a torus."""
 
@@ -224,9 +221,9 @@ class Piece:
     shape: Literal["box", "sphere", "cylinder", "capsule", "hull"]
     size: tuple[float, ...]
     """m: as in `SIZES`; empty for a hull."""
-    position: Vector
+    position: Vector = (0.0, 0.0, 0.0)
     """m."""
-    orientation: Quaternion
+    orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
     points: tuple[Vector, ...] = ()
     """m: corners of a hull without Bullet's margin, in the frame of the piece."""
 
@@ -252,20 +249,16 @@ def _pieces_of(geom: GeomSpec) -> list[Piece]:
     """Return the pieces of a geom in the geom's frame."""
     if geom.shape in ("box", "sphere", "cylinder", "capsule"):
         count = len(SIZES[geom.shape])
-        return [Piece(geom.shape, geom.size[:count], _ORIGIN, _IDENTITY)]
+        return [Piece(geom.shape, geom.size[:count])]
     if geom.shape == "tube":
         return _staves(geom)
     if geom.shape == "torus":
         ring, section = geom.size
         length = 2 * ring * math.sin(math.pi / STAVES)
         apothem = ring * math.cos(math.pi / STAVES)
-        return [
-            transformed(
-                Piece("capsule", (section, length), (apothem, 0.0, 0.0), _quaternion_about("x", 90.0)),
-                _rotation_about("z", angle),
-            )
-            for angle in np.arange(STAVES) * 360 / STAVES
-        ]
+        x, y, z, w = matrix_to_quaternion(_rotation_about("x", 90.0)[:3, :3]).tolist()
+        part = Piece("capsule", (section, length), (apothem, 0.0, 0.0), (x, y, z, w))
+        return [transformed(part, _rotation_about("z", angle)) for angle in np.arange(STAVES) * 360 / STAVES]
     if geom.shape == "mesh":
         return [_hull_piece(shrunk(points * geom.scale)) for points in read_hulls(geom.file)]
     if geom.shape == "hull":
@@ -294,7 +287,7 @@ def _corners(geom: GeomSpec) -> FloatArray:
 
 def _hull_piece(points: FloatArray) -> Piece:
     corners = tuple((x, y, z) for x, y, z in points.tolist())
-    return Piece("hull", (), _ORIGIN, _IDENTITY, corners)
+    return Piece("hull", (), points=corners)
 
 
 def _staves(geom: GeomSpec) -> list[Piece]:
@@ -309,7 +302,7 @@ def _staves(geom: GeomSpec) -> list[Piece]:
     tilt = _rotation_about("y", math.degrees(math.atan2(top - bottom, height)))
     pose_of_stave = pose_matrix((middle * flat - thickness / 2, 0.0, 0.0), tilt[:3, :3])
     board = (thickness, width, math.hypot(height, top - bottom))
-    stave = transformed(Piece("box", board, _ORIGIN, _IDENTITY), pose_of_stave)
+    stave = transformed(Piece("box", board), pose_of_stave)
     first = 180 / count if sides else 0.0  # the first corner, not the first side, is at angle 0
     return [transformed(stave, _rotation_about("z", first + 360 * number / count)) for number in range(count)]
 
@@ -317,8 +310,3 @@ def _staves(geom: GeomSpec) -> list[Piece]:
 def _rotation_about(axis: str, degrees: float) -> FloatArray:
     angles = [math.radians(degrees) if axis == name else 0.0 for name in "xyz"]
     return pose_matrix((0.0, 0.0, 0.0), rpy_to_matrix(angles))
-
-
-def _quaternion_about(axis: str, degrees: float) -> Quaternion:
-    x, y, z, w = matrix_to_quaternion(_rotation_about(axis, degrees)[:3, :3]).tolist()
-    return x, y, z, w

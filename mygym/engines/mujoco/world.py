@@ -251,7 +251,7 @@ class CoarseMujocoWorld(MujocoWorld):
 Geoms = Sequence[int]
 """Numbers of geoms."""
 
-_ORIGIN, _IDENTITY = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
+_ORIGIN = (0.0, 0.0, 0.0)
 _OUT_OF_THE_WAY = (0.0, 0.0, -100.0)
 _ROUND = (mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CAPSULE)
 
@@ -311,7 +311,7 @@ class MujocoInspection(Inspection):
             model = pose_matrix(_ORIGIN, quaternion_to_matrix(spec.body.principal))
             yield self._put([transformed(piece, model) for piece in spec.body.pieces])
         else:
-            yield self._put([Piece("box", tuple(2 * half for half in spec), _ORIGIN, _IDENTITY)])
+            yield self._put([Piece("box", tuple(2 * half for half in spec))])
 
     def _overlap(self, geoms: Geoms, others: Geoms, depth: float = DEPTH) -> bool:
         return self._distance(geoms, others) < -depth
@@ -369,7 +369,7 @@ class MujocoInspection(Inspection):
         assert gripper is not None, "the first arm has a gripper"
         if len(links) == 1:
             links.append(int(self._model.body_parentid[links[0]]))  # the link that carries the finger
-        (probe,) = self._put((Piece("sphere", (PROBE,), _ORIGIN, _IDENTITY),))
+        (probe,) = self._put((Piece("sphere", (PROBE,)),))
         model, data, segment = self._model, self._data, np.zeros(6)
         joints = [int(model.joint(f"robot/{name}").qposadr[0]) for name in gripper.joints]
         postures = []
