@@ -158,15 +158,12 @@ class PPORunner(Runner):
     def _advantages(
         self, rewards: NDArray[np.float32], values: NDArray[np.float32], starts: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
-        """Return generalised advantage estimates (equations 11 and 12).
+        """Return generalised advantage estimates `(n_steps, n_envs)` (equations 11 and 12).
 
         Args:
             rewards: `(n_steps, n_envs)`.
             values: `(n_steps + 1, n_envs)`.
             starts: `(n_steps + 1, n_envs)`, whether an observation is the first of an episode.
-
-        Returns:
-            `(n_steps, n_envs)`.
         """
         advantages = np.zeros_like(rewards, dtype=np.float32)
         following = np.zeros(rewards.shape[1], dtype=np.float32)

@@ -51,9 +51,8 @@ def hidden_layers(module: Any, values: jax.Array, train: bool) -> jax.Array:
 
 
 BINARY_TEMPERATURE = 0.02
-"""Weight of the entropy of binary actions in the actor's loss, in `return_scale`. That of the continuous actions, which
-is learned, becomes a tenth of it: with it, a hand that holds a cube at its place never opens, and learns nothing of it.
-"""
+"""Weight of the entropy of binary actions in the actor's loss, in `return_scale`. The weight for continuous actions is
+learned and falls to a tenth of this: then a hand that holds a cube at its place would never open, nor learn to."""
 
 
 @dataclass(frozen=True)
@@ -298,19 +297,22 @@ class XQCPolicy(ScheduledCrossQPolicy):
 class XQC(CrossQ):
     """XQC: CrossQ with distributions of returns and normalised weights (Palenicek et al., 2025).
 
-    Of XQC (arXiv 2509.25174) are the batch normalisation before each activation, the projection of weights and the
-    cross-entropy loss of the distribution (Bellemare et al., 2017). Unlike there, the distribution spans the range of
-    the returns seen, not a multiple of their deviation from 0: if returns lie in [−20, 0], half of the bins would be
-    empty and the rest too wide for the last stages of a long task. Unlike CrossQ it has target networks, and these
-    normalise the next steps by running statistics, which is quicker than to normalise them together with the current
-    steps. As in CrossQ, batch renormalisation follows the batch normalisation. Actor and critics learn from the mean of
-    the critics: with the lower one, `build_tower` learns to open the hand later or not at all, because at first this
-    rarely completes a stage. The target entropy `auto` is −0.5 for each continuous component of an action, as in
-    SimbaV2 (Lee et al., 2025). For binary components, such as those of `control.gripper: binary`, the actor gives
-    probabilities, and learns from the expected return over their values (Delalleau et al., 2019). Their entropy has a
-    weight of its own, `BINARY_TEMPERATURE`, in the actor's loss, and is not a part of the returns. Actions without
-    noise, as in evaluations, are of moving averages of the actor's weights and statistics: the success of the last ones
-    varies.
+    As in XQC (arXiv 2509.25174), batch normalisation precedes each activation, weights are projected, and the loss is
+    the cross-entropy of the distribution (Bellemare et al., 2017). As in CrossQ, batch renormalisation follows. The
+    differences:
+
+    - The distribution spans the range of the returns seen, not a multiple of their deviation from 0: with returns in
+      [−20, 0], half of the bins would be empty and the rest too wide for the last stages of a long task.
+    - Target networks normalise the next steps by running statistics; CrossQ, which has none, normalises them together
+      with the current steps, which takes longer.
+    - Actor and critics learn from the mean of the critics. With the lower one, `build_tower` learns late or never to
+      open the hand, because at first this rarely completes a stage.
+    - The target entropy `auto` is −0.5 for each continuous component of an action (SimbaV2, Lee et al., 2025).
+    - Of binary components, such as those of `control.gripper: binary`, the actor gives the probabilities, and learns
+      from the expected return over their values (Delalleau et al., 2019). Their entropy is no part of the returns; it
+      has the weight `BINARY_TEMPERATURE` in the actor's loss.
+    - Actions without noise, as in evaluations, come from moving averages of the actor's weights and statistics, because
+      the success of the latest weights varies.
 
     Args:
         tau: Share of the critics' weights in each step of the moving averages that are their targets; 1: no targets.
@@ -388,7 +390,8 @@ class XQC(CrossQ):
 
         (loss_value, (entropy, statistics)), gradients = jax.value_and_grad(loss, has_aux=True)(actor_state.params)
         actor_state = actor_state.apply_gradients(grads=gradients).replace(batch_stats=statistics)
-        share = jnp.maximum(ACTOR_TAU, 10 / (actor_state.step + 10))  # at first, of the last tenth of the updates
+        # At first, the average is over the last tenth of the updates.
+        share = jnp.maximum(ACTOR_TAU, 10 / (actor_state.step + 10))
         averages = stepped(actor_state.averages, variables(actor_state), share)
         return actor_state.replace(averages=averages), qf_state, loss_value, key, entropy
 

@@ -222,7 +222,7 @@ RUN_PARAMETERS = frozenset({"env", "seed", "device", "verbose", "tensorboard_log
 """Constructor arguments of an algorithm that the run sets."""
 
 NEEDED_PARAMETERS = ("seed", "device", "_init_setup_model")
-"""Those of `RUN_PARAMETERS` without which an algorithm is neither reproducible nor can be loaded."""
+"""The `RUN_PARAMETERS` without which an algorithm can be neither reproduced nor loaded."""
 
 ARM_PARAMETERS = frozenset({"kinematics", "limits", "bounds", "dt", "inverse_dynamics", "tool_yaw"})
 """Constructor arguments of a controller that follow from the arm and the task."""

@@ -296,7 +296,7 @@ class PretrainedParams(NamedSection):
 
 
 FORMER_KEYS: Mapping[str, str] = {"workers": "learners", "subprocesses": "env_processes"}
-"""Former key of a config → its key; users, and runs of before, may give the former ones."""
+"""Former key of a config → its key; users and older runs may give former keys."""
 
 
 def renamed(values: Mapping[str, Any], notify: bool = True) -> dict[str, Any]:

@@ -279,7 +279,7 @@ def check_overlap(config: RunConfig, cls: type[Any]) -> None:
 
 
 MAX_WORLDS = 1024
-"""Largest `n_envs` of engines whose worlds are not rows of arrays alone; one of Bullet takes 30 MB."""
+"""Largest `n_envs` of engines other than the fused one; a world of Bullet takes 30 MB."""
 
 
 def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
@@ -331,11 +331,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
 
 
 def check_same_spaces(registered: Any, env: Any, where: str) -> None:
-    """Refuse an environment in the arguments of the registration at `where` whose spaces differ from those of the run.
-
-    Raises:
-        ConfigError: The spaces differ.
-    """
+    """Refuse an environment in the arguments of the registration at `where` with other spaces than the run."""
     for kind in ("observation_space", "action_space"):
         space, of_the_run = getattr(registered, kind), getattr(env, kind)
         if space != of_the_run:

@@ -140,11 +140,7 @@ def strategy_of_algorithm(asked: RunConfig) -> Layer:
 
 
 def strategy_defaults(asked: RunConfig, user: Sequence[Layer]) -> Layer:
-    """Return the defaults of the strategies' parameters, after a check of the user's values.
-
-    Raises:
-        ConfigError: A strategy does not take a parameter.
-    """
+    """Return the defaults of the strategies' parameters, after a check of the user's values."""
     defaults = {}
     in_file = sections(asked.strategy, user[0].values.get("strategy_params", {}))
     for name, (section, values) in sections(asked.strategy, asked.strategy_params).items():

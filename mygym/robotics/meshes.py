@@ -69,11 +69,7 @@ def loft(rings: ArrayLike, closed: bool = False) -> Mesh:
 
 
 def hull(points: ArrayLike) -> Mesh:
-    """Return the convex hull of points `(n, 3)`.
-
-    Raises:
-        ValueError: Fewer than four points, or all in one plane.
-    """
+    """Return the convex hull of points `(n, 3)`; raise `ValueError` for fewer than four, or all in one plane."""
     from scipy.spatial import ConvexHull, QhullError
 
     cloud = np.asarray(points, dtype=float).reshape(-1, 3)

@@ -259,7 +259,7 @@ def read_xml(path: Path) -> ET.Element:
         content = content[match.group().index(b"<?xml") :]
     try:
         content.decode()
-    except UnicodeDecodeError:  # without an encoding in the declaration; such files are of old editors
+    except UnicodeDecodeError:  # old editors state no encoding in the declaration
         if match is None or b"encoding" not in match.group():
             content = content.decode("latin-1").encode()
     try:

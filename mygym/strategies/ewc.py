@@ -44,7 +44,7 @@ class EWC(OneTaskAtATime):
         """Gradient steps of the actor since the task began."""
 
     def requires(self) -> Sequence[str | Requirement]:
-        """Require an actor that its optimiser trains; TRPO's trains the values alone."""
+        """Require an actor that its optimiser trains; the optimiser of TRPO trains the values alone."""
         return (
             "actor_optimizer",
             Requirement(
@@ -55,11 +55,7 @@ class EWC(OneTaskAtATime):
         )
 
     def prepare_env(self) -> None:
-        """Begin with the first task.
-
-        Raises:
-            ConfigError: The steps are too few for a rollout of every task.
-        """
+        """Begin with the first task; refuse a run without the steps for a rollout of every task."""
         super().prepare_env()
         model: Any = self.model
         rollout = getattr(model, "n_steps", 1) * model.n_envs

@@ -41,7 +41,7 @@ def weight_schedule(weight: float | Mapping[str, Any], total_steps: int | None =
 
 
 def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor, *, deterministic: bool = True) -> torch.Tensor:
-    """Return the mean absolute error of the policy's actions.
+    """Return the mean absolute error `()` of the policy's actions.
 
     Absolute rather than squared: a gripper is closed or open, and the mean of the two is wrong.
 
@@ -51,8 +51,5 @@ def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor, *, dete
         labels: `(n, A)` in [-1, 1], the target actions.
         deterministic: Without exploration. With exploration the policy also learns to explore less; not possible with
             state-dependent exploration, whose noise is drawn earlier.
-
-    Returns:
-        `()`.
     """
     return functional.l1_loss(policy._predict(observations, deterministic), labels)

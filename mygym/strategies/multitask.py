@@ -53,11 +53,7 @@ class SeveralTasks(Strategy):
         return {**common, "spaces": "shared"}
 
     def complete_params(self) -> Mapping[str, Any]:
-        """Return the tasks.
-
-        Raises:
-            ConfigError: The run's task is not among them.
-        """
+        """Return the tasks; refuse tasks without the run's task."""
         task = self.config.task
         tasks = [variant.get("task", task) for variant in self.variants(self.config)]
         if task not in tasks:

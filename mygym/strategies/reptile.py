@@ -53,11 +53,7 @@ class Reptile(OneTaskAtATime):
         )
 
     def prepare_env(self) -> None:
-        """Begin with the first task.
-
-        Raises:
-            ConfigError: The steps are too few to train every task once.
-        """
+        """Begin with the first task; refuse a run without the steps to train every task once."""
         super().prepare_env()
         model: Any = self.model
         least = len(self.tasks) * self.inner * model.n_steps * model.n_envs

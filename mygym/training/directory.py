@@ -60,7 +60,7 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
 
 
 def saved_config(run: Path) -> dict[str, Any]:
-    """Return the content of a run's config.yaml; a run of before may have former names of keys in it.
+    """Return the content of a run's config.yaml, in which an older run may have former names of keys.
 
     Raises:
         ConfigError: The file is missing or damaged.
@@ -69,7 +69,7 @@ def saved_config(run: Path) -> dict[str, Any]:
 
 
 def _folder_name(name: str) -> str:
-    """Return a name as that of one folder: without separators, and neither `.` nor `..` (of a robot file `...urdf`)."""
+    """Return a possible name of a folder: without separators, and neither `.` nor `..` (of a robot file `...urdf`)."""
     plain = re.sub(r"[^\w.+=-]+", "_", name)
     return plain if plain.strip(".") else "_" * max(len(plain), 1)
 

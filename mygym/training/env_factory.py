@@ -216,11 +216,7 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
 
 
 def _make_batch(plan: RunPlan, count: int, gui: bool, only_spaces: bool) -> Any:
-    """Return `count` training environments of an engine with batches.
-
-    Raises:
-        ConfigError: The engine cannot represent a value.
-    """
+    """Return `count` training environments of an engine with batches; refuse values that it cannot represent."""
     from mygym.envs.batch_vec_env import BatchVecEnv
 
     if gui:

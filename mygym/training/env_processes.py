@@ -242,7 +242,7 @@ def _readable(pipe: Connection) -> Callable[[float], Any]:
 
 
 def death_of(process: Any, name: str, key: str, value: Any, alone: str) -> MygymError:
-    """Return the error of a dead process, which `key` with `value` has started; with `alone`, it would not have."""
+    """Return the error of a dead process. `value` of the config's `key` started it; `alone` starts no process."""
     process.join(1.0)
     code = process.exitcode
     if code == UNGUARDED:
@@ -485,11 +485,7 @@ def process_vec_env(
                 return received
 
         def _replace(self, process: EnvProcess) -> None:
-            """Start a dead process again, and begin new episodes in it.
-
-            Raises:
-                RunError: It has died `DEATHS` times without a step.
-            """
+            """Start a dead process again with new episodes; raise its error after `DEATHS` deaths without a step."""
             while True:
                 error = process.death()
                 process.deaths += 1

@@ -47,11 +47,7 @@ def locked(file: Path, key: str, allowed: str, why: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Convert system errors raised while `path` is written.
-
-    Raises:
-        RunError: Writing failed (disk full, folder removed).
-    """
+    """Turn system errors (disk full, folder removed) into `RunError` while `path` is written."""
     try:
         yield
     except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError

@@ -59,7 +59,7 @@ def check_learners(learners: int) -> None:
 
 
 class Remote:
-    """Stands for a process of another machine where a process of this one has its handle; `torchrun` ends it."""
+    """Stands in for the handle of a process if the process is on another machine, where `torchrun` ends it."""
 
     exitcode = None
 
@@ -133,11 +133,7 @@ def accept(arguments: Sequence[tuple[Any, ...]]) -> list[tuple[int, tuple[Remote
 
 
 def serve(train_share: Callable[..., None]) -> None:
-    """Take part in the trainings of the main process, until it ends.
-
-    Raises:
-        RunError: The main process cannot be reached.
-    """
+    """Take part in the trainings of the main process, until it ends; raise `RunError` if it cannot be reached."""
     rank = int(os.environ["RANK"])
     for training in range(1 << 30):
         try:

@@ -141,11 +141,7 @@ class AnswerCallback(RolloutCallback):
         self.answer_commands()
 
     def answer_commands(self) -> None:
-        """Answer commands until the next rollout begins.
-
-        Raises:
-            EOFError: The main process has closed the pipe.
-        """
+        """Answer commands until the next rollout begins; raise `EOFError` if the main process has closed the pipe."""
         self._send("ready")
         while True:
             command, data = pickle.loads(self.commands.recv_bytes())  # noqa: S301  (from the main process)

@@ -93,11 +93,7 @@ class _AppendOnlyFile:
             self.file = path.open("ab", buffering=0)
 
     def write(self, record: str | bytes) -> None:
-        """Append `record`.
-
-        Raises:
-            RunError: The file cannot be written.
-        """
+        """Append `record`; raise `RunError` if the file cannot be written."""
         rest = record.encode() if isinstance(record, str) else record
         length = self.length()
         try:

@@ -41,11 +41,7 @@ def weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def load_weights(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Load the result of `weights` into the policy's networks.
-
-    Raises:
-        ValueError: The weights belong to other networks.
-    """
+    """Load the result of `weights` into the policy's networks; raise `ValueError` if it belongs to other networks."""
     states = dict(_train_states(model))
     if not states:
         expected = {name: tensor.dtype for name, tensor in model.policy.state_dict().items()}
@@ -136,7 +132,7 @@ class Policy:
         """Return the result of `predict` with bits that do not depend on the other observations of the batch.
 
         The last bits of a row of a matrix product depend on the number of rows and on the row's position, and a bit
-        may decide an episode. On which numbers and positions, depends on the processor, so each row is computed alone.
+        may decide an episode. Which ones differ depends on the processor, so each row is computed alone.
 
         Args:
             observations: A batch `(n, …)` of observations.

@@ -185,11 +185,7 @@ class EvaluationCallback(RolloutCallback):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state of `state_dict`.
-
-        Raises:
-            ValueError: A record is not the record of an evaluation.
-        """
+        """Restore a state of `state_dict`; raise `ValueError` if a record is not that of an evaluation."""
         self.marks.next = state["next"]
         for record in state["records"]:
             if not all(isinstance(record[key], int | float) for key in ("steps", "wall_time_s", "success_rate")):
@@ -264,7 +260,7 @@ class DivergenceCallback(BaseCallback):
     def __init__(self, rewards: str = "") -> None:
         super().__init__()
         self.of_rewards = f"; {rewards}" if rewards else ""
-        """End of messages on rewards: those of the user, with their lines; empty without any."""
+        """End of messages about rewards: the user's rewards with their lines; empty if the user has none."""
         self.finite_weights: dict[str, torch.Tensor] = {}
         self.finite_normalizer: dict[str, Any] | None = None
 

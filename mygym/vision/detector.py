@@ -31,14 +31,7 @@ class DetectorNetwork(UNet):
         self.classes = classes
 
     def bodies_and_votes(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and offsets of images.
-
-        Args:
-            inputs: `(n, 6, H, W)`; H and W are multiples of `mygym.vision.networks.DIVISOR`.
-
-        Returns:
-            Logits `(n, classes, H, W)`, and offsets `(n, 3, H, W)` in decimetres, world axes.
-        """
+        """Return logits `(n, classes, H, W)` and offsets `(n, 3, H, W)` in dm, world axes, of images `(n, 6, H, W)`."""
         values = self(inputs)
         return values[:, : self.classes], values[:, self.classes :]
 

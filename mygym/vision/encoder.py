@@ -36,8 +36,8 @@ DEPTH_CHANNELS = 4
 """Channels of images whose last channel is the depth."""
 
 DEPTH_WEIGHT = 10.0
-"""Weight of the last channel of images with depth: of a small body, the depth differs less from the mean image than the
-colours do, in deviations, and the position along the optical axis follows from it alone."""
+"""Weight of the last channel of images with depth. It alone shows the position along the optical axis; but, in standard
+deviations, the depth of a small body differs less from the mean image than its colours do."""
 
 LOG_VARIANCES = -10.0, 4.0
 """Range of the logarithms of the latents' variances."""

@@ -35,7 +35,7 @@ class UNet(nn.Module):
         super().to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.3 times faster
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return numbers `(n, outputs, H, W)` for images `(n, inputs, H, W)`; H and W are multiples of `DIVISOR`."""
+        """Return numbers `(n, outputs, H, W)` for images `(n, inputs, H, W)`; `UNET_DIVISOR` divides H and W."""
         features: list[Tensor] = []
         values = images.contiguous(memory_format=torch.channels_last)
         for level, block in enumerate(self.down):

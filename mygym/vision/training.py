@@ -174,9 +174,9 @@ SMALL_CLASSES = 1.0
 pixels it has. An autoencoder without weights ignores small bodies, which cost it little."""
 
 NEIGHBOURHOOD = 5
-"""Pixels: edge of the square around each pixel whose largest weight the pixel gets in the end. At first, only the
-pixels of a body have its weight: painting the body roughly where it is lowers the loss, and the network learns to find
-it. Then a body that is painted too large raises it, and its position becomes exact."""
+"""Pixels: edge of the square around each pixel; in the end, the pixel gets the largest weight in it. At first, only the
+pixels of a body have its weight: it lowers the loss to paint the body roughly where it is, so the network learns to
+find it. Later, a body that is painted too large raises the loss, so its position becomes exact."""
 
 SHARPENING = 0.4, 0.7
 """Shares of the steps between which the weights of the neighbours rise."""

@@ -81,11 +81,7 @@ class ReplayCollection(DeviceSteps):
         return RolloutReturn(train_freq.frequency * count, episodes, continue_training=True)
 
     def advance(self, *inputs: torch.Tensor) -> dict[str, Any]:
-        """Make a step of policy and environments; observations that are not normalised are the variables.
-
-        Args:
-            inputs: See `_exploration`.
-        """
+        """Make a step with the inputs of `_exploration`; observations that are not normalised are the variables."""
         model, observations = self.model, self.observations
         exploration_rate, mean, deviation = inputs
         chosen = model.policy._predict(self._arranged(self._normalized(observations)), deterministic=False)

@@ -148,11 +148,7 @@ class ArmControllers:
 
 
 def _make(chosen: ChosenController, *of_the_arm: Any) -> Controller:
-    """Return the controller of an arm.
-
-    Raises:
-        ConfigError: The class refuses its parameters.
-    """
+    """Return the controller of an arm; raise `ConfigError` if its class refuses the parameters."""
     try:
         controller = chosen.kind(*of_the_arm, **chosen.params)
     except (TypeError, ValueError) as error:

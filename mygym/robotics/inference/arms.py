@@ -39,7 +39,7 @@ BODY_RADIUS = 0.08
 """m from the tool's axis: links farther beside it are not the arm's tool."""
 
 FORK = 0.04
-"""m between the prongs of a fork from which on an object passes between them."""
+"""m: an object passes between the prongs of a fork that are at least as far apart."""
 
 MIN_TOOL_LENGTH = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""

@@ -46,7 +46,7 @@ CRUISE = 0.1
 """m above the table at which a tool travels."""
 
 BASE_STEP, BASE_STEPS = 0.06, 4
-"""Lengths of the arm between bases from which a tool may get behind more objects, and their number back and up."""
+"""Distance between further bases that are tried, in lengths of the arm, and their number back and up."""
 
 FARTHEST_MISS = 0.05
 """m: a point that the tool misses by more is not worse than one that it misses by this."""

@@ -31,7 +31,7 @@ SLICE, HOLE = 0.006, 0.008
 """m: thickness of the slices across z; a wider space along y between points of a slice stays free."""
 
 TOLERANCES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.05)
-"""m by which the edges of slices may differ that become one box: the first that gives few boxes."""
+"""m by which the edges of slices in one box may differ: the first tolerance that gives few boxes is used."""
 
 MAX_BOXES = 10
 """More boxes of a link make contacts slower, not better."""

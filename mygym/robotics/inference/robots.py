@@ -118,9 +118,9 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
 
 
 def _without_placeholders(joints: dict[str, Joint]) -> tuple[dict[str, Joint], list[Finding]]:
-    """Return joints without a velocity that stands for an unknown one, and the finding that says so.
+    """Return joints without limits of velocity that are placeholders, and the finding that says so.
 
-    No robot moves each joint, of its shoulder as of its fingers, with the same torque at exactly 1 rad/s.
+    No robot moves all its joints, from the shoulder to the fingers, with the same torque at exactly 1 rad/s.
     """
     moving = [joint for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None]
     limits = {(joint.effort, joint.velocity) for joint in moving}

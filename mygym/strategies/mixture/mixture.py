@@ -187,11 +187,7 @@ class Mixture(Strategy):
         return count, component
 
     def prepare_model(self) -> None:
-        """Set the forward protocol and add the loss of the gates.
-
-        Raises:
-            ConfigError: No path is within the budget.
-        """
+        """Set the forward protocol and add the loss of the gates; refuse a budget that no path meets."""
         from mygym.strategies.losses import add_loss
         from mygym.strategies.mixture.path_search import check_budget
         from mygym.strategies.mixture.policies import optimized_modules, supernets

@@ -167,11 +167,7 @@ def to_files(tree: Any) -> dict[str, bytes]:
 
 
 def from_files(files: Mapping[str, bytes]) -> Any:
-    """Return the tree of the files of `to_files`.
-
-    Raises:
-        ValueError: The files are damaged, or not written by `to_files`.
-    """
+    """Return the tree of the files of `to_files`; raise `ValueError` if they are damaged or of another origin."""
     try:
         return _decode(json.loads(files[STRUCTURE]), load(files[TENSORS]))
     except _READ_ERRORS as error:

@@ -169,11 +169,7 @@ def model_state(model: BaseAlgorithm) -> Any:
 
 
 def load_model_state(model: BaseAlgorithm, state: Any) -> None:
-    """Restore a state of `model_state`.
-
-    Raises:
-        ValueError: The state belongs to another algorithm.
-    """
+    """Restore a state of `model_state`; raise `ValueError` if it belongs to another algorithm."""
     if hasattr(model, "load_state_dict"):
         model.load_state_dict(state)
     else:
@@ -198,11 +194,7 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
 
 
 def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None:
-    """Restore a state of `algorithm_state`.
-
-    Raises:
-        ValueError: The state belongs to another algorithm.
-    """
+    """Restore a state of `algorithm_state`; raise `ValueError` if it belongs to another algorithm."""
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
     for name, value in state["attributes"].items():
         if name in EXCLUDED or hasattr(type(model), name):
@@ -303,11 +295,7 @@ def env_state(env: VecEnv) -> dict[str, Any]:
 
 
 def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
-    """Restore a state of `env_state`; the environments replay their episodes.
-
-    Returns:
-        Whether the replayed observations are bit-identical, which is the case on the same machine.
-    """
+    """Restore a state of `env_state`; return whether replayed episodes are bit-identical, as on the same machine."""
     identical = True
     if isinstance(env.unwrapped, BatchVecEnv):
         observations = env.unwrapped.load_batch_state_dict(state["batch"])
