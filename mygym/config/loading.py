@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -325,15 +326,12 @@ def _read_json5(text: str, why: str) -> Any:
 
 def _last(pairs: list[tuple[str, Any]], text: str, messages: list[str]) -> dict[str, Any]:
     """Return a mapping with the last value of each key; add a message for each key that occurs twice."""
-    content = dict(pairs)
-    names = [name for name, _ in pairs]
-    for name in content if len(content) < len(pairs) else ():
-        if names.count(name) == 1:
-            continue
-        starts = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(name))}\s*:", text)]
-        lines = ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
-        messages.append(f"duplicate key {name!r} (line {lines})")
-    return content
+    for name, count in Counter(name for name, _ in pairs).items():
+        if count > 1:
+            starts = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(name))}\s*:", text)]
+            lines = ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
+            messages.append(f"duplicate key {name!r} (line {lines})")
+    return dict(pairs)
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
