@@ -400,13 +400,9 @@ class _Converter:
             for corner in corners:
                 ahead, left = (corner[0], corner[1]) if self.along_x else (corner[1], -corner[0])
                 ahead -= BASES.get(robot, 0.0)
-                points.append(
-                    (
-                        round(x + ahead * math.cos(yaw) - left * math.sin(yaw), 4) + 0.0,
-                        round(y + ahead * math.sin(yaw) + left * math.cos(yaw), 4) + 0.0,
-                        corner[2],
-                    )
-                )
+                placed_x = round(x + ahead * math.cos(yaw) - left * math.sin(yaw), 4) + 0.0
+                placed_y = round(y + ahead * math.sin(yaw) + left * math.cos(yaw), 4) + 0.0
+                points.append((placed_x, placed_y, corner[2]))
             low, high = ([pick(axis) for axis in zip(*points, strict=True)] for pick in (min, max))
             placed[name] = {"low": low, "high": high}
         axis = "x" if self.along_x else "y"

@@ -202,11 +202,9 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
     replay = checkpoint.replay
     try:
         seconds = checkpoint.state["seconds"]
-        numbers = [
-            seconds["run"],
-            seconds["learning"],
-            *((replay["size"], replay["total"]) if replay is not None else ()),
-        ]
+        numbers = [seconds["run"], seconds["learning"]]
+        if replay is not None:
+            numbers += [replay["size"], replay["total"]]
         if all(isinstance(number, int | float) for number in numbers):
             return resolve_config(renamed(checkpoint.state["config"], notify=False)).values()
         why = "times or sizes are not numbers"

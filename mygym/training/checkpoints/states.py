@@ -277,12 +277,11 @@ def load_random_state(state: Mapping[str, Any]) -> None:
 
 def env_state(env: VecEnv) -> dict[str, Any]:
     """Return the state of each environment, or of the batch, and the running figures of the wrappers."""
-    batch = env.unwrapped
-    state: dict[str, Any] = (
-        {"batch": batch.batch_state_dict()}
-        if isinstance(batch, BatchVecEnv)
-        else {"envs": env.env_method("state_dict")}
-    )
+    state: dict[str, Any] = {}
+    if isinstance(env.unwrapped, BatchVecEnv):
+        state["batch"] = env.unwrapped.batch_state_dict()
+    else:
+        state["envs"] = env.env_method("state_dict")
     if (normalizer := unwrap_vec_normalize(env)) is not None:
         state["normalizer"] = normalizer_state(normalizer)
     if (monitor := unwrap_vec_wrapper(env, VecMonitor)) is not None:
