@@ -306,12 +306,7 @@ def _with_name(value: Any, path: tuple[str, ...]) -> Any:
 def resolve_config(
     file: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None, origin: str = "flag"
 ) -> Resolved:
-    """Decide every value: schema < algorithm < task < file < flag.
-
-    Args:
-        file: Content of a config file.
-        overrides: Flags, or the arguments of a call.
-        origin: Name of `overrides` in messages and in `--explain`.
+    """Decide every value: schema < algorithm < task < file < flag; for the arguments, see `make_plan`.
 
     Raises:
         ConfigError: An invalid key, type, value or combination, in any layer.

@@ -185,12 +185,9 @@ class Registry:
     def get(self, name: str, key: str | None = None) -> Entry:
         """Return the entry of a name or alias; robots, workspaces and objects may also be given as files.
 
-        Args:
-            name: Name, alias or file.
-            key: Config key or flag that the user typed, for the message.
-
         Raises:
-            UnknownNameError: The name or file does not exist; the message lists the known and the nearest names.
+            UnknownNameError: The name or file does not exist; the message has the config key or flag that the user
+                typed (`key`), and lists the known and the nearest names.
             RegistryError: Two files register the name without `override=True`, or its file cannot be imported.
         """
         if self.kind in BUILTIN_FOLDERS and name not in self._entries and is_file_name(name, self.kind):

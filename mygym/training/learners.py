@@ -272,14 +272,7 @@ class OtherLearners:
         weights: Mapping[str, NDArray[Any]],
         normalizer: Mapping[str, Any] | None,
     ) -> None:
-        """Let each process collect a rollout, and train with it.
-
-        Args:
-            steps: Env steps so far.
-            values: Hyperparameters that may change during training.
-            weights: Weights of the policy by name.
-            normalizer: Running figures of the normaliser; None: observations are not normalised.
-        """
+        """Let each process collect a rollout in the state of this process, and train with it."""
         data = {"steps": steps, "values": values, "weights": weights, "normalizer": normalizer}
         for process in self._processes:
             process.wait_until_ready()

@@ -113,18 +113,11 @@ def search_paths(
     budget_us: float | None = None,
     seed: int = 0,
 ) -> list[Tried]:
-    """Evaluate paths on episodes and set the best path in `policy`.
+    """Evaluate paths on episodes, with `judge`, and set the best path in `policy`, which has a `forward_state`.
 
     At most `tries` paths are all evaluated. Of more paths, `random` draws `tries`; `evolutionary` draws half
-    of them and breeds the rest from the better half by crossover and mutation (SPOS, Guo et al., 2020).
-
-    Args:
-        policy: Policy with a `forward_state`.
-        judge: Evaluates `policy` on episodes.
-        method: `random` or `evolutionary`.
-        tries: Number of paths to evaluate.
-        budget_us: Longest forward pass in microseconds; slower paths are not evaluated. None: no limit.
-        seed: Seed of the drawn paths.
+    of them and breeds the rest from the better half by crossover and mutation (SPOS, Guo et al., 2020). Paths whose
+    forward pass takes longer than `budget_us` microseconds are not evaluated.
 
     Returns:
         The evaluated paths, best first, by success rate and then by return; empty if every path is too slow, in which

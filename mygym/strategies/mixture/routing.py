@@ -112,12 +112,6 @@ def by_observation(plan: RunPlan, env: VecEnv, by: str, key: str) -> tuple[int, 
 
     A completed task counts as its last stage. With shared spaces a candidate belongs to a stage name in any task.
 
-    Args:
-        plan: Plan of the run.
-        env: Training environments.
-        by: `stage` or `task`.
-        key: Config key of `by`, for messages.
-
     Returns:
         The number of candidates, and None if it is 1.
 
