@@ -345,7 +345,11 @@ def _as_tuple(value: Any, hint: Any) -> Any:
 
 
 def hyperparameter_rows(entry: Algorithm) -> list[dict[str, Any]]:
-    """Return a row for each hyperparameter of an algorithm; nested hyperparameters have dotted names."""
+    """Return a row for each hyperparameter of an algorithm; nested hyperparameters have dotted names.
+
+    Raises:
+        ConfigError: The registration is invalid.
+    """
     schema = Schema(entry, {}, her=entry.goal_relabelling)
     schema.check_registration()
     values = merged(schema.defaults(), schema.registered())

@@ -87,7 +87,16 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(model: type[M], values: Mapping[str, Any], origins: Mapping[str, str]) -> M:
-    """Return the model, `RunConfig` or a part of it, of values; the message of a mistake has the origin of its key."""
+    """Return the model of values.
+
+    Args:
+        model: `RunConfig`, or a model with some of its keys.
+        values: The values.
+        origins: Origin of each, by dotted key.
+
+    Raises:
+        ConfigError: An unknown key, a wrong type or a value out of range, with its origin.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -101,7 +110,11 @@ def overlaid(resolved: Resolved, layer: Layer) -> Resolved:
 
 
 def with_values(config: RunConfig, layer: Layer) -> RunConfig:
-    """Return a config with further values; only the sections among them are validated."""
+    """Return a config with further values; only the sections among them are validated.
+
+    Raises:
+        ConfigError: A value of a section is invalid.
+    """
     known = config.model_dump(mode="json", include=set(layer.values), exclude_unset=True)
     updates: dict[str, Any] = {}
     for key, value in merge_configs(known, layer.values).items():
@@ -115,7 +128,11 @@ def with_values(config: RunConfig, layer: Layer) -> RunConfig:
 
 
 def beneath(config: RunConfig, layers: Sequence[Layer]) -> RunConfig:
-    """Return a config with the values of layers where the config has none that is set; see `with_values`."""
+    """Return a config with the values of layers where the config has none that is set; see `with_values`.
+
+    Raises:
+        ConfigError: A key is unknown, or a value is invalid.
+    """
     values: dict[str, Any] = {}
     for layer in layers:
         values = merge_configs(values, layer.values)

@@ -59,7 +59,14 @@ def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
 
 
 def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[BaseCallback]:
-    """Return the callbacks of a call of `mygym.train`, in each form that SB3's `learn` takes; refuse another."""
+    """Return the callbacks of a call of `mygym.train`, in each form that SB3's `learn` takes.
+
+    Args:
+        callbacks: A callback, a function of `locals` and `globals`, a list of both, or None.
+
+    Raises:
+        ConfigError: Something else.
+    """
     if callbacks is None:
         return []
     from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback

@@ -95,14 +95,22 @@ def make_plan(
 
 
 def plan_from_python(config: Config) -> RunPlan:
-    """Plan the run of a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`."""
+    """Plan the run of a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`.
+
+    Raises:
+        ConfigError: An invalid key, type, value or combination.
+    """
     if isinstance(config, RunPlan | Resolved):
         return plan_of(config)
     return make_plan(overrides=python_values(config), origin="argument")
 
 
 def plan_of(run: Plannable) -> RunPlan:
-    """Return the plan of a complete config; return a plan unchanged."""
+    """Return the plan of a complete config; return a plan unchanged.
+
+    Raises:
+        ConfigError: A strategy refuses its parameters, or its variants are invalid.
+    """
     if isinstance(run, RunPlan):
         return run
     resolved = run if isinstance(run, Resolved) else Resolved(run, {})

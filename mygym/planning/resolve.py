@@ -320,7 +320,11 @@ def resolve_with_strategies(
     origin: str = "flag",
     file_origin: str = "file",
 ) -> tuple[Resolved, list[Any]]:
-    """Decide every value as `resolve_config` does; also return the strategies of the result."""
+    """Decide every value as `resolve_config` does; also return the strategies of the result.
+
+    Raises:
+        ConfigError: An invalid key, type, value or combination, in any layer.
+    """
     user = without_aliases([Layer(file_origin, file or {}), Layer(origin, overrides or {})])
     hidden = resolve(user[:1]).config if user[0].values and user[1].values else None  # a flag may hide a mistake
     asked = resolve(user).config  # the user's mistakes come before anything that is derived from them

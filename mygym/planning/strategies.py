@@ -82,7 +82,11 @@ def errors_name_section(section: str) -> Iterator[None]:
 
 
 def construct_strategies(config: RunConfig) -> list[Any]:
-    """Return the strategies of `config` in the order in which they are joined; refuse their wrong parameters."""
+    """Return the strategies of `config`, in the order in which they are joined.
+
+    Raises:
+        ConfigError: A strategy refuses its parameters.
+    """
     strategies = []
     for name, (section, params) in sections(config.strategy, config.strategy_params).items():
         try:

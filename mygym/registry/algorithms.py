@@ -486,7 +486,14 @@ implemented_combos = ImplementedCombos()
 
 
 def register_dictionary(module: ModuleType) -> None:
-    """Register the algorithms of a dictionary `implemented_combos = {…}` that a user's module assigns."""
+    """Register the algorithms of a dictionary `implemented_combos = {…}` that a module assigns.
+
+    Args:
+        module: A user's module, e.g. a copy of train.py.
+
+    Raises:
+        RegistryError: An entry is not `{framework: (AlgoClass, args, kwargs)}`, or its name is taken.
+    """
     combos, lines = vars(module).get("implemented_combos"), linecache.getlines(str(getattr(module, "__file__", "")))
     line = next((number for number, text in enumerate(lines, 1) if text.startswith("implemented_combos")), 1)
     for name, frameworks in combos.items() if isinstance(combos, dict) else ():

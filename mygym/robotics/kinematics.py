@@ -415,10 +415,17 @@ def reached_along(
     direction: Sequence[float],
     iterations: int,
 ) -> NDArray[np.bool_]:
-    """Return `(n,)`: whether the tool reaches points `(n, 3)` m with its z axis along a unit vector, from postures `q`.
+    """Return `(n,)`: whether the tool reaches points with its z axis along a direction, from a posture for each point.
 
     All points are computed at once, without a preferred posture. An arm whose tilt is free reaches them in any
     direction.
+
+    Args:
+        chain: The chain.
+        points: `(n, 3)` m.
+        q: `(n, J)` rad or m, the start of each point.
+        direction: `(3,)` unit vector.
+        iterations: Number of iterations.
     """
     pose, error, _ = _converged(chain, points, q, direction, iterations, (1.0, chain.tilt_weight))
     # An opposite axis has no error either.

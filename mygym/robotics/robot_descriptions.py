@@ -274,7 +274,12 @@ def read_robot(name: str | Path) -> RobotFile:
 
 
 def robot_stamps(name: str | Path) -> tuple[Stamp, ...]:
-    """Return a value that changes with a robot's description and with its mesh files; errors as `read_robot`."""
+    """Return a value that changes with a robot's description and with its mesh files.
+
+    Raises:
+        AssetError: As `read_robot`.
+        RegistryError: As `read_robot`.
+    """
     meshes = _current(name).meshes
     return stamp(RobotFileName.parse(name).absolute().file), *(at for _, at in meshes)
 

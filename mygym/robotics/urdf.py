@@ -333,7 +333,11 @@ def links_of(root: ET.Element) -> list[str]:
 
 
 def root_link(root: ET.Element) -> str:
-    """Return the name of the link without a parent joint."""
+    """Return the name of the link without a parent joint.
+
+    Raises:
+        AssetError: No link or several links have no parent joint.
+    """
     children = {link_at(joint, "child") for joint in root.findall("joint")}
     roots = [name for name in links_of(root) if name not in children]
     if len(roots) != 1:

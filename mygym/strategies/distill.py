@@ -47,7 +47,15 @@ def family(policy: Any) -> str | None:
 
 
 def gaussian(policy: Any, observations: Any) -> torch.Tensor:
-    """Return mean and logarithm of the standard deviation of each action, before squashing, as `(n, 2A)`."""
+    """Return mean and logarithm of the standard deviation of each action, before squashing.
+
+    Args:
+        policy: Policy with a `family`.
+        observations: `(n, …)`, or a dictionary of such tensors, preprocessed as in training.
+
+    Returns:
+        `(n, 2A)`: the means, then the logarithms.
+    """
     if isinstance(policy, ActorCriticPolicy):
         normal: Any = policy.get_distribution(observations).distribution
         return torch.cat([normal.mean, normal.stddev.log()], dim=-1)
@@ -56,7 +64,15 @@ def gaussian(policy: Any, observations: Any) -> torch.Tensor:
 
 
 def divergence(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
-    """Return KL(teacher ‖ student) of two results of `gaussian`, averaged over states; squashing does not change it."""
+    """Return KL(teacher ‖ student), averaged over states; squashing both by the same function does not change it.
+
+    Args:
+        teacher: `(n, 2A)`, see `gaussian`.
+        student: `(n, 2A)`.
+
+    Returns:
+        `()`.
+    """
     p, q = (Normal(mean, log_std.exp()) for mean, log_std in (t.chunk(2, dim=-1) for t in (teacher, student)))
     return kl_divergence(p, q).sum(dim=-1).mean()
 

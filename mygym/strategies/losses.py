@@ -35,7 +35,11 @@ def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor |
 
 
 def weight_schedule(weight: float | Mapping[str, Any], total_steps: int | None = None) -> Schedule:
-    """Return the weight of an added loss, a number or a schedule of at least 0, as a schedule."""
+    """Return the weight of an added loss, a number or a schedule, as a schedule.
+
+    Raises:
+        ConfigError: It is not a schedule, or it falls below 0.
+    """
     schedule = weight if isinstance(weight, Mapping) else {"schedule": "constant", "value": weight}
     return parse("strategy_params.weight", schedule, Range(0), total_steps)
 

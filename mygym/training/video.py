@@ -53,7 +53,11 @@ class VideoRecorder:
         self.frames.extend(PAUSE_FRAMES * self._last)
 
     def save(self, path: Path) -> None:
-        """Write an MP4 or a GIF, by the suffix of the path."""
+        """Write an MP4 or a GIF, by the suffix of the path.
+
+        Raises:
+            RunError: The file cannot be written.
+        """
         write(path, lambda temporary: _encode(temporary, self.frames, self._size, self._fps))
 
 
@@ -64,7 +68,18 @@ def check_video(path: Path) -> None:
 
 
 def record_video(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path) -> Evaluation:
-    """Write an MP4 or a GIF, see `check_video`, of one episode for each seed; `env` renders `rgb_array`."""
+    """Write an MP4 or a GIF of one episode for each seed.
+
+    Args:
+        policy: Policy that receives batches of one observation.
+        env: Environment with `render_mode="rgb_array"`.
+        seeds: Seeds of the episodes.
+        path: The file, with a suffix of `OUTPUTS`.
+
+    Raises:
+        ConfigError: The path has another suffix.
+        RunError: The file cannot be written.
+    """
     recorder = VideoRecorder()
 
     def on_step(index: int, env: AnyEnv) -> None:
@@ -83,7 +98,17 @@ def record_video(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path
 def record_side_by_side(policy: Predicts, envs: Sequence[AnyEnv], seed: int, path: Path) -> None:
     """Write an MP4 or a GIF of the same episode in several environments, with engine and outcome above each.
 
-    An episode that ends earlier waits in its last frame. The environments render `rgb_array`, in the same size.
+    An episode that ends earlier waits in its last frame.
+
+    Args:
+        policy: Policy that receives batches of one observation.
+        envs: Environments with `render_mode="rgb_array"` and frames of the same size.
+        seed: Seed of the episode.
+        path: The file, with a suffix of `OUTPUTS`.
+
+    Raises:
+        ConfigError: The path has another suffix.
+        RunError: The file cannot be written.
     """
     check_video(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +144,11 @@ def _frame(env: AnyEnv) -> NDArray[np.uint8]:
 
 
 def record_failure_videos(evaluation: Evaluation, env: AnyEnv, folder: Path) -> list[Path]:
-    """Write an MP4 of the first failed episode of each stage with failures; existing files are kept."""
+    """Write an MP4 of the first failed episode of each stage with failures; existing files are kept.
+
+    Raises:
+        RunError: A file cannot be written.
+    """
     paths = []
     for failure in evaluation.failures:
         stage = re.sub(r"\W+", "_", failure.stage).strip("_")[:60]  # the stage's name may contain a file path

@@ -127,7 +127,11 @@ def network_input(rgb: Image, points: FloatArray) -> NDArray[np.float32]:
 
 
 def load_detector(path: str | Path, key: str) -> Detector:
-    """Return the detector in a file; errors as `read_network`."""
+    """Return the detector in a file.
+
+    Raises:
+        ConfigError: The file is missing, or does not contain a detector.
+    """
     return read_network(path, key, KIND, _build)
 
 

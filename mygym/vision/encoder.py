@@ -239,7 +239,11 @@ def image_shape(component: str, images: ImageParams) -> tuple[int, int, int]:
 
 
 def load_encoder(path: str | Path, key: str) -> Encoder:
-    """Return the encoder in a file; errors as `read_network`."""
+    """Return the encoder in a file.
+
+    Raises:
+        ConfigError: The file is missing, or does not contain an encoder.
+    """
     return read_network(path, key, KIND, _build)
 
 

@@ -126,7 +126,11 @@ SUPPORTED: tuple[type[BasePolicy], ...] = (
 
 
 def mixture_policy(cls: type[BasePolicy], layout: Layout) -> type[BasePolicy]:
-    """Return a subclass of a policy class with super-networks; refuse a class whose networks cannot be replaced."""
+    """Return a subclass of a policy class with super-networks.
+
+    Raises:
+        ConfigError: The networks of this class cannot be replaced.
+    """
     supported = isinstance(cls, type) and issubclass(cls, SUPPORTED) and not issubclass(cls, RecurrentActorCriticPolicy)
     if not supported:
         allowed = "an algorithm of framework pytorch whose networks are layers: ppo, a2c, trpo, sac, tqc, td3, ddpg, "
