@@ -121,9 +121,10 @@ def make_router(service: Service) -> APIRouter:
         return {"status": "stopping"}
 
     @router.post("/runs/{identifier}/resume", status_code=201, summary="Queue the rest of a stopped run")
-    def resume(identifier: str, body: Resume | None = None, priority: Priority = 0) -> dict[str, Any]:
+    async def resume(identifier: str, body: Resume | None = None, priority: Priority = 0) -> dict[str, Any]:
         steps = body.steps if body else None
-        return service.waiting(jobs.resume(index.path(service.entry(identifier).id), steps, priority))
+        run = await run_in_threadpool(lambda: index.path(service.entry(identifier).id))
+        return service.waiting(await service.resume(run, steps, priority))
 
     @router.post("/runs/{identifier}/evaluate", status_code=201, summary="Queue fresh episodes; see /api/jobs/ID")
     def evaluate(identifier: str, body: Evaluate | None = None, priority: Priority = 0) -> dict[str, Any]:

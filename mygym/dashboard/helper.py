@@ -99,21 +99,40 @@ def examine(config: Mapping[str, Any], refused: Mapping[Any, str]) -> tuple[Reso
     """Return the values that a run takes, with their origins, and no mistakes; or None and all mistakes of the config.
 
     The values are those of `mygym train --explain`, which builds environment and model; they also have to meet the
-    requirements of the strategies.
+    requirements of the strategies, and `pretrained` is loaded.
 
     Args:
         config: Values of the user.
         refused: Keys to a value that no check may look at → message.
 
     Raises:
-        ConfigError: Environment and model cannot be built, or a strategy requires others.
+        ConfigError: Environment and model cannot be built, or a strategy requires others; `pretrained`, a dataset or a
+            teacher does not exist.
     """
-    from mygym.planning.plan import plan_or_mistakes
+    from mygym.planning.plan import RunPlan, plan_or_mistakes
     from mygym.strategies.requirements import checked
     from mygym.training.model_factory import explained
+    from mygym.training.pretrained import load_pretrained
+
+    def check(plan: RunPlan, env: Any, model: Any) -> None:
+        load_pretrained(plan, model, env)
+        checked(plan, env, model)
 
     plan, mistakes = plan_or_mistakes(config, refused)
-    return (None, mistakes) if plan is None else (explained(plan, checked), [])
+    return (None, mistakes) if plan is None else (explained(plan, check), [])
+
+
+def check_resume(run: Path, steps: int | None) -> None:
+    """Check that a run can be resumed, as `mygym train --resume` does.
+
+    Raises:
+        ConfigError: The run or the steps do not allow it.
+        RunError: The newest checkpoint was not written by a run.
+    """
+    from mygym.training.session import resume_run
+
+    with directory.lock(run):
+        resume_run(run, {} if steps is None else {"steps": steps}, lambda message: None)
 
 
 @cache

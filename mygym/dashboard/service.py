@@ -25,7 +25,7 @@ from mygym.dashboard.helper import Helper
 from mygym.dashboard.jobs import FOLDER, PROGRAM, QUEUED, STARTED, Jobs, QueuedJob
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.curves import read_curve
-from mygym.reporting.records import COLUMNS, RunRecord, read_run, run_directories
+from mygym.reporting.records import COLUMNS, RunRecord, is_locked, read_run, run_directories
 from mygym.robotics.files import stamp
 from mygym.training import directory
 from mygym.training.files import to_yaml
@@ -239,6 +239,16 @@ class Service:
         """
         resolved = await self.examine(config)
         return self.jobs.train(config, resolved.values(), priority)
+
+    async def resume(self, run: Path, steps: int | None = None, priority: int = 0) -> QueuedJob:
+        """Check and queue the rest of a run.
+
+        Raises:
+            ConfigError: The run cannot be resumed, in the words of the command line.
+        """
+        if not is_locked(run):  # `Jobs.resume` refuses the others
+            await self.helper.call(heavy.check_resume, run, steps)
+        return self.jobs.resume(run, steps, priority)
 
     def listing(self, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Return all runs, and first the jobs that have no run yet.

@@ -233,7 +233,7 @@ def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrat
         RunError: The dataset is damaged.
     """
     path = Path(dataset)
-    metadata = _metadata(path, key)
+    metadata = read_metadata(path, key)
     user_modules.exclude(path)
     require_minari()
     try:
@@ -264,11 +264,11 @@ def recorded_values(dataset: str | Path) -> Mapping[str, Any]:
     """Return the config values of a dataset without reading its episodes; empty if the folder is not a dataset."""
     values: Any = None
     with contextlib.suppress(ConfigError):
-        values = _metadata(Path(dataset), "dataset")[METADATA_KEY].get("config")
+        values = read_metadata(Path(dataset), "dataset")[METADATA_KEY].get("config")
     return renamed(values, notify=False) if isinstance(values, dict) else {}
 
 
-def _metadata(path: Path, key: str) -> dict[str, Any]:
+def read_metadata(path: Path, key: str) -> dict[str, Any]:
     """Return Minari's metadata of a dataset of `mygym demos`.
 
     Raises:

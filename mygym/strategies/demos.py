@@ -23,7 +23,7 @@ from stable_baselines3.common.preprocessing import is_image_space, maybe_transpo
 from mygym.demonstrations import Demonstrations, Transitions, check_compatible, load_demonstrations, variant_indices
 from mygym.demonstrations.episodes import Observations
 from mygym.demonstrations.recording import ATTEMPTS, attempts
-from mygym.demonstrations.storage import recorded_values
+from mygym.demonstrations.storage import read_metadata, recorded_values
 from mygym.errors import ConfigError, bad_value
 from mygym.experts import OraclePolicy
 from mygym.nested import map_arrays
@@ -198,7 +198,13 @@ class Demos(Strategy):
         return params
 
     def requires(self) -> Sequence[str]:
-        """Require continuous actions, and for behaviour cloning a gradient-based, memoryless actor."""
+        """Require continuous actions, and for behaviour cloning a gradient-based, memoryless actor.
+
+        Raises:
+            ConfigError: The path is not a dataset.
+        """
+        if self.dataset is not None:
+            read_metadata(Path(self.dataset), "strategy_params.dataset")
         imitates = self.warm_start or self.weight
         return ("continuous_actions", *(("actor_optimizer", "no_memory") if imitates else ()))
 

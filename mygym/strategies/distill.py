@@ -315,7 +315,14 @@ class Distill(Strategy):
         return {"teacher": absolute(self.teacher), "weight": self.weight}
 
     def requires(self) -> Sequence[str]:
-        """Require a gradient-based, memoryless actor of continuous actions: teachers are queried on single states."""
+        """Require a gradient-based, memoryless actor of continuous actions: teachers are queried on single states.
+
+        Raises:
+            ConfigError: A teacher is not a run.
+        """
+        labels = [variant.label for variant in self.plan.variants]
+        for name in [name for names in _names_by_variant(self.teacher, labels) for name in names if name != ORACLE]:
+            directory.find_policy(name, KEY)
         return ("continuous_actions", "actor_optimizer", "no_memory")
 
     def prepare_model(self) -> None:

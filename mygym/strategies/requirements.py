@@ -80,7 +80,8 @@ def checked(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
     _check_trainers(strategies)
     for strategy in strategies:
         strategy.training_env, strategy.model = env, model
-        _check(strategy)
+        with errors_name_section(strategy.section):
+            _check(strategy)
     return strategies
 
 

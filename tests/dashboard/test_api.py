@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mygym.api import train
 from mygym.dashboard.service import Service, command_line, stored_token
 from mygym.planning import plan
 from tests.reporting.runs import make_run
@@ -107,6 +108,42 @@ def test_a_strategy_or_algorithm_that_requires_another_run_is_refused(
         assert error["field"] == words[0].partition(":")[0]
         assert all(word in error["message"] for word in words), error["message"]
     assert service.jobs.queue.newest() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"pretrained": "runs/none"}, "pretrained.path: 'runs/none' is not a run directory"),
+        ({"strategy": "demos", "strategy_params": {"dataset": "none"}}, "strategy_params.dataset: "),
+        (
+            {"strategy": "demos+curriculum", "strategy_params": {"demos": {"dataset": "none"}}},
+            "strategy_params.demos.dat",
+        ),
+        ({"strategy": "distill", "strategy_params": {"teacher": "none"}}, "strategy_params.teacher: "),
+    ],
+)
+def test_a_source_that_does_not_exist_is_refused(
+    client: Any, service: Service, body: dict[str, Any], message: str
+) -> None:
+    for operation in ("start_training", "check"):
+        answer = client.post(f"/api/{operation}", json={"task": "reach", "algo": "sac", **body})
+        assert answer.status_code == 422
+        (error,) = answer.json()["errors"]
+        assert error["message"].startswith(message)
+        assert "none' is not" in error["message"]
+    assert service.jobs.queue.newest() == []
+
+
+def test_a_complete_run_is_resumed_only_for_more_steps(client: Any, service: Service) -> None:
+    values = {"algo": "ppo", "steps": 16, "algo_params": {"n_steps": 8, "batch_size": 8, "n_epochs": 1}, "n_envs": 1}
+    short = {"eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}, "task_params": {"horizon": 5}}
+    train({**values, **short, "logdir": str(service.logdir)})
+    identifier = client.get("/api/runs").json()[0]["id"]
+    answer = client.post(f"/api/runs/{identifier}/resume", json={"steps": 8})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["message"].startswith("steps: 8 is no longer than the run, which is complete")
+    assert service.jobs.queue.newest() == []
+    assert client.post(f"/api/runs/{identifier}/resume", json={"steps": 32}).status_code == 201
 
 
 def test_all_mistakes_of_a_foreign_body_are_listed(client: Any, service: Service) -> None:

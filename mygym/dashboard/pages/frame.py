@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -111,10 +112,12 @@ def status_badge(status: str) -> ui.badge:
     return ui.badge(status, color=COLORS.get(status, "grey"))
 
 
-def attempt(action: Callable[[], object], done: str) -> None:
-    """Perform an action of a button; show a sentence, or the error in words."""
+async def attempt(action: Callable[[], object], done: str) -> None:
+    """Perform an action of a button, perhaps asynchronous; show a sentence, or the error in words."""
     try:
-        action()
+        result = action()
+        if inspect.isawaitable(result):
+            await result
     except MygymError as error:
         ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
     else:

@@ -164,7 +164,7 @@ class RunsPage:
         except ConfigError as error:
             kept = [str(error)]
         self.service.index.entries(fresh=True)
-        attempt(self.update, f"{count(len(records) - len(kept), 'run')} removed")
+        await attempt(self.update, f"{count(len(records) - len(kept), 'run')} removed")
         for message in kept:
             ui.notify(message, type="warning")
         self.table.selected = []
@@ -450,13 +450,13 @@ class RunPage:
             ui.notify(str(error), type="warning")
         self.table.rows = [{**row, "origin": origins.get(row["key"], "names the run")} for row in self.table.rows]
 
-    def _stop(self) -> None:
-        attempt(lambda: self.service.jobs.stop_run(self.path), "The run stops with a checkpoint")
+    async def _stop(self) -> None:
+        await attempt(lambda: self.service.jobs.stop_run(self.path), "The run stops with a checkpoint")
 
-    def _resume(self) -> None:
+    async def _resume(self) -> None:
         more = int(self.steps.value) if self.steps.value and self.steps.visible else 0
         steps = more + (self.service.index.get(self.id).record.steps) if more else None
-        attempt(lambda: self.service.jobs.resume(self.path, steps), "The rest of the run waits for a free core")
+        await attempt(lambda: self.service.resume(self.path, steps), "The rest of the run waits for a free core")
 
     def _evaluate(self) -> None:
         job = self.service.jobs.evaluate(self.path, 100)
