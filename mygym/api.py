@@ -17,7 +17,7 @@ from mygym.demonstrations.storage import load_demonstrations
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
 from mygym.engines.engine import MUJOCO, find_engine, judge_of
 from mygym.engines.robots import inferred_robot
-from mygym.envs.arguments import check_keywords, checked_count, checked_keywords, checked_seed
+from mygym.envs.arguments import check_keywords, checked_arguments, checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import support_warning
@@ -27,7 +27,7 @@ from mygym.planning.derived import rollout_steps
 from mygym.planning.plan import Config, RunPlan, plan_of
 from mygym.registry import RobotFileName, implemented_combos, is_file_name, registry
 from mygym.registry.entries import HAS_BULLET
-from mygym.reporting.records import find_runs as results
+from mygym.reporting.records import find_runs
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.mixture import network_of
 from mygym.strategies.mixture.path_search import search
@@ -65,8 +65,10 @@ __all__ = [
     "train_encoder",
 ]
 
+results = checked_arguments(find_runs)
 
-@checked_keywords
+
+@checked_arguments
 def train(
     config: Config | None = None,
     *,
@@ -137,7 +139,7 @@ def make_env(source: Config | str | Path, **arguments: Any) -> AnyEnv:
     return env_factory.make_env(find_plan(source), **arguments)
 
 
-@checked_keywords
+@checked_arguments
 def evaluate(
     run: str | Path | None = None,
     *,

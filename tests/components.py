@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mygym.config.hyperparameters import Schema
@@ -194,3 +195,14 @@ def has_extra() -> bool:
 
 
 needs_extra = pytest.mark.skipif(not has_extra(), reason="the extra `robots` is not installed")
+
+
+def wrong_observations(right: Any) -> Iterator[tuple[Any, list[str]]]:
+    """Yield wrong variants of a flat or a dictionary observation, and words of the messages."""
+    key, array = next(iter(right.items())) if isinstance(right, dict) else ("", right)
+    name, shape = f"observation.{key}".rstrip("."), str(array.shape)
+    for wrong in (array[:1], array[None, None], np.full(array.shape, "x"), np.array(None)):
+        yield ({**right, key: wrong} if key else wrong), [f"{name}: '{wrong.dtype} {wrong.shape}'", shape]
+    yield ({other: right[other] for other in right if other != key} if key else {"other": right}), [key or shape]
+    if key:
+        yield array, ["a dictionary of", key]

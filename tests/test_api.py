@@ -119,6 +119,32 @@ def test_an_unknown_keyword_is_named_with_the_nearest(call: Any, words: list[str
     assert all(word in str(error.value) for word in words), error.value
 
 
+@pytest.mark.parametrize(
+    ("function", "key", "value", "allowed"),
+    [
+        *((name, "run", 5, "text or a path") for name in ("load", "export", "network_of", "search")),
+        *((name, "dataset", 5, "text or a path") for name in ("replay", "load_demonstrations")),
+        *((name, "data", [1], "text or a path") for name in ("train_detector", "train_encoder")),
+        ("evaluate", "run", b"run", "text or a path or null"),
+        ("evaluate", "trust", [], "true or false"),
+        ("make_env", "source", 5, "a mapping such as"),
+        ("measure_detector", "detector", None, "text or a path"),
+        ("record_images", "cameras", 5, "text or a list of text"),
+        ("record_images", "splits", [], "a mapping of text: a number"),
+        ("demonstrate", "out", 5, "text or a path"),
+        ("demonstrate", "partial", [1], "a number"),
+        ("results", "folder", 5, "text or a path"),
+        ("train", "resume", 5, "text or a path or null"),
+        ("train", "config", 5, "a mapping such as"),
+    ],
+)
+def test_a_wrong_type_is_named_with_the_allowed(function: str, key: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        getattr(mygym, function)(**{key: value})
+    name = "config" if key == "source" else key
+    assert str(error.value).startswith(f"{name}: {value!r} is not allowed; allowed: {allowed}"), error.value
+
+
 def test_a_config_is_not_for_the_evaluation_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config: \{'task': 'push'\}"):
         mygym.evaluate(tmp_path, config={"task": "push"})

@@ -19,7 +19,7 @@ from PIL import Image
 from mygym.config import RunConfig
 from mygym.demonstrations.recording import progress_bar
 from mygym.demonstrations.storage import new_folder, writing
-from mygym.envs.arguments import checked_count, checked_seed
+from mygym.envs.arguments import checked_arguments, checked_count, checked_seed
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.randomizers import ranges
 from mygym.envs.robot_env import RobotEnv
@@ -109,6 +109,7 @@ NOISE = 0.3
 """Standard deviation of the noise on the expert's actions, so that the states vary."""
 
 
+@checked_arguments
 def record_images(
     config: Config | None = None,
     *,

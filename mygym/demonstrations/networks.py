@@ -15,7 +15,7 @@ from mygym.config.schema import ImageParams
 from mygym.demonstrations.images import SPLIT_NAMES, Recorded, read_images
 from mygym.demonstrations.recording import progress_bar
 from mygym.engines.rendering.thumbnails import class_colors, grid
-from mygym.envs.arguments import checked_count, checked_seed
+from mygym.envs.arguments import checked_arguments, checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
 from mygym.training import files
 from mygym.training.stop_request import StopRequest
@@ -88,6 +88,7 @@ Colors = NDArray[np.uint8]
 """`(n, H, W, 3)`."""
 
 
+@checked_arguments
 def train_encoder(
     data: str | Path,
     *,
@@ -188,6 +189,7 @@ def _colors(images: Pixels) -> Colors:
     return np.broadcast_to(colors, (*colors.shape[:3], 3))
 
 
+@checked_arguments
 def train_detector(
     data: str | Path,
     *,
@@ -226,6 +228,7 @@ def train_detector(
     return measure(detector, test.images)
 
 
+@checked_arguments
 def measure_detector(detector: str | Path, data: str | Path, *, split: str = "test") -> list[DetectorErrors]:
     """Return the errors of a detector on a split of a data set, for each camera and object.
 

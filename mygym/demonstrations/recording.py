@@ -20,7 +20,7 @@ from mygym.demonstrations.episodes import Demonstration, Demonstrations, Observa
 from mygym.demonstrations.storage import load_demonstrations
 from mygym.demonstrations.teleoperation import KEYBOARD, Keyboard
 from mygym.engines.engine import judge_of
-from mygym.envs.arguments import checked_count, checked_seed
+from mygym.envs.arguments import checked_arguments, checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
@@ -192,6 +192,7 @@ class Replay:
     """The first step whose result differs from the stored result; None: all results are bit-identical."""
 
 
+@checked_arguments
 def replay(
     dataset: str | Path,
     *,
@@ -250,6 +251,7 @@ MINARI, LEROBOT = FORMATS = ("minari", "lerobot")
 """Formats of data sets."""
 
 
+@checked_arguments
 def demonstrate(
     config: Config | None = None,
     *,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from mygym.config import RunConfig
 from mygym.config.schema import renamed
 from mygym.demonstrations.episodes import Demonstration, Demonstrations
+from mygym.envs.arguments import checked_arguments
 from mygym.envs.ids import ANY_TASK
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import Plannable, plan_of
@@ -217,6 +218,7 @@ OTHER_FORMATS = {"meta/info.json": "is a LeRobotDataset", "annotations": "is a d
 ALLOWED = "a folder that mygym demos has written with --format minari, the default"
 
 
+@checked_arguments
 def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrations:
     """Read a dataset of `mygym demos`, without executing code of a third-party dataset.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +15,7 @@ from gymnasium.error import ClosedEnvironmentError
 
 from mygym.config import RunConfig
 from mygym.errors import ConfigError, DivergedError, bad_value
-from mygym.registry.signatures import signature
+from mygym.registry.signatures import fits, parameters, signature
 from mygym.types import FloatArray
 
 MAX_EPISODES = 100_000
@@ -27,13 +28,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: an unknown keyword argument of a function of the Python API is a ConfigError with the nearest name."""
+def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: an unknown keyword or a wrong type of a function of the Python API is a ConfigError.
+
+    The functions themselves check configs, callbacks, reports and whole numbers, whose ranges they know.
+    """
     known = signature(function).parameters
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         check_keywords(function.__name__, kwargs, known)
+        for name, value in [*zip(known, args, strict=False), *kwargs.items()]:
+            parameter = parameters(function)[name]
+            plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+            plain = str(value) if isinstance(value, os.PathLike) else plain
+            if parameter.annotation is not int and name not in ("config", "callbacks", "report"):
+                _check(name, value, fits(plain, parameter.annotation), parameter.type_in_words)
         return function(*args, **kwargs)
 
     return checked
@@ -135,6 +145,29 @@ def check_shape(shape: tuple[int, ...], needed: tuple[int, ...] | None) -> None:
     """
     if shape != needed:
         raise ValueError(f"action has shape {shape}, needs {needed}")
+
+
+def check_observation(given: Mapping[str, Any], shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> None:
+    """Check the arrays of an observation, or of a batch of them, that a policy is to act on.
+
+    Args:
+        given: Name → array; the name of an only array is empty.
+        shapes: Name of each array that the policy takes → its possible shapes without rows.
+
+    Raises:
+        ConfigError: An array is missing, or it has another shape or no numbers.
+    """
+    for name, possible in shapes.items():
+        if name not in given:
+            allowed = f"a dictionary of {', '.join(shapes)}" if name else f"an array of shape {possible[0]}"
+            raise ConfigError(bad_value("observation", ", ".join(given) or "an array", allowed))
+        array = given[name] if hasattr(given[name], "dtype") else np.asarray(given[name])
+        shape, kind = tuple(array.shape), getattr(array.dtype, "kind", "f")  # those of torch have no kind
+        if kind not in "biuf" or not {shape, shape[1:]} & set(possible):
+            allowed = " or ".join(map(str, possible)) + ", or a batch of them"
+            raise ConfigError(
+                bad_value(f"observation.{name}".rstrip("."), f"{array.dtype} {shape}", f"numbers of shape {allowed}")
+            )
 
 
 def check_open(env: object, closed: bool, method: str) -> None:

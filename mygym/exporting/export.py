@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import config_hash
+from mygym.envs.arguments import checked_arguments
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError, bad_value
@@ -236,6 +237,7 @@ def default_path(folder: Path, format: str = "onnx") -> Path:
     return folder / f"policy{FORMATS[format]}"
 
 
+@checked_arguments
 def export(run: str | Path, path: str | Path | None = None, *, trust: bool = False) -> Export:
     """Write a run's policy as a file that does not need mygym, and verify it.
 

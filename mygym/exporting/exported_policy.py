@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mygym.envs.arguments import check_observation
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry.entries import resolve
 from mygym.tasks.observations import CRITIC
@@ -142,6 +143,7 @@ class ExportedPolicy:
         shapes = self._session.shapes
         self.names = tuple(shapes)
         self._ranks = {name: len(shape) for name, shape in shapes.items()}
+        self._observed = {name: [shape[1:]] for name, shape in shapes.items() if name not in (*STATES, START)}
         self._state_shapes = [shapes[name] for name in STATES if name in shapes]
         self._outputs = [ACTION, *(NEXT + name for name in STATES if name in shapes)]
         if sorted(self._session.outputs) != sorted(self._outputs):
@@ -162,9 +164,13 @@ class ExportedPolicy:
             state: State of a recurrent policy; None at first.
             episode_start: `(n,)` bool: rows whose state to reset.
             deterministic: Without effect: the file has no noise.
+
+        Raises:
+            ConfigError: The observation is not one that the policy takes.
         """
         inputs: Arrays = dict(observation) if isinstance(observation, dict) else {FLAT: observation}
         inputs.pop(CRITIC, None)
+        check_observation(inputs, self._observed)
         name = next(iter(inputs))
         is_single = inputs[name].ndim < self._ranks[name]
         if is_single:

@@ -6,7 +6,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -152,7 +152,7 @@ def choices(hint: Any) -> list[str]:
 def in_words(hint: Any) -> str:
     """Return a type hint in words for messages, e.g. `a list of a number`."""
     names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number",
-             "str": "text", "Any": "anything"}  # fmt: skip
+             "str": "text", "Any": "anything", "Path": "a path"}  # fmt: skip
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return in_words(inner[0])
@@ -163,9 +163,9 @@ def in_words(hint: Any) -> str:
         return " or ".join(map(str, inner))
     if origin is tuple:
         return f"[{', '.join(map(in_words, inner))}]"
-    if origin in (list, dict):
+    if origin in (list, dict, Sequence, Mapping):
         of = " of " + ": ".join(map(in_words, inner)) if inner and inner[-1] is not Any else ""
-        return ("a list" if origin is list else "a mapping") + of
+        return ("a list" if origin in (list, Sequence) else "a mapping") + of
     if origin is type or getattr(origin, "__name__", "") == "Callable":
         return "a name"
     name = str(getattr(hint, "__name__", hint))

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mygym.envs.arguments import checked_arguments
 from mygym.errors import ConfigError, RunError
 from mygym.planning.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
 from mygym.registry import registry
@@ -49,6 +50,7 @@ def is_saved_policy(policy: str | Path) -> bool:
     return str(policy) not in registry("policy").names() and Path(policy).exists()
 
 
+@checked_arguments
 def load(run: str | Path, *, trust: bool = False) -> Policy:
     """Return the policy of a run, with SB3's `predict(observation, deterministic=True) → (action, state)`.
 

@@ -21,7 +21,9 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
+from mygym.envs.arguments import check_observation
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.tasks.observations import CRITIC
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.states import normalizer_state
 from mygym.training.directory import BEST_MODEL, BEST_POLICY, POLICY
@@ -103,6 +105,11 @@ class Policy:
     def __init__(self, model: Any, normalizer: Mapping[str, Any] | None = None) -> None:
         self.model = model
         self.normalizer = normalizer
+        self._shapes = {
+            key: [space.shape[1:] + space.shape[:1], space.shape] if is_image_space(space) else [space.shape]
+            for key, space in _subspaces(model).items()
+            if key != CRITIC
+        }
 
     def __getstate__(self) -> bytes:
         """Return the policy for `pickle`; only cloudpickle can store the activation functions of JAX."""
@@ -122,7 +129,11 @@ class Policy:
             state: State of a recurrent policy; None at first.
             episode_start: `(n,)` bool: environments whose state to reset.
             deterministic: Act without noise.
+
+        Raises:
+            ConfigError: The observation is not one that the policy takes.
         """
+        check_observation(observation if isinstance(observation, Mapping) else {"": observation}, self._shapes)
         action, state = self.model.predict(self.normalized(observation), state, episode_start, deterministic)
         return action, state
 
@@ -163,6 +174,12 @@ class Policy:
                 for key, value in observation.items()
             }
         return _scaled(observation, self.normalizer[""])
+
+
+def _subspaces(model: Any) -> dict[str, Any]:
+    """Return the space of each array of an environment's observations; the key of an only array is empty."""
+    space = without_route(model.observation_space)
+    return space.spaces if isinstance(space, spaces.Dict) else {"": space}
 
 
 def _rows(batch: Any) -> list[Any]:
@@ -248,11 +265,8 @@ def open_model(path: Path, cls: Any, trust: bool, device: str = "cpu") -> Policy
 
 def _checked_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) -> Policy:
     """Return a policy with the normaliser of the file `path`; raise `RunError` if it does not fit the observations."""
-    space = without_route(model.observation_space)
-    subspaces = space.spaces if isinstance(space, spaces.Dict) else {"": space}
-    expected = {
-        key: (subspace.shape, subspace.shape) for key, subspace in subspaces.items() if not is_image_space(subspace)
-    }
+    subspaces = _subspaces(model).items()
+    expected = {key: (subspace.shape, subspace.shape) for key, subspace in subspaces if not is_image_space(subspace)}
     shapes = {key: (running["mean"].shape, running["var"].shape) for key, running in (normalizer or {}).items()}
     if normalizer and shapes != expected:
         raise RunError(f"{path}: cannot be loaded: its normaliser does not fit the model's observations")

@@ -27,7 +27,7 @@ from mygym.registry import register_algorithm, register_features_extractor, regi
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.files import write_yaml
 from mygym.training.policy import normalizer_of, save_policy
-from tests.components import small
+from tests.components import small, wrong_observations
 
 
 def save_run(folder: Path, config: dict[str, Any]) -> Path:
@@ -189,3 +189,13 @@ def test_an_existing_file_needs_force(
     assert not end.value.code
     assert "largest difference" in capsys.readouterr().out
     assert ExportedPolicy(file).description["algo"] == "bc"
+
+
+def test_a_wrong_observation_is_refused(exported: Export) -> None:
+    policy = ExportedPolicy(exported.path)
+    right = {name: np.zeros(entry["shape"], np.float32) for name, entry in policy.description["observation"].items()}
+    policy.predict(right)
+    for wrong, words in wrong_observations(right):
+        with pytest.raises(ConfigError) as error:
+            policy.predict(wrong)
+        assert all(word in str(error.value) for word in ("observation", "allowed: ", *words)), error.value

@@ -24,7 +24,7 @@ from mygym.training.checkpoints import serialization
 from mygym.training.files import write_yaml
 from mygym.training.loading import load
 from mygym.training.policy import Policy, load_policy, normalizer_of, open_model, save_policy
-from tests.components import small
+from tests.components import small, wrong_observations
 
 
 def build(algo: str, normalize: bool) -> tuple[Any, Any]:
@@ -56,6 +56,17 @@ def test_policy_normalises_as_in_training(algo: str, normalize: bool, tmp_path: 
     np.testing.assert_array_equal(load_policy(tmp_path / "policy.safetensors", other).predict(raw)[0], expected)
     env.close()
     other_env.close()
+
+
+@pytest.mark.parametrize("algo", ["ppo", "ars"])
+def test_a_wrong_observation_is_refused(algo: str) -> None:
+    model, env = build(algo, True)
+    policy, space = Policy(model, normalizer_of(env)), env.observation_space
+    env.close()
+    for wrong, words in wrong_observations(space.sample()):
+        with pytest.raises(ConfigError) as error:
+            policy.predict(wrong)
+        assert all(word in str(error.value) for word in ("observation", "allowed: ", *words)), error.value
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import check_parameters
 from mygym.config.schema import PretrainedParams
+from mygym.envs.arguments import checked_arguments
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.strategies import JOIN, join_params, sections
 from mygym.registry import algorithm, registry
@@ -352,6 +353,7 @@ def _balance_loss(networks: Sequence[Any], coefficient: float) -> Any:
     return coefficient * sum(losses) if losses else None
 
 
+@checked_arguments
 def network_of(run: str | Path) -> dict[str, Any]:
     """Return the config of a run with the network that its search has selected, in place of the super-network.
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from mygym.envs.arguments import checked_count, checked_seed
+from mygym.envs.arguments import checked_arguments, checked_count, checked_seed
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import map_arrays
 from mygym.training.directory import find_policy
@@ -46,6 +46,7 @@ class Tried:
     mean_return: float
 
 
+@checked_arguments
 def search(
     run: str | Path,
     *,
