@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mygym.benchmark.suite import NAME_IN_WORDS, is_name
 from mygym.config import load_file
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.judgement import find_finished, finished_result, judge
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, read_run
@@ -75,9 +75,9 @@ def add(folder: Path, source: Path, method: str, episodes: int) -> list[tuple[Pa
         finished, _ = find_finished([runs])
         for number, record in enumerate(finished):
             copy = Path(temporary) / str(number) / Path(record.path).name
-            _copy(Path(record.path), copy)
-            row = judge(copy, episodes)
-            result, claimed = finished_result(copy), record.success_rate or 0.0
+            with _named(copy, record.path):
+                _copy(Path(record.path), copy)
+                row, result, claimed = judge(copy, episodes), finished_result(copy), record.success_rate or 0.0
             low, high = success_interval(claimed * record.episodes, record.episodes)
             agrees = low <= row.interval.high and row.interval.low <= high
             claim = "" if agrees else f"its result says {100 * claimed:.1f} %"
@@ -142,4 +142,15 @@ def _folder_of(source: Path) -> Iterator[Path]:
                     why = f"has a file of {entry.file_size / 1e9:.1f} GB, {entry.filename}"
                     raise ConfigError(bad_value("--add", str(source), f"files below {LARGEST / 1e9:.1f} GB", why))
                 archive.extract(entry, temporary)  # never leaves the folder
-        yield Path(temporary)
+        with _named(Path(temporary), source):
+            yield Path(temporary)
+
+
+@contextmanager
+def _named(folder: Path, name: Path | str) -> Iterator[None]:
+    """Name the source in place of a temporary folder in the message of an error."""
+    try:
+        yield
+    except MygymError as error:
+        error.args = (str(error).replace(str(folder), str(name)),)
+        raise

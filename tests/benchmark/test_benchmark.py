@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -475,6 +476,38 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     assert record.success_rate < 0.75, "a policy of 60 steps"
     assert not list(folder.rglob("evil*"))
     assert cell.command == "mygym train --config imported/reach/panda/pybullet/theirs/seed_0/config.yaml --seed S"
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("policy.safetensors", None),
+        ("policy.safetensors", "damaged"),
+        ("config.yaml", "{"),
+        ("result.json", None),
+        ("result.json", "task"),
+    ],
+)
+def test_a_message_names_the_archive_and_the_path_in_it(
+    file: str,
+    content: str | None,
+    folder: Path,
+    original: Path,
+    tmp_path: Path,
+    mygym_command: Command,
+) -> None:
+    (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
+    texts = {name: (run / name).read_bytes() for name in ("config.yaml", "result.json", "policy.safetensors")}
+    with zipfile.ZipFile(tmp_path / "theirs.zip", "w") as archive:
+        for name, text in texts.items():
+            changed = json.dumps({**json.loads(texts["result.json"]), "task": "a/b"}) if content == "task" else content
+            if name != file or changed is not None:
+                archive.writestr(f"a/seed_0/{name}", changed if name == file and changed is not None else text)
+    outcome = mygym_command("benchmark", str(folder), "--add", str(tmp_path / "theirs.zip"), "--episodes", "1")
+    assert outcome.code in (1, 2)
+    assert str(tmp_path / "theirs.zip") in outcome.err
+    assert ("theirs.zip/a/seed_0" in outcome.err) or file == "result.json", outcome.err
+    assert tempfile.gettempdir() not in outcome.err.replace(str(tmp_path), ""), outcome.err
 
 
 @pytest.mark.parametrize("key", ["task", "robot", "engine", "algo"])
