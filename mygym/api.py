@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from mygym.demonstrations.recording import demonstrate, replay
 from mygym.demonstrations.storage import load_demonstrations
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
 from mygym.engines.engine import MUJOCO, find_engine, judge_of
-from mygym.engines.robots import inferred_robot
+from mygym.engines.robots import notes_on_inference
 from mygym.envs.arguments import check_keywords, checked_arguments, checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
@@ -25,7 +24,7 @@ from mygym.errors import ConfigError, bad_value, print_note
 from mygym.exporting.export import export
 from mygym.planning.derived import rollout_steps
 from mygym.planning.plan import Config, RunPlan, plan_of
-from mygym.registry import RobotFileName, implemented_combos, is_file_name, registry
+from mygym.registry import implemented_combos, registry
 from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs
 from mygym.strategies.fine_tuning import FineTuning
@@ -41,9 +40,6 @@ from mygym.training.video import record_failure_videos, record_video
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.type_aliases import MaybeCallback
-
-MAX_GUESSES = 3
-"""Notes on the guesses of an inference; a table of `mygym new robot` has all."""
 
 __all__ = [
     "Config",
@@ -266,26 +262,6 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
         print_note(line)
     if warning := support_warning(plan.config):
         print_note(warning)
-
-
-def notes_on_inference(robot: str) -> list[str]:
-    """Return the guesses and repairs of a robot that is inferred, in a few lines; empty for a complete description."""
-    inferred = inferred_robot(robot)
-    if inferred is None:
-        return []
-    doubtful = [finding for finding in inferred.findings if finding.certainty == "guess" or not finding.key]
-    lines = [f"{finding.text}{f' ({finding.key})' if finding.key else ''}" for finding in doubtful]
-    more = [f"{len(lines) - MAX_GUESSES} more guesses"] if len(lines) > MAX_GUESSES else []
-    path = Path(RobotFileName.parse(robot).name)
-    command = (
-        f"mygym new robot NAME --urdf {shlex.quote(robot)}"
-        if is_file_name(robot) and path.suffix.lower() not in (".yaml", ".yml")
-        else f"mygym describe robot {shlex.quote(robot)}"
-    )
-    return [
-        *(f"{path.stem}: {line}" for line in [*lines[:MAX_GUESSES], *more]),
-        f"{path.stem}: {len(inferred.findings)} properties are inferred; `{command}` explains them",
-    ]
 
 
 def _reason_for_numpy(plan: RunPlan) -> str:

@@ -15,7 +15,7 @@ from mygym.cli.command import FORCE, SET, TRUST, argument, check_output, command
 from mygym.cli.config_files import check_engine
 from mygym.config import Layer, RunConfig, parse_overrides, resolve
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, print_note
 from mygym.registry import registry
 from mygym.tasks.observations import MAIN_CAMERA
 from mygym.training.files import write_bytes
@@ -296,6 +296,11 @@ def view(options: argparse.Namespace) -> None:
             raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed without a display"))
     else:
         check_output(image, "--image", (".png",), options.force)
+    if robot := options.name if options.kind == "robot" else options.robot:
+        from mygym.engines.robots import notes_on_inference
+
+        for line in notes_on_inference(robot):
+            print_note(line)
     picture = _picture(options, width, height, window=image is None)
     if picture is None:
         return

@@ -5,6 +5,7 @@ A reset loads the robot again: a mesh costs milliseconds, a primitive microsecon
 
 from __future__ import annotations
 
+import shlex
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from itertools import permutations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mygym.errors import AssetError
-from mygym.registry import registry
+from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.controllers import Mode
 from mygym.robotics.files import cached_by_file
@@ -56,6 +57,30 @@ def inferred_robot(name: str) -> Inferred | None:
     path = Path(registry("robot").get(name).load())
     is_yaml = path.suffix.lower() in (".yaml", ".yml")
     return complete_robot(path, mesh_points) if is_yaml else infer_robot(path, mesh_points)
+
+
+MAX_GUESSES = 3
+"""Notes on the guesses of an inference; a table of `mygym new robot` has all."""
+
+
+def notes_on_inference(robot: str) -> list[str]:
+    """Return the guesses and repairs of a robot that is inferred, in a few lines; empty for a complete description."""
+    inferred = inferred_robot(robot)
+    if inferred is None:
+        return []
+    doubtful = [finding for finding in inferred.findings if finding.certainty == "guess" or not finding.key]
+    lines = [f"{finding.text}{f' ({finding.key})' if finding.key else ''}" for finding in doubtful]
+    more = [f"{len(lines) - MAX_GUESSES} more guesses"] if len(lines) > MAX_GUESSES else []
+    path = Path(RobotFileName.parse(robot).name)
+    command = (
+        f"mygym new robot NAME --urdf {shlex.quote(robot)}"
+        if is_file_name(robot) and path.suffix.lower() not in (".yaml", ".yml")
+        else f"mygym describe robot {shlex.quote(robot)}"
+    )
+    return [
+        *(f"{path.stem}: {line}" for line in [*lines[:MAX_GUESSES], *more]),
+        f"{path.stem}: {len(inferred.findings)} properties are inferred; `{command}` explains them",
+    ]
 
 
 @cached_by_model

@@ -15,6 +15,7 @@ from mygym.cli.view import BOX_COLOR
 from mygym.engines.rendering.thumbnails import GREY
 from mygym.registry import registry
 from tests.command import Command
+from tests.conftest import ROOT
 
 BOX = '<geometry><box size="0.04 0.06 0.02"/></geometry>'
 URDF = (
@@ -53,6 +54,16 @@ def test_picture(line: str, mygym_command: Command, tmp_path: Path) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, "image: picture.png\n", "")
     assert size_of(tmp_path / "picture.png") == (120, 90)
     assert {path.name for path in tmp_path.iterdir()} == {"picture.png", "thing.urdf"}
+
+
+@pytest.mark.parametrize("line", ["robot arm.urdf", "robot arm.urdf --explain", "workspace table --robot arm.urdf"])
+def test_the_repairs_of_a_robot_are_printed(line: str, mygym_command: Command, tmp_path: Path) -> None:
+    text = (ROOT / "envs" / "robots" / "desk_arm.urdf").read_text()
+    (tmp_path / "arm.urdf").write_text(re.sub(r'velocity="[^"]*"', 'velocity="0"', text))
+    outcome = mygym_command("view", *line.split(), "--image", "picture.png", "--width", "64", "--height", "48")
+    assert outcome.code == 0
+    assert "rad/s; the file has no limit (joints)" in outcome.err
+    assert "`mygym new robot NAME --urdf arm.urdf` explains them" in outcome.err
 
 
 def test_sheet_that_explains_a_robot(mygym_command: Command, tmp_path: Path) -> None:
