@@ -14,7 +14,7 @@ from mygym.robotics.assets import Quaternion
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.meshes import hull, volume_properties
 from mygym.robotics.shapes import DRAWN_CORNERS, GeomSpec, Piece, mesh_of, pieces, pose_of, transformed
-from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix
+from mygym.robotics.transforms import inertia_beside, matrix_to_quaternion, pose_matrix
 from mygym.types import FloatArray, Vector
 
 
@@ -64,9 +64,8 @@ def mass_properties(geoms: Sequence[GeomSpec], mass: float | None, key: str = "m
         position = pose[:3, :3] @ middle + pose[:3, 3]
         weighed.append((geom_mass, position, pose[:3, :3] @ moments @ pose[:3, :3].T * geom_mass / size))
         centre += geom_mass / total * position
-    for geom_mass, position, moments in weighed:  # the parallel axis theorem
-        offset = position - centre
-        inertia += moments + geom_mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))
+    for geom_mass, position, moments in weighed:
+        inertia += inertia_beside(moments, geom_mass, position - centre)
     return Inertial(total, centre, inertia)
 
 

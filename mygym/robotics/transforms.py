@@ -84,6 +84,12 @@ def axis_angle_to_matrix(axis: ArrayLike, angle: float) -> FloatArray:
     return result
 
 
+def inertia_beside(inertia: FloatArray, mass: float, offset: FloatArray) -> FloatArray:
+    """Return the inertia `(3, 3)` about a point that is `offset` from the centre of mass (parallel axis theorem)."""
+    result: FloatArray = inertia + mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))
+    return result
+
+
 def rotation_of_z_to(axis: FloatArray, tolerance: float = 1e-9) -> FloatArray:
     """Return the shortest rotation `(3, 3)` of the z axis to `axis`, taken as ±z if the sine is below `tolerance`."""
     axis = axis / np.linalg.norm(axis)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from mygym.errors import AssetError, bad_value
 from mygym.robotics.mesh_files import MESH_PATH, find_mesh
-from mygym.robotics.transforms import axis_angle_to_matrix, matrix_to_rpy, pose_matrix, rpy_to_matrix
+from mygym.robotics.transforms import axis_angle_to_matrix, inertia_beside, matrix_to_rpy, pose_matrix, rpy_to_matrix
 from mygym.types import FloatArray, Vector
 
 MOVING_JOINT_TYPES = ("revolute", "continuous", "prismatic")
@@ -523,7 +523,7 @@ def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, FloatArray]]:
 
 
 def _merge_inertial(parent: ET.Element, child: ET.Element, pose: FloatArray) -> None:
-    """Add the child's mass and inertia to the parent's by the parallel axis theorem."""
+    """Add the child's mass and inertia to the parent's."""
     mass_a, centre_a, inertia_a = inertial(parent)
     mass_b, centre_b, inertia_b = inertial(child)
     if mass_b == 0.0:
@@ -532,11 +532,7 @@ def _merge_inertial(parent: ET.Element, child: ET.Element, pose: FloatArray) -> 
     inertia_b = pose[:3, :3] @ inertia_b @ pose[:3, :3].T
     mass = mass_a + mass_b
     centre = (mass_a * centre_a + mass_b * centre_b) / mass
-    inertia = sum(
-        (
-            inertia + m * ((c - centre) @ (c - centre) * np.eye(3) - np.outer(c - centre, c - centre))
-            for m, c, inertia in ((mass_a, centre_a, inertia_a), (mass_b, centre_b, inertia_b))
-        ),
-        np.zeros((3, 3)),
+    inertia = inertia_beside(inertia_a, mass_a, centre_a - centre) + inertia_beside(
+        inertia_b, mass_b, centre_b - centre
     )
     set_inertial(parent, mass, centre, inertia)
