@@ -200,11 +200,15 @@ def _watch(folder: Path) -> None:
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
     """Return the values of `--set`, `--space`, `--trials` and `--import`."""
+    from mygym.sweeps.space import RANGE_WORDS, find_parameters
+
     pairs = [pair for pair in options.space if pair != "default"]
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not equals or not isinstance(parse_value(text, key), dict):
+        if not equals or not isinstance(value := parse_value(text, key), dict):
             raise ConfigError(bad_value("--space", pair, "default, or KEY=RANGE such as steps={int: [1000, 2000]}"))
+        if not find_parameters({key: value})[1]:
+            raise ConfigError(bad_value(key, next(iter(value), ""), RANGE_WORDS, "is not a range"))
     default = ["sweep.space=default"] if "default" in options.space else []
     trials = [f"sweep.trials={parse_count(options.trials, '--trials')}"] if options.trials else []
     imports = {"imports": options.imports} if options.imports else {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, nearest
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -108,6 +108,8 @@ def _without_ranges(config: Mapping[str, Any], path: tuple[str, ...], parameters
         inner = (*path, name)
         if isinstance(value, Mapping) and not value.keys().isdisjoint(RANGE_WORDS):
             parameters.append(_parameter(inner, value))
+        elif isinstance(value, Mapping) and len(value) == 1 and nearest(word := next(iter(value)), RANGE_WORDS, 1, 0.8):
+            raise ConfigError(bad_value(".".join(inner), word, RANGE_WORDS, "is not a range"))
         elif isinstance(value, Mapping):
             rest = _without_ranges(value, inner, parameters)
             base |= {name: rest} if rest or not value else {}  # nothing is left of a mapping of ranges alone
