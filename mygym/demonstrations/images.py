@@ -23,7 +23,7 @@ from mygym.envs.arguments import checked_arguments, checked_count, checked_seed
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.randomizers import ranges
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, bad_value, error_text
 from mygym.planning.derived import env_spec
 from mygym.planning.plan import Config
 from mygym.tasks.observations import MAIN_CAMERA, Frame
@@ -328,6 +328,9 @@ class Recorded:
     """`image_params.depth_range` of the recording."""
 
 
+IMAGE_FOLDER = "a folder of `mygym dataset vision`"
+
+
 def read_images(folder: Path, split: str, divisor: int) -> Recorded:
     """Read a split of a data set.
 
@@ -337,13 +340,11 @@ def read_images(folder: Path, split: str, divisor: int) -> Recorded:
         divisor: Number that divides the width and the height that a network takes.
 
     Raises:
-        ConfigError: The folder has no such split, or no network takes the size of its images.
-        RunError: A file is damaged.
+        ConfigError: The folder has no such split, a file is damaged, or no network takes the size of its images.
     """
     file = folder / "annotations" / f"instances_{split}.json"
     if not files.is_file(file):
-        allowed = "a folder of `mygym dataset vision`"
-        raise ConfigError(bad_value("data", str(folder), allowed, f"has no split {split}"))
+        raise ConfigError(bad_value("data", str(folder), IMAGE_FOLDER, f"has no split {split}"))
     try:
         content = json.loads(file.read_text())
         info, entries = content["info"], content["images"]
@@ -356,7 +357,8 @@ def read_images(folder: Path, split: str, divisor: int) -> Recorded:
         cameras, depth_ranges = ([entry[key] for entry in entries] for key in ("camera", "depth_range"))
         marker, depth_range = info["marker"], info["environment"]["image_params"]["depth_range"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{folder}: is damaged, or of an older version: {type(error).__name__}: {error}") from None
+        why = f"is damaged, or of an older version: {error_text(error)}"
+        raise ConfigError(bad_value("data", str(folder), IMAGE_FOLDER, why)) from None
     if not entries:
         raise ConfigError(bad_value("data", str(folder), f"images in the split {split}", "has too few images"))
     height, width = frames[0].depth.shape

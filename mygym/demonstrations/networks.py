@@ -122,8 +122,8 @@ def train_encoder(
         The errors for each camera and object.
 
     Raises:
-        ConfigError: A value is wrong, `out` or `image` exists, or the data set lacks a split, or objects.
-        RunError: The data set is damaged, or writing failed.
+        ConfigError: A value is wrong, `out` or `image` exists, or the data set is damaged or lacks a split or objects.
+        RunError: Writing failed.
         KeyboardInterrupt: A signal stops the training; no file remains.
     """
     path, steps, seed = checked_file(out), checked_count(steps, "steps"), checked_seed(seed)
@@ -213,8 +213,8 @@ def train_detector(
         The errors for each camera and object.
 
     Raises:
-        ConfigError: A value is wrong, `out` exists, or the data set has no image of an object.
-        RunError: The data set is damaged, or writing failed.
+        ConfigError: A value is wrong, `out` exists, or the data set is damaged or has no image of an object.
+        RunError: Writing failed.
         KeyboardInterrupt: A signal stops the training; no file remains.
     """
     path, steps, seed = checked_file(out), checked_count(steps, "steps"), checked_seed(seed)
@@ -238,8 +238,7 @@ def measure_detector(detector: str | Path, data: str | Path, *, split: str = "te
         split: Name of the split.
 
     Raises:
-        ConfigError: The file is no detector, the folder is no data set, or they do not fit.
-        RunError: The data set is damaged.
+        ConfigError: The file is no detector, the folder is no data set or a damaged one, or they do not fit.
     """
     loaded = load_detector(detector, "detector")
     recorded = _read(Path(data).expanduser(), split)
@@ -256,9 +255,8 @@ def _read(folder: Path, split: str) -> Recorded:
     """Read a split of a data set for a detector.
 
     Raises:
-        ConfigError: The split shows no object, or two objects of a name, or the marker of the goal, or its images are
+        ConfigError: A file is damaged, or the split shows no object, two of a name, or the marker, or its images are
             of a wrong size.
-        RunError: A file is damaged.
     """
     recorded = read_images(folder, split, UNET_DIVISOR)
     if recorded.marker:

@@ -216,8 +216,8 @@ def replay(
         For each episode, its number, seed and whether it is equal to the stored episode.
 
     Raises:
-        ConfigError: The path is not a dataset, or the episode or the camera does not exist.
-        RunError: The dataset is damaged, or the video cannot be written.
+        ConfigError: The path is not a dataset or it is damaged, or the episode or the camera does not exist.
+        RunError: The video cannot be written.
     """
     demonstrations = load_demonstrations(dataset)
     if episode is not None and not 0 <= episode < len(demonstrations):

@@ -24,7 +24,7 @@ from mygym.config.schema import renamed
 from mygym.demonstrations.episodes import Demonstration, Demonstrations
 from mygym.envs.arguments import checked_arguments
 from mygym.envs.ids import ANY_TASK
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value, error_text
 from mygym.planning.plan import Plannable, plan_of
 from mygym.registry import resolve
 from mygym.registry.user_files import user_modules
@@ -230,9 +230,8 @@ def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrat
         The episodes, with the config of their recording.
 
     Raises:
-        ConfigError: The folder is not a dataset of demonstrations.
+        ConfigError: The folder is not a dataset of demonstrations, or it is damaged.
         RegistryError: The extra `demos` is not installed.
-        RunError: The dataset is damaged.
     """
     path = Path(dataset)
     metadata = read_metadata(path, key)
@@ -258,7 +257,7 @@ def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrat
             raise ValueError("its metadata has no config or no policy")
         values = renamed(values, notify=False)
     except Exception as error:  # Minari and HDF5 raise many types
-        raise RunError(f"{path}: cannot be read: {type(error).__name__}: {' '.join(str(error).split())}") from error
+        raise ConfigError(bad_value(key, str(path), ALLOWED, f"cannot be read: {error_text(error)}")) from error
     return Demonstrations(path, episodes, storage.observation_space, storage.action_space, values, about)
 
 

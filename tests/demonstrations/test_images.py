@@ -6,6 +6,8 @@ import contextlib
 import io
 import itertools
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +158,12 @@ def test_the_command_prints_the_counts(tmp_path: Path, capsys: pytest.CaptureFix
     assert not ended.value.code
     assert capsys.readouterr().out.splitlines() == ["train 4", f"dataset: {tmp_path / 'new'}"]
     assert json.loads((tmp_path / "new/annotations/instances_train.json").read_text())["images"][3]["id"] == 4
+
+
+@pytest.mark.parametrize("keep", [0, 100])
+@pytest.mark.parametrize("name", ["annotations/instances_train.json", "train/*.png", "depth/train/*.png"])
+def test_a_truncated_file_is_refused(name: str, keep: int, dataset: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(dataset, tmp_path / "copied")
+    os.truncate(min(copied.glob(name)), keep)
+    with pytest.raises(ConfigError, match=r"^data: '.*copied' is damaged, or of an older version: [^\n]+; allowed: a"):
+        images.read_images(copied, "train", 8)
