@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from mygym.envs.arguments import check_observation
 from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.nested import at
 from mygym.registry.entries import resolve
+from mygym.registry.signatures import fits, in_words
 from mygym.tasks.observations import CRITIC
 
 FORMATS = {"onnx": ".onnx", "pt2": ".pt2"}
@@ -190,7 +192,7 @@ class ExportedPolicy:
             ConfigError: The keys or the shapes differ: the environment has changed since the export.
         """
         given = {name: list(subspace.shape or ()) for name, subspace in inputs_of(space).items()}
-        needed = {name: entry["shape"] for name, entry in self.description["observation"].items()}
+        needed = {name: entry.get("shape") for name, entry in self.description["observation"].items()}
         if given != needed:
             why = f"does not fit its environment, which has changed: the observation has the shapes {given}"
             raise ConfigError(bad_value("file", str(self.path), f"the shapes {needed}, or a new export", why))
@@ -226,11 +228,26 @@ def _open(path: Path, threads: int, trust: bool) -> Session:
         raise ConfigError(bad_value("file", str(path), ALLOWED, why)) from error
 
 
+FORM: Mapping[str, Any] = {
+    "env.imports": list[str],
+    "env.labels": list[str],
+    "env.arguments": list[dict[str, Any]],
+    "env.codes": list[list[float]] | None,
+    "observation": dict[str, dict[str, Any]],
+    "action": dict[str, Any],
+    "action.values": list[int] | None,
+    "control.rate_hz": float,
+    "robot.arms": list[dict[str, Any]],
+    "home.joint_position": list[float],
+}
+"""Dotted key of the description → type of its value."""
+
+
 def _description(path: Path, text: str | None) -> dict[str, Any]:
     """Return the description in the metadata.
 
     Raises:
-        ConfigError: The file has none, or that of another version.
+        ConfigError: The file has none, a damaged one, or that of another version.
     """
     try:
         content = json.loads(text or "null")
@@ -241,6 +258,11 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
     if content.get("version") != VERSION:
         why = f"has a description of version {content.get('version')}"
         raise ConfigError(bad_value("file", str(path), f"version {VERSION}, of this mygym", why))
+    for key, hint in FORM.items():
+        value = at(content, tuple(key.split(".")))
+        if not fits(value, hint) or value == 0:
+            why = f"has a damaged description, in which {key} is {value!r:.80}"
+            raise ConfigError(bad_value("file", str(path), f"{in_words(hint)}, as in a new export", why))
     return content
 
 

@@ -25,7 +25,15 @@ from tests.components import COMBOS, small
 ROUNDING = 5e-5
 """Largest difference of actions; large weights round more, on some processors above the limit of an export."""
 
-DESCRIPTION = {"version": VERSION, "env": {}, "observation": {}, "action": {}}
+DESCRIPTION = {
+    "version": VERSION,
+    "env": {"imports": [], "labels": [], "arguments": [], "codes": None},
+    "observation": {},
+    "action": {},
+    "control": {"rate_hz": 25.0},
+    "robot": {"arms": []},
+    "home": {"joint_position": []},
+}
 
 QUICK = ("sac", "recurrent_ppo", "dqn")
 """An algorithm of each kind: scaled actions, clipped actions with a state, discrete actions."""

@@ -13,10 +13,11 @@ import pytest
 
 import mygym
 from mygym.cli.main import main
-from mygym.errors import ConfigError, RegistryError
+from mygym.errors import ConfigError, MygymError, RegistryError
 from mygym.exporting.export import Export
 from mygym.exporting.exported_policy import METADATA, ExportedPolicy
 from mygym.exporting.playing import Timing, measure, play
+from mygym.nested import at
 from mygym.registry import resolve
 from mygym.training.evaluation import Evaluation
 from tests.conftest import ROOT
@@ -227,3 +228,37 @@ def test_predictions_do_not_depend_on_the_batch(exported: Export) -> None:
     for row in range(5):
         alone, _ = policy.predict({name: values[row] for name, values in batch.items()})
         np.testing.assert_allclose(alone, together[row], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("env", 5, "a list of text"),
+        ("env.imports", 5, "a list of text"),
+        ("env.arguments", [5], "a list of a mapping"),
+        ("env.labels", None, "a list of text"),
+        ("env.codes", "x", "a list of a list of a number"),
+        ("observation", [1], "a mapping of text: a mapping"),
+        ("observation", {"observation": 5}, "a mapping of text: a mapping"),
+        ("observation", {"observation": {"shape": "x"}}, "the shapes"),
+        ("action", 5, "a mapping"),
+        ("control", {}, "a number"),
+        ("control.rate_hz", 0, "a number"),
+        ("robot.arms", {}, "a list of a mapping"),
+        ("home.joint_position", "x", "a list of a number"),
+        ("env.arguments", [{"task": "reech"}], "did you mean 'reach'"),
+    ],
+)
+def test_a_damaged_description_is_refused(key: str, value: Any, allowed: str, exported: Export, tmp_path: Path) -> None:
+    model = resolve("onnx:load")(exported.path)
+    description = json.loads(model.metadata_props[0].value)
+    *above, last = key.split(".")
+    at(description, tuple(above))[last] = value
+    model.metadata_props[0].value = json.dumps(description)
+    file = tmp_path / "damaged.onnx"
+    file.write_bytes(model.SerializeToString())
+    with pytest.raises(MygymError) as error:
+        play(file, episodes=1)
+    assert error.value.exit_code == 2
+    assert key.partition(".")[0] in str(error.value) or "reach" in str(error.value)
+    assert allowed in str(error.value), error.value
