@@ -192,7 +192,7 @@ def evaluate(
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
         if run is not None:
             return load(run, trust=trust)
-        builtin: Predicts = registry("policy").get(str(policy)).load()(envs, seed)
+        builtin: Predicts = registry("policy").get(str(policy), more=(KEYBOARD, SLIDERS)).load()(envs, seed)
         return builtin
 
     with contextlib.ExitStack() as stack:

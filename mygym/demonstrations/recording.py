@@ -317,7 +317,7 @@ def demonstrate(
         elif policy == KEYBOARD:
             recorded = Keyboard(env)
         else:
-            recorded = registry("policy").get(str(policy)).load()([env], seed)
+            recorded = registry("policy").get(str(policy), more=(KEYBOARD, "the path of a run")).load()([env], seed)
         solved, played, kept = 0, 0, []
         with _storing(format, path, env, plan) as (store, describe):
             stop = stack.enter_context(StopRequest("after this episode"))  # libraries may swallow KeyboardInterrupt

@@ -182,19 +182,23 @@ class Registry:
         """Remove a component; raise `KeyError` without one of this name."""
         del self._entries[name]
 
-    def get(self, name: str, key: str | None = None) -> Entry:
+    def get(self, name: str, key: str | None = None, more: Collection[str] = ()) -> Entry:
         """Return the entry of a name or alias; robots, workspaces and objects may also be given as files.
 
+        Args:
+            name: Name, alias or file.
+            key: Config key or flag that the user typed, for the message.
+            more: Further allowed values, for the message.
+
         Raises:
-            UnknownNameError: The name or file does not exist; the message has the config key or flag that the user
-                typed (`key`), and lists the known and the nearest names.
+            UnknownNameError: The name or file does not exist; the message lists the known and the nearest names.
             RegistryError: Two files register the name without `override=True`, or its file cannot be imported.
         """
         if self.kind in BUILTIN_FOLDERS and name not in self._entries and is_file_name(name, self.kind):
             return self._file_entry(name, key or self.kind)
         answer = self._look_up(name)
         if answer is None:
-            raise self._unknown_name(name, key or self.kind)
+            raise self._unknown_name(name, key or self.kind, more)
         if isinstance(answer, RegistryError):
             raise answer
         return answer
@@ -265,14 +269,16 @@ class Registry:
             raise UnknownNameError(bad_value(key, name, allowed, "is not a file"))
         return Entry(self.kind, name, path, "", str(path))
 
-    def _unknown_name(self, name: str, key: str) -> UnknownNameError:
+    def _unknown_name(self, name: str, key: str, more: Collection[str] = ()) -> UnknownNameError:
         if self.kind == "robot" and (allowed := OTHER_ROBOT_FILES.get(Path(name).suffix.lower())):
             return UnknownNameError(bad_value(key, name, allowed, "is not a robot file"))
         labels = {known: with_extras(known, entry.missing_extras) for known, entry in sorted(self._entries.items())}
         are_few = len(labels) <= MAX_NAMES
-        allowed = ", ".join(labels.values()) or "nothing" if are_few else f"a name of `mygym list {self.kind}`"
+        allowed = (
+            ", ".join([*labels.values(), *more]) or "nothing" if are_few else f"a name of `mygym list {self.kind}`"
+        )
         near = [known for known in labels if self._entries[known].class_name == name]
-        near = near or nearest(name, [*labels, *self.aliases], most=1 if are_few else 3)
+        near = near or nearest(name, [*labels, *more, *self.aliases], most=1 if are_few else 3)
         message = bad_value(key, name, allowed, f"is not a known {self.kind}")
         message += did_you_mean(name, near, most=3, cutoff=0.0)
         if not are_few:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, cast
 
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from stable_baselines3.common.policies import BasePolicy
 from torch import nn
 from torch.nn import functional
@@ -16,6 +16,9 @@ from torch.nn import functional
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.mixture.policies import optimized_modules
 from mygym.strategies.strategy import Strategy
+
+MAX_ROWS = 1024
+"""Maximum number of rows that an adapter adds to a layer: more than the width of a policy's layers adds nothing."""
 
 
 class AdaptedLinear(nn.Linear):
@@ -173,7 +176,7 @@ class LoRA(Adapter):
         scale: Factor of the change.
     """
 
-    def __init__(self, *, rank: Annotated[int, Ge(1)] = 8, scale: float = 2.0) -> None:
+    def __init__(self, *, rank: Annotated[int, Ge(1), Le(MAX_ROWS)] = 8, scale: float = 2.0) -> None:
         self.rank, self.scale = rank, scale
 
     def adapter(self) -> Callable[[nn.Linear], AdaptedLinear]:
@@ -203,7 +206,7 @@ class Bottleneck(Adapter):
         size: Number of rows of `D`, the width of the bottleneck.
     """
 
-    def __init__(self, *, size: Annotated[int, Ge(1)] = 8) -> None:
+    def __init__(self, *, size: Annotated[int, Ge(1), Le(MAX_ROWS)] = 8) -> None:
         self.size = size
 
     def adapter(self) -> Callable[[nn.Linear], AdaptedLinear]:
