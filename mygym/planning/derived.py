@@ -19,7 +19,7 @@ from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
 from mygym.tasks.rewards import find_reward
-from mygym.tasks.task import Task
+from mygym.tasks.task import Task, episode_limit
 
 
 def derived_values(
@@ -138,8 +138,8 @@ def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
     limits = []
     for variant in variants:
         params, task = variant.config.task_params, find_task(variant.config.task)
-        horizon = params.horizon or task.horizon
-        limits.append(min(horizon, params.training_horizon or task.training_horizon or horizon))
+        training_horizon = params.training_horizon or task.training_horizon
+        limits.append(episode_limit(params.horizon or task.horizon, training_horizon))
     return 2 * max(limits) * config.n_envs
 
 

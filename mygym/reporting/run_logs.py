@@ -17,7 +17,7 @@ from mygym.reporting.curves import read_log, read_text
 from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, success_interval
 from mygym.tasks.lookup import find_task
-from mygym.tasks.task import Task
+from mygym.tasks.task import Task, episode_limit
 from mygym.training import directory
 from mygym.types import FloatArray
 
@@ -75,7 +75,7 @@ class RunLogs:
     def limit(self) -> float:
         """Steps after which a training episode is truncated; 0 for several tasks."""
         horizon = self.number("task_params.horizon") or (self.task.horizon if self.task else 0)
-        return min(horizon, self.number("task_params.training_horizon") or horizon)
+        return episode_limit(horizon, self.number("task_params.training_horizon"))
 
     @property
     def steps(self) -> int:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -18,6 +18,13 @@ from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.grammar import StageSequence, held_after, is_letters, parse, stage_sequence
 from mygym.tasks.predicates import Predicate
 from mygym.tasks.stage import Stage, SubTask, describe_subtask, read_subtask, readable, stage_phrases
+
+Number = TypeVar("Number", int, float)
+
+
+def episode_limit(horizon: Number, training_horizon: Number | None) -> Number:
+    """Return the control steps after which an episode is truncated: the smaller of the two horizons."""
+    return min(horizon, training_horizon or horizon)
 
 
 @dataclass(frozen=True)
@@ -208,8 +215,8 @@ class Task:
 
     @property
     def limit(self) -> int:
-        """Control steps after which an episode is truncated: the smaller of the two horizons."""
-        return min(self.horizon, self.training_horizon or self.horizon)
+        """Control steps after which an episode is truncated, see `episode_limit`."""
+        return episode_limit(self.horizon, self.training_horizon)
 
     @property
     def goal_count(self) -> int:

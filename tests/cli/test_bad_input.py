@@ -51,7 +51,10 @@ MISTAKES = [
     ("plot gone --logdir gone -o new.svg", ["--logdir", "DIR"]),
     ("report gone -o new.html", ["folder: 'gone' is not a folder", "allowed: "]),
     ("plot gone -o new.svg", ["folder: 'gone' is not a folder", "allowed: "]),
-    ("train --strategy lora --set strategy_params.rank=5000 --explain", ["strategy_params.rank: 5000", "or equal to 1024"]),
+    (
+        "train --strategy lora --set strategy_params.rank=5000 --explain",
+        ["strategy_params.rank: 5000", "or equal to 1024"],
+    ),
     (
         "train --strategy bottleneck --set strategy_params.size=5000 --explain",
         ["strategy_params.size: 5000", "or equal to 1024"],
