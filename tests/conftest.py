@@ -170,6 +170,14 @@ def unsynced() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def sb3_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give models that learn without a logger one folder of the tests: SB3 creates one in /tmp for each of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SB3_LOGDIR", str(tmp_path_factory.mktemp("sb3")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def reused_clients() -> Iterator[None]:
     """Use closed physics clients again, empty: to open one takes as long as to build an environment in it."""
     if not HAS_BULLET:
