@@ -44,13 +44,13 @@ def expert_episode(config: Mapping[str, Any]) -> Episode:
     """Return the states of an episode in which the scripted expert acts."""
     contexts, stages = [], []
     with api.make_env(config) as env:
-        env.reset(seed=0)
-        ended = False
-        while not ended:
+
+        def act(step: int) -> NDArray[np.float32]:
             contexts.append(copied(EpisodeContext(env.task, env.progress, env.world.state, env.goals)))
             stages.append(int(env.progress.stage[0]))
-            _, _, terminated, truncated, _ = env.step(env.expert_action())
-            ended = terminated or truncated
+            return env.expert_action()
+
+        play(env, 0, act)
     return Episode(tuple(contexts), tuple(stages))
 
 
@@ -87,26 +87,28 @@ def demand_pure(
     batch: Any,
     singles: Sequence[Any],
     arrays: Sequence[Any],
+    shape: tuple[int, ...] | None = (),
     exact: bool = False,
 ) -> Any:
     """Demand that a function of a batch is finite, changes no argument, and equals the function of each single state.
 
     Args:
         name: Name of the function, for messages.
-        function: Function of a batch of `N` states that returns `(N, …)`.
+        function: Function of a batch of `N` states.
         batch: The batch.
         singles: The states of the batch, each as a batch of 1.
         arrays: All arrays of the batch.
+        shape: Shape of the value of a state; None: any.
         exact: Whether results must be equal to the bit, e.g. because they are bool.
 
     Returns:
-        The result for the batch.
+        The result for the batch, `(N, *shape)`.
     """
     before = [np.copy(array) for array in arrays]
     result = np.asarray(function(batch))
     demand(all(map(np.array_equal, before, arrays)), f"{name} changes the arrays that it gets")
-    shape = result.shape[:1]
-    demand(shape == (len(singles),), f"{name} has shape {result.shape} for a batch of {len(singles)}")
+    needed = (len(singles), *(result.shape[1:] if shape is None else shape))
+    demand(result.shape == needed, f"{name} has shape {result.shape}, not {needed}")
     demand(np.isfinite(result).all(), f"{name} is not finite")
     for index, single in enumerate(singles):
         alone = np.asarray(function(single))[0]
@@ -183,7 +185,7 @@ def measure(config: Mapping[str, Any]) -> Teaching:
     with api.make_env({**config, "reward": REWARD}) as env:
         size = env.world.action_size
         for seed in range(TEACHING_EPISODES):
-            rewards, actions = play(env, seed, lambda _: env.expert_action())
+            rewards, actions, _ = play(env, seed, lambda _: env.expert_action())
             experts.append(rewards)
             idling += _idling(env, seed, rewards, actions)
             for stages_done in sorted({0, len(env.task.stage_names) - 1}):
@@ -222,18 +224,17 @@ def _followed_by(pause: NDArray[np.float32], actions: Actions) -> Callable[[int]
     return lambda step: actions[step] if step < len(actions) else pause
 
 
-def play(env: AnyEnv, seed: int, act: Callable[[int], NDArray[np.float32]]) -> tuple[Rewards, Actions]:
-    """Play an episode with the actions `act(step)`; return its rewards and actions."""
-    env.reset(seed=seed)
-    rewards: list[float] = []
+def play(env: AnyEnv, seed: int, act: Callable[[int], NDArray[np.float32]]) -> tuple[Rewards, Actions, list[Any]]:
+    """Play an episode of `n` steps with the actions `act(step)`; return rewards, actions, and `n + 1` observations."""
+    observations, rewards, ended = [env.reset(seed=seed)[0]], [], False
     actions: Actions = []
-    ended = False
     while not ended:
         actions.append(act(len(actions)))
-        _, reward, terminated, truncated, _ = env.step(actions[-1])
+        observation, reward, terminated, truncated, _ = env.step(actions[-1])
+        observations.append(observation)
         rewards.append(float(reward))
         ended = terminated or truncated
-    return np.array(rewards), actions
+    return np.array(rewards), actions, observations
 
 
 def _discounted(rewards: Rewards) -> float:
@@ -340,32 +341,21 @@ def _has_known_predicates(stage: Stage) -> None:
 def _is_pure(name: str) -> None:
     """Potential and expert give the same values for a batch and for its states alone, and change no argument."""
     episode = expert_episode(setting(name))
-    bound = episode.contexts[0].task.stage_bindings[-1]
-    last = len(episode.contexts[0].task.stage_bindings) - 1
+    task = episode.contexts[0].task
+    last = len(task.stage_bindings) - 1
     visited = [context for context, active in zip(episode.contexts, episode.stages, strict=True) if active == last]
-    demand(visited, f"the experts of {', '.join(episode.contexts[0].task.stage_names[:-1])} do not reach its start")
-    stage, count, batched = episode.contexts[0].task.sequence.stages[last], len(visited), joined(visited)
-    batch = StageContext(batched.state, batched.progress, batched.goals, bound)
-    arrays = arrays_of(batch)
-    before = [array.copy() for array in arrays]
-    potential, command = np.asarray(stage.potential(batch)), stage.expert(batch, stage.start_pose or _at_target)
-    target, gripper = np.asarray(command.target), np.broadcast_to(command.gripper, (count,))
-    demand(all(map(np.array_equal, before, arrays)), "changes the state, the progress or the goals that it gets")
-    shapes = {"potential": (potential, (count,)), "expert's target": (target, (count, 3))}
-    for key, (array, shape) in shapes.items():
-        demand(array.shape == shape, f"{key} has shape {array.shape} for {count} states, not {shape}")
-        demand(np.isfinite(array).all(), f"{key} is not finite")
+    demand(visited, f"the experts of {', '.join(task.stage_names[:-1])} do not reach its start")
+    stage = task.sequence.stages[last]
+    batch, *singles = (
+        StageContext(each.state, each.progress, each.goals, task.stage_bindings[last])
+        for each in (joined(visited), *visited)
+    )
+
+    def command(context: StageContext) -> FloatArray:
+        """Return `(n, 4)`: target and gripper."""
+        given = stage.expert(context, stage.start_pose or (lambda context: context.target))
+        return np.column_stack([given.target, np.broadcast_to(given.gripper, len(context.goals))])
+
+    potential = demand_pure("potential", stage.potential, batch, singles, arrays_of(batch))
     demand(((potential >= 0) & (potential <= 1)).all(), f"potential is {potential.min():g} … {potential.max():g}")
-    for index, context in enumerate(visited):
-        alone = StageContext(context.state, context.progress, context.goals, bound)
-        same = np.allclose(stage.potential(alone), potential[index])
-        demand(same, "potential gives other values for a batch than for its states alone")
-        single = stage.expert(alone, stage.start_pose or _at_target)
-        demand(
-            np.allclose(single.target, target[index]) and np.allclose(single.gripper, gripper[index]),
-            "the expert gives other commands for a batch than for its states alone",
-        )
-
-
-def _at_target(context: StageContext) -> Any:
-    return context.target
+    demand_pure("the expert's target and gripper", command, batch, singles, arrays_of(batch), shape=(4,))
