@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -496,26 +496,19 @@ ALGORITHM = "ppo"
 """Default algorithm of the runs."""
 
 
-def strategy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of a strategy."""
-    yield from checks_in_runs("strategy", name, framework, steps, folder, {**config, "strategy": name})
+WITH: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "strategy": lambda name: {"strategy": name},
+    "sampler": lambda name: {"strategy": "mixture", "strategy_params": {"candidates": 2, "tries": 1, "sampler": name}},
+    "callback": lambda name: {"callbacks": [name]},
+}
+"""Kind that takes part in trainings → function from the name of a component to the config of its runs."""
 
 
-def sampler_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of a sampler, in runs of a super-network."""
-    run = merged({"strategy": "mixture", "strategy_params": {"candidates": 2, "tries": 1, "sampler": name}}, config)
-    yield from checks_in_runs("sampler", name, framework, steps, folder, run)
-
-
-def callback_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of a callback."""
-    yield from checks_in_runs("callback", name, framework, steps, folder, {**config, "callbacks": [name]})
-
-
-def checks_in_runs(
-    kind: str, name: str, framework: str, steps: int, folder: Path, run: Mapping[str, Any]
+def _checks_in_runs(
+    kind: str, name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]
 ) -> Iterator[Check]:
-    """Yield the checks of a component that takes part in runs with the config `run`."""
+    """Yield the checks of a component that takes part in trainings."""
+    run = merged(WITH[kind](name), config)
     subject = Subject(run.get("algo", ALGORITHM), framework, steps, folder, run)
     yield Check("parameters", lambda: _documents_its_parameters(kind, name))
     yield Check("constructs", subject.constructs, needs=("parameters",))
@@ -524,6 +517,9 @@ def checks_in_runs(
     yield Check("deterministic", subject.repeats_exactly, needs=("trains",))
     yield Check("resumes", subject.resumes, needs=("deterministic",))
     yield Check("survives a bad environment", subject.survives, needs=("trains",))
+
+
+strategy_checks, sampler_checks, callback_checks = (partial(_checks_in_runs, kind) for kind in WITH)
 
 
 def _documents_its_parameters(kind: str, name: str) -> None:

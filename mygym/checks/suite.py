@@ -85,32 +85,32 @@ def perform(entry: Entry, checks: Iterable[Check], skip: Collection[str] = ()) -
             if name not in (names := [check.name for check in checks]):
                 raise ConfigError(bad_value("skip", name, names, f"is not a check of {entry.name}"))
     for check in checks:
+        begin, seconds = time.perf_counter(), 0.0
         if check.name in skip:
-            yield Outcome(entry.kind, entry.name, check.name, LEFT_OUT, 0.0, "skipped")
-            continue
-        missing = next((name for name in check.needs if name not in passed), None)
-        if missing is not None:
-            yield Outcome(entry.kind, entry.name, check.name, LEFT_OUT, 0.0, f"needs: {missing}")
-            continue
-        begin = time.perf_counter()
-        stderr = io.StringIO()
-        finding = note = None
-        try:
-            with contextlib.redirect_stderr(stderr):
-                note = check.run()
-        except CheckLeftOut as reason:
-            yield Outcome(entry.kind, entry.name, check.name, LEFT_OUT, time.perf_counter() - begin, str(reason))
-            continue
-        except InterruptedRunError:  # Ctrl-C during a training
-            raise KeyboardInterrupt from None
-        except Exception as error:  # noqa: BLE001  (any error of the component is the finding)
-            notes = [line for line in stderr.getvalue().splitlines() if line.startswith("note: ")]
-            finding = "; ".join(dict.fromkeys([_describe(error, entry.origin), *notes]))
+            status, why = LEFT_OUT, "skipped"
+        elif missing := [name for name in check.needs if name not in passed]:
+            status, why = LEFT_OUT, f"needs: {missing[0]}"
         else:
+            status, why = _perform(check, entry.origin)
+            seconds = time.perf_counter() - begin
+        if status == PASSED:
             passed.add(check.name)
-        seconds = time.perf_counter() - begin
-        status, text = (PASSED, note) if finding is None else (FAILED, finding)
-        yield Outcome(entry.kind, entry.name, check.name, status, seconds, text or "")
+        yield Outcome(entry.kind, entry.name, check.name, status, seconds, why)
+
+
+def _perform(check: Check, origin: str) -> tuple[str, str]:
+    """Return the status of a check, and its finding or note."""
+    stderr = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(stderr):
+            return PASSED, check.run() or ""
+    except CheckLeftOut as reason:
+        return LEFT_OUT, str(reason)
+    except InterruptedRunError:  # Ctrl-C during a training
+        raise KeyboardInterrupt from None
+    except Exception as error:  # noqa: BLE001  (any error of the component is the finding)
+        notes = [line for line in stderr.getvalue().splitlines() if line.startswith("note: ")]
+        return FAILED, "; ".join(dict.fromkeys([_describe(error, origin), *notes]))
 
 
 def _describe(error: Exception, origin: str) -> str:
