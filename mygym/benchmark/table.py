@@ -26,7 +26,7 @@ from mygym.reporting.comparison import Comparison, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
 from mygym.reporting.settings import Setting, shaping_values
 from mygym.reporting.statistics import Interval, iqm, probability_of_improvement, relative_medians
-from mygym.reporting.tables import as_markdown, count, duration
+from mygym.reporting.tables import as_markdown, as_text, count, duration
 from mygym.tasks.lookup import find_task
 from mygym.training import directory
 from mygym.training.result import Result, machine_in_words, versions
@@ -350,9 +350,9 @@ def cell_texts(cell: CellRow) -> dict[str, str]:
         "success, %": success_text(cell),
         "each": ", ".join(f"{100 * score:.0f}" for (score,) in cell.setting.scores),
         "elsewhere": _elsewhere_text(cell),
-        "env steps": _median_text(cell.steps),
+        "env steps": as_text(cell.steps, ",.0f"),
         "time": duration(cell.seconds),
-        "env steps to 90 %": _median_text(summary.steps_to_90 if summary else None),
+        "env steps to 90 %": as_text(summary.steps_to_90, ",.0f") if summary else "",
         "time to 90 %": duration(summary.seconds_to_90) if summary else "",
         "verified": f"{sum(cell.verified)} of {len(cell.verified)}" if cell.verified else "",
         "from": cell.origin,
@@ -413,10 +413,6 @@ def _relative_text(row: MethodRow) -> str:
         return ""
     low, high = row.steps_interval
     return f"{row.steps:.2f} ({low:.2f}–{high:.2f}), {count(row.both_learn, 'task')}"
-
-
-def _median_text(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
 
 
 @cache

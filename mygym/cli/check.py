@@ -25,6 +25,7 @@ from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.config import Layer, merge_configs, resolve
 from mygym.errors import ConfigError, bad_value, print_message
 from mygym.registry import registry
+from mygym.reporting.tables import as_text, count
 
 if TYPE_CHECKING:
     from mygym.checks import Outcome
@@ -180,7 +181,6 @@ def card(options: argparse.Namespace) -> None:
 
 def _print_card(card: Mapping[str, Any], episodes: int) -> None:
     from mygym.checks.tasks import IDLE, REWARDS
-    from mygym.reporting.tables import count
 
     print(f"{card['task']}: {card['words']}")
     scene = f"{card['robot']}, workspace {card['workspace']}, {card['control']}"
@@ -253,8 +253,8 @@ def parity(options: argparse.Namespace) -> None:
     if options.run is not None:
         if flags:
             raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", RUN_FLAGS, "cannot be combined with a run"))
-        count = parse_count(options.episodes or "100", "--episodes")
-        _print_transfer(options.run, count, seed, options.engine, options.json)
+        episodes = parse_count(options.episodes or "100", "--episodes")
+        _print_transfer(options.run, episodes, seed, options.engine, options.json)
         return
     episodes = parse_count(options.episodes or "20", "--episodes")
     values = {**DEFAULTS, **flags}
@@ -273,11 +273,11 @@ def parity(options: argparse.Namespace) -> None:
             "episodes": kind.episodes,
             "mean, mm": f"{kind.mean:.1f}",
             "95 %, mm": f"{kind.percentile:.1f}",
-            "object mean, mm": _number(kind.object_mean),
-            "median, mm": _number(kind.object_median),
-            "pybullet": _share(kind.success_pybullet),
-            options.engine: _share(kind.success_engine),
-            "grasps": "" if kind.grasps is None else str(kind.grasps),
+            "object mean, mm": as_text(kind.object_mean, ".1f"),
+            "median, mm": as_text(kind.object_median, ".1f"),
+            "pybullet": as_text(kind.success_pybullet, ".0%"),
+            options.engine: as_text(kind.success_engine, ".0%"),
+            "grasps": as_text(kind.grasps, "d"),
             "of them in pybullet": _gate(kind),
         }
         for kind in kinds
@@ -305,14 +305,5 @@ def _gate(kind: Parity) -> str:
     """Return the share of the grasps on which Bullet agrees, and of those with the object at the same place before."""
     if kind.gate is None:
         return ""
-    return (
-        f"{_share(kind.gate)}; {_share(kind.gate_same_place) or 'none'} of {kind.grasps_same_place} from the same place"
-    )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
-
-
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"
+    same_place = as_text(kind.gate_same_place, ".0%") or "none"
+    return f"{kind.gate:.0%}; {same_place} of {kind.grasps_same_place} from the same place"

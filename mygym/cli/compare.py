@@ -25,7 +25,7 @@ from mygym.errors import ConfigError, bad_value, print_message, print_note
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
-from mygym.reporting.tables import FORMATS, count, duration
+from mygym.reporting.tables import FORMATS, as_text, count, duration, with_interval
 from mygym.training.files import write_text
 
 
@@ -114,17 +114,11 @@ def _compare_tables(options: argparse.Namespace) -> list[Comparison]:
     return comparisons
 
 
-def _success(comparison: Comparison) -> str:
-    low, high = comparison.success
-    return f"{comparison.success_rate:.1%} ({low:.1%} to {high:.1%})"
-
-
 def _difference(comparison: Comparison) -> str:
     if comparison.difference is None or comparison.difference_interval is None:
         return ""
-    text = f"{100 * comparison.difference:+.1f}"
     low, high = comparison.difference_interval
-    return text if low != low else f"{text} ({100 * low:+.1f} to {100 * high:+.1f})"
+    return with_interval(100 * comparison.difference, Interval(100 * low, 100 * high), "+.1f")
 
 
 def _runs(comparison: Comparison) -> str:
@@ -136,30 +130,19 @@ def _cells(comparison: Comparison) -> dict[str, str]:
     cells = {name: text(comparison) for name, text in CELLS.items()}
     setting = cells.pop("setting")
     for name, figure in comparison.figures.items():
-        texts = (
-            _number(figure.value, figure.interval, ""),
-            _number(figure.difference, figure.difference_interval, "+"),
-        )
-        cells[name] = "; ".join(filter(None, texts))
+        difference = with_interval(figure.difference, figure.difference_interval, "+.3g")
+        cells[name] = "; ".join(filter(None, (with_interval(figure.value, figure.interval, ".3g"), difference)))
     return {**cells, "setting": setting}
-
-
-def _number(value: float | None, interval: Interval | None, sign: str) -> str:
-    """Return a number with its interval, if that is known."""
-    if value is None or interval is None:
-        return ""
-    text = f"{value:{sign}.3g}"
-    return text if interval.low != interval.low else f"{text} ({interval.low:{sign}.3g} to {interval.high:{sign}.3g})"
 
 
 CELLS: Mapping[str, Callable[[Comparison], str]] = {
     "name": lambda comparison: comparison.name,
     "seeds": _runs,
-    "success": _success,
+    "success": lambda comparison: with_interval(comparison.success_rate, comparison.success, ".1%"),
     "difference": _difference,
-    "better": lambda comparison: "" if comparison.improvement is None else f"{comparison.improvement:.0%}",
-    "return": lambda comparison: "" if comparison.mean_return is None else f"{comparison.mean_return:.2f}",
-    "to 90 %": lambda comparison: "" if comparison.steps_to_90 is None else f"{comparison.steps_to_90:,.0f}",
+    "better": lambda comparison: as_text(comparison.improvement, ".0%"),
+    "return": lambda comparison: as_text(comparison.mean_return, ".2f"),
+    "to 90 %": lambda comparison: as_text(comparison.steps_to_90, ",.0f"),
     "in": lambda comparison: duration(comparison.seconds_to_90),
     "setting": lambda comparison: comparison.path,
 }

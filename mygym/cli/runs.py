@@ -26,7 +26,7 @@ from mygym.errors import ConfigError, bad_value, print_message
 from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
 from mygym.reporting.run_logs import RunLogs, read_logs
-from mygym.reporting.tables import FORMATS, count, duration
+from mygym.reporting.tables import FORMATS, as_text, count, duration
 from mygym.training.files import check_new
 
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
@@ -165,7 +165,7 @@ CELLS: Mapping[str, Callable[[RunRecord], str]] = {
     "status": lambda record: record.status,
     "steps": lambda record: f"{record.steps:,}",
     "success": _success,
-    "to 90 %": lambda record: "" if record.steps_to_90 is None else f"{record.steps_to_90:,}",
+    "to 90 %": lambda record: as_text(record.steps_to_90, ","),
     "in": lambda record: duration(record.seconds_to_90),
     "age": lambda record: duration(record.age_s),
     "run": lambda record: record.path,

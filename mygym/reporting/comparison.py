@@ -28,7 +28,7 @@ from mygym.reporting.statistics import (
     runs_needed,
     success_interval,
 )
-from mygym.reporting.tables import count
+from mygym.reporting.tables import count, with_interval
 from mygym.types import FloatArray
 
 THRESHOLDS = 101
@@ -277,8 +277,8 @@ def summary_in_words(folder: str | Path) -> str:
     except ConfigError:
         return ""
     summary = summarize(setting)
-    low, high = summary.success
-    text = f"success {summary.success_rate:.1%} ({low:.1%} to {high:.1%}) over {count(summary.runs, 'seed')}"
+    success = with_interval(summary.success_rate, summary.success, ".1%")
+    text = f"success {success} over {count(summary.runs, 'seed')}"
     if summary.steps_to_90 is None or summary.seconds_to_90 is None:
         return text
     return f"{text}; 90 % after {summary.steps_to_90:,.0f} env steps, {summary.seconds_to_90:.0f} s (medians)"

@@ -21,7 +21,7 @@ from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, paired_difference, success_interval
-from mygym.reporting.tables import as_markdown, count
+from mygym.reporting.tables import as_markdown, count, with_interval
 from mygym.training import directory, env_factory, files, model_factory
 from mygym.training.evaluation import JUDGE, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
@@ -298,7 +298,7 @@ class Certificate:
         return [
             {
                 "engine": verdict.engine,
-                "success (95 % interval)": "{:.1%} ({:.1%} to {:.1%})".format(verdict.success_rate, *verdict.interval),
+                "success (95 % interval)": with_interval(verdict.success_rate, verdict.interval, ".1%"),
                 "mean length": f"{verdict.mean_length:.1f} steps",
                 "version": verdict.version,
             }

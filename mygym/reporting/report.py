@@ -28,7 +28,7 @@ from mygym.reporting.curves import SettingCurves, stage_order
 from mygym.reporting.figures import rendered
 from mygym.reporting.records import RunRecord, SweepFiles
 from mygym.reporting.settings import Setting, different_keys, names_of
-from mygym.reporting.tables import count
+from mygym.reporting.tables import as_text, count
 from mygym.training import directory
 from mygym.training.files import is_file
 from mygym.training.result import versions
@@ -341,7 +341,7 @@ def _result(record: RunRecord) -> Mapping[str, Any]:
 
 
 def _number(value: float | None, form: str) -> Number:
-    return Number("" if value is None else format(value, form), value)
+    return Number(as_text(value, form), value)
 
 
 def _value(value: Any) -> Cell:

@@ -1,4 +1,4 @@
-"""Tables for papers and spreadsheets: CSV, Markdown and LaTeX; counts and durations in words."""
+"""Tables for papers and spreadsheets: CSV, Markdown and LaTeX; numbers, counts and durations as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import csv
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mygym.reporting.statistics import Interval
 
 Rows = Sequence[Mapping[str, Any]]
 """Rows with the same keys, which are the names of the columns."""
@@ -18,6 +21,18 @@ LATEX_SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
 def count(number: int, noun: str) -> str:
     """Return a number and its noun: `1 seed`, `5 seeds`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def as_text(value: float | None, form: str) -> str:
+    """Return a number in a form, e.g. `.1%`; empty for None."""
+    return "" if value is None else format(value, form)
+
+
+def with_interval(value: float | None, interval: Interval | None, form: str) -> str:
+    """Return a number with its interval, `90.0% (85.1% to 94.2%)`, or alone if the bounds are NaN; empty for None."""
+    if value is None or interval is None or interval.low != interval.low:
+        return as_text(value, form)
+    return f"{value:{form}} ({interval.low:{form}} to {interval.high:{form}})"
 
 
 def duration(seconds: float | None) -> str:

@@ -16,7 +16,7 @@ from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
 from mygym.reporting.records import RunRecord, SweepFiles, find_sweeps, tail
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
-from mygym.reporting.tables import duration
+from mygym.reporting.tables import as_text, duration, with_interval
 
 MAX_SETTINGS = 12
 """Maximum number of settings in a chart."""
@@ -100,9 +100,9 @@ def _draw(settings: list[Setting]) -> None:
             {
                 "setting": name,
                 "seeds": row.runs,
-                "success": f"{row.success_rate:.1%} ({row.success.low:.1%} to {row.success.high:.1%})",
+                "success": with_interval(row.success_rate, row.success, ".1%"),
                 "difference": "" if row.difference is None else f"{100 * row.difference:+.1f} points",
-                "return": "" if row.mean_return is None else f"{row.mean_return:.2f}",
+                "return": as_text(row.mean_return, ".2f"),
                 "to 90 %": ""
                 if row.steps_to_90 is None
                 else f"{row.steps_to_90:,.0f} env steps, {duration(row.seconds_to_90)}",

@@ -23,7 +23,7 @@ from mygym.reporting.doctor import diagnose, has_learned
 from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of, tail
 from mygym.reporting.run_logs import read_logs
 from mygym.reporting.settings import setting_of
-from mygym.reporting.tables import count, duration
+from mygym.reporting.tables import as_text, count, duration
 from mygym.training import directory
 
 PERIOD = 2.0
@@ -227,10 +227,10 @@ def cells(row: dict[str, Any]) -> dict[str, Any]:
         "color": color,
         "run": f"{row['task']} · {row['robot']} · {row['algo']} · seed {row['seed']} · {row['config_hash'][:8]}",
         "address": f"/run/{row['id']}",
-        "success": "" if rate is None else f"{rate:.0%}",
+        "success": as_text(rate, ".0%"),
         "spark": spark(row["curve"]),
         "steps": f"{steps:,}" + (f" of {target:,}" if target and row["status"] == RUNNING else ""),
-        "return": "" if row["mean_return"] is None else f"{row['mean_return']:.2f}",
+        "return": as_text(row["mean_return"], ".2f"),
         "age": duration(60 * (row["age_s"] // 60) if row["age_s"] > 60 else 5 * (row["age_s"] // 5)),
     }
 
