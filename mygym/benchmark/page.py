@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from mygym.benchmark.table import CellRow, Table, cell_texts, method_cells
 from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.reporting.records import RunRecord
-from mygym.reporting.report import Cell, Html, Number, details, element, inline_svg, page, table
+from mygym.reporting.report import Cell, Html, Number, details, element, inline_svg, link, page, table
 from mygym.reporting.statistics import performance_profile
 from mygym.reporting.tables import count
 from mygym.training import directory
@@ -29,7 +28,8 @@ NAMES = ("task", "robot", "engine", "method")
 def write_page(benchmark_table: Table, folder: Path) -> str:
     """Return the page of a table."""
     rows = [_row(cell, folder) for cell in benchmark_table.cells]
-    machines = _machines(benchmark_table.cells)
+    records = [record for cell in benchmark_table.cells for record in cell.setting.records]
+    machines = Counter(record.machine or "not recorded" for record in records) or {"none": 0}
     return page(
         benchmark_table.title or benchmark_table.suite,
         element("p", f"{benchmark_table.in_words()}."),
@@ -111,15 +111,10 @@ def _films(records: Sequence[RunRecord], folder: Path) -> Html:
     """Return links to the first film of the final policy, and to the first of a failure."""
     links = []
     for label, pattern in (("policy", "final.mp4"), ("failure", "failure*.mp4")):
-        found = (
-            film
-            for record in records
-            if record.path
-            for film in sorted((Path(record.path) / directory.VIDEOS).glob(pattern))
-        )
-        if (film := next(found, None)) is not None:
-            path = Path(os.path.relpath(film, folder)).as_posix()
-            links.append(f"{element('a', label, href=quote(os.fsencode(path)))} ")
+        folders = [Path(record.path) / directory.VIDEOS for record in records if record.path]
+        films = (film for videos in folders for film in sorted(videos.glob(pattern)))
+        if (film := next(films, None)) is not None:
+            links.append(link(label, film, folder))
     return Html("".join(links))
 
 
@@ -154,13 +149,3 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
         figures.finish_row([panel], len(profiles), rates=True)
     yield element("h2", "Performance profiles")
     yield element("figure", inline_svg(figures.rendered(figure, "svg")))
-
-
-def _machines(cells: Sequence[CellRow]) -> dict[str, int]:
-    """Return description of a machine → number of runs."""
-    counts: dict[str, int] = {}
-    for cell in cells:
-        for record in cell.setting.records:
-            name = record.machine or "not recorded"
-            counts[name] = counts.get(name, 0) + 1
-    return counts or {"none": 0}

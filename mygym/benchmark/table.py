@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from mygym.benchmark.execution import Benchmark
-from mygym.benchmark.imported import imported_cells
+from mygym.benchmark.imported import ImportedCell, imported_cells
 from mygym.benchmark.stored import SCHEMA, Curve, StoredCell, read_stored
+from mygym.benchmark.suite import Cell
 from mygym.benchmark.verification import verdicts
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, success_bounds, summarize
@@ -213,43 +214,36 @@ def build_table(benchmark: Benchmark) -> Table:
     for run in sorted(benchmark.runs, key=lambda run: run.seed):
         if (record := benchmark.ended(run)) is not None:
             records[run.cell.name].append(record)
-    rows = [
-        CellRow(
-            cell.task,
-            cell.robot,
-            cell.engine,
-            cell.method,
-            cell.seeds,
-            Setting(cell.name, _config(records[cell.name], stored), tuple(records[cell.name])),
-            {record.seed or 0: _curve(record, stored) for record in records[cell.name]},
-            {record.seed or 0: _elsewhere(record, stored) for record in records[cell.name]},
-            cell.command,
-            cell.note,
-            verified=tuple(verified.get(cell.name, stored.verified if stored else ())),
-        )
-        for cell in suite.cells
-        for stored in (benchmark.stored.get(cell.name),)
-    ]
-    more = [
-        CellRow(
-            cell.task,
-            cell.robot,
-            cell.engine,
-            cell.method,
-            tuple(record.seed or 0 for record in cell.records),
-            Setting(cell.name, _config(cell.records), cell.records),
-            {record.seed or 0: _curve(record) for record in cell.records},
-            {record.seed or 0: _elsewhere(record) for record in cell.records},
-            f"mygym train --config {shlex.quote(f'{cell.name}/{Path(first.path).name}/{directory.CONFIG}')} --seed S",
-            origin=cell.origin,
-        )
-        for cell in imported_cells(benchmark.folder)
-        for first in cell.records[:1]
-    ]
-    return Table(suite.name, suite.title, f"{datetime.now(UTC):%Y-%m-%d}", commit(), dict(versions()), (*rows, *more))
+    rows = []
+    for cell in suite.cells:
+        stored = benchmark.stored.get(cell.name)
+        repeated = tuple(verified.get(cell.name, stored.verified if stored else ()))
+        row = _row(cell, records[cell.name], stored, cell.seeds, cell.command, note=cell.note, verified=repeated)
+        rows.append(row)
+    for added in imported_cells(benchmark.folder):
+        config = f"{added.name}/{Path(added.records[0].path).name}/{directory.CONFIG}"
+        command = f"mygym train --config {shlex.quote(config)} --seed S"
+        seeds = tuple(record.seed or 0 for record in added.records)
+        rows.append(_row(added, added.records, None, seeds, command, origin=added.origin))
+    return Table(suite.name, suite.title, f"{datetime.now(UTC):%Y-%m-%d}", commit(), dict(versions()), tuple(rows))
 
 
-def _config(records: Sequence[RunRecord], stored: StoredCell | None = None) -> dict[str, Any]:
+def _row(
+    cell: Cell | ImportedCell,
+    records: Sequence[RunRecord],
+    stored: StoredCell | None,
+    planned: tuple[int, ...],
+    command: str,
+    **more: Any,
+) -> CellRow:
+    setting = Setting(cell.name, _config(records, stored), tuple(records))
+    curves = {record.seed or 0: _curve(record, stored) for record in records}
+    elsewhere = {record.seed or 0: _elsewhere(record, stored) for record in records}
+    names = cell.task, cell.robot, cell.engine, cell.method
+    return CellRow(*names, planned, setting, curves, elsewhere, command, **more)
+
+
+def _config(records: Sequence[RunRecord], stored: StoredCell | None) -> dict[str, Any]:
     """Return the config of the first run that has a directory, or the stored one, with dotted keys."""
     for record in (each for each in records if each.path):  # stored ones have none
         with contextlib.suppress(ConfigError):
@@ -257,14 +251,14 @@ def _config(records: Sequence[RunRecord], stored: StoredCell | None = None) -> d
     return dict(stored.setting.config) if stored else {}
 
 
-def _curve(record: RunRecord, stored: StoredCell | None = None) -> Curve:
+def _curve(record: RunRecord, stored: StoredCell | None) -> Curve:
     result = Result.read(Path(record.path)) if record.path else None
     if result is None:
         return stored.curves.get(record.seed or 0, ()) if stored else ()
     return tuple((entry["steps"], entry["success_rate"]) for entry in result.evaluations)
 
 
-def _elsewhere(record: RunRecord, stored: StoredCell | None = None) -> dict[str, float]:
+def _elsewhere(record: RunRecord, stored: StoredCell | None) -> dict[str, float]:
     """Return the success rates elsewhere of a run, see `CellRow`."""
     if not record.path:
         return dict(stored.elsewhere.get(record.seed or 0, {})) if stored else {}

@@ -98,6 +98,12 @@ def details(summary: str, *content: str) -> Html:
     return element("details", element("summary", summary), *content)
 
 
+def link(text: str, file: Path, folder: Path) -> Html:
+    """Return a link to a file, relative to the folder of the page, and a space."""
+    path = Path(os.path.relpath(file, folder)).as_posix()
+    return Html(f"{element('a', text, href=quote(os.fsencode(path)))} ")
+
+
 def inline_svg(svg: bytes) -> Html:
     """Return an SVG file of Matplotlib as an element, without its prologue and metadata, which name addresses."""
     text = svg.decode()
@@ -310,13 +316,8 @@ def _command(setting: Setting, config: Path) -> str:
 
 def _videos(record: RunRecord, folder: Path, *, embed: bool) -> Html:
     videos = sorted(path for path in (Path(record.path) / directory.VIDEOS).glob("*.mp4") if path.is_file())
-    shown = [_embedded(video) if embed else _linked(video, folder) for video in videos]
+    shown = [_embedded(video) if embed else link(video.stem, video, folder) for video in videos]
     return element("p", f"seed {record.seed}: ", *shown) if shown else Html("")
-
-
-def _linked(video: Path, folder: Path) -> Html:
-    path = Path(os.path.relpath(video, folder)).as_posix()
-    return Html(f"{element('a', video.stem, href=quote(os.fsencode(path)))} ")
 
 
 def _embedded(video: Path) -> Html:
