@@ -50,9 +50,7 @@ def pictures(benchmark_table: Table, folder: Path) -> list[str]:
 def draw_task(task: str, cells: Sequence[CellRow]) -> Figure:
     """Draw success over env steps: a line for each cell of a task, the interquartile mean over its seeds, and its band.
 
-    Args:
-        task: The task, which is the title.
-        cells: Cells whose runs have evaluations; of more than `figures.MAX_LINES`, the best are drawn.
+    The runs of the cells have evaluations; of more cells than `figures.MAX_LINES`, the best are drawn.
     """
     figure, ((panel,),) = figures.make_panels(1, 1)
     drawn = [_curves(cell) for cell in cells]

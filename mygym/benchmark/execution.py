@@ -136,11 +136,7 @@ class Benchmark:
     ) -> None:
         """Execute the runs that have not ended; `locked` holds the lock.
 
-        Args:
-            executor: Executes the runs.
-            again: The command, which continues after a signal.
-            notify: Called with a line for each run that ends.
-            on_end: Called after each run, and at the end.
+        `notify` gets a line for each run that ends; the command `again` continues after a signal.
 
         Raises:
             ConfigError: A run needs more memory than is free.

@@ -55,11 +55,7 @@ class ImportedCell:
 def add(folder: Path, source: Path, method: str, episodes: int) -> list[tuple[Path, Row, str]]:
     """Judge runs from elsewhere, and add them to a benchmark, in place of earlier ones of the same cell and seed.
 
-    Args:
-        folder: Folder of the benchmark.
-        source: A run, a folder of runs, or a zip file of one.
-        method: Name of the method in the table; empty: the algorithm.
-        episodes: Number of episodes.
+    The source is a run, a folder of runs, or a zip file of one; without a name of the method it is the algorithm.
 
     Returns:
         For each run its new folder, its judgement, and what differs from its own result; empty if the two agree.

@@ -160,11 +160,7 @@ class Table:
         }
 
     def to_markdown(self, pictures: Sequence[str] = ()) -> str:
-        """Return the content of table.md.
-
-        Args:
-            pictures: Paths of pictures, relative to its folder.
-        """
+        """Return the content of table.md, with pictures whose paths are relative to its folder."""
         parts = [
             f"# {self.title or self.suite}",
             f"{self.in_words()}.",
@@ -424,10 +420,9 @@ def commit() -> str:
 
 
 def compare_tables(old: str | Path, new: str | Path) -> tuple[list[Comparison], list[str]]:
-    """Compare the cells of two tables, such as those of two commits.
+    """Compare the cells that two tables have, such as those of two commits; also return sentences on the other cells.
 
-    Returns:
-        A comparison for each cell that both have, with the cell's name; and sentences on the others.
+    The name of a comparison is that of the cell.
 
     Raises:
         ConfigError: A table cannot be read, or no cell is in both.

@@ -85,16 +85,10 @@ def chosen(benchmark: Benchmark, what: str, seed: int) -> list[PlannedRun]:
 def verify(
     benchmark: Benchmark, runs: Sequence[PlannedRun], executor: Executor, again: str, notify: Callable[[str], None]
 ) -> list[Verdict]:
-    """Train runs again from their stored configs, and compare the results; `Benchmark.locked` holds the lock.
+    """Train finished runs again from their stored configs, and compare the results; `Benchmark.locked` holds the lock.
 
-    A repetition that was stopped is continued; one that has ended is repeated.
-
-    Args:
-        benchmark: The benchmark.
-        runs: Finished runs.
-        executor: Executes the runs.
-        again: The command, which continues after a signal.
-        notify: Called with a line for each run that ends.
+    A repetition that was stopped is continued; one that has ended is repeated. `notify` gets a line for each run that
+    ends; the command `again` continues after a signal.
 
     Raises:
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.

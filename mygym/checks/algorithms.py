@@ -133,10 +133,7 @@ def first_difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDA
 def actions_in_another_process(run: Path, imports: Sequence[str], observations: Sequence[Any]) -> NDArray[np.float32]:
     """Return the actions of a run's policy, loaded in another process, which must import the class by itself.
 
-    Args:
-        run: The run directory.
-        imports: Modules that the run's config imports.
-        observations: Observations of single environments.
+    `imports` are modules that the run's config imports; the observations are those of single environments.
 
     Raises:
         CheckFailed: The other process cannot load the policy.

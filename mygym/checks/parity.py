@@ -240,12 +240,9 @@ def _compare_grasps(held: Array, objects: FloatArray, recordings: list[_Recordin
 
 
 def success_rate(batch: BatchEnv | MultiTaskBatch, act: Callable[[Any], Array], seeds: range) -> float:
-    """Return the share of the first episodes of all environments that a policy solves in the engine.
+    """Return the share of the environments whose first episode a policy solves in the engine.
 
-    Args:
-        batch: The environments.
-        act: Function from observations to actions `(N, A)`.
-        seeds: Seed of each environment.
+    `act` is a function from observations to actions `(N, A)`; `seeds` has a seed for each environment.
     """
     observations = batch.reset(seeds)
     running = np.ones(batch.count, dtype=bool)
@@ -269,13 +266,7 @@ class Transfer:
 
 
 def measure_transfer(run: str | Path, episodes: int, seed: int, engine: str = FUSED) -> Transfer:
-    """Return the success of a run's policy in both engines; the run may have been trained in either.
-
-    Args:
-        run: Path of a run, or of a file that `mygym.load` accepts.
-        episodes: Number of episodes in each engine.
-        seed: Seed of the episodes.
-        engine: An engine with batches.
+    """Return the success of a run's policy in Bullet and in an engine with batches; it may have been trained in either.
 
     Raises:
         ConfigError: The path is not a run, or the engine has no batches or cannot represent its config.

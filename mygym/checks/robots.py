@@ -96,14 +96,9 @@ def grasp_cause(config: Mapping[str, Any], seed: int) -> str:
 
 
 def explain(moments: Sequence[Moment], gaps: Gaps, gripper: GripperSpec, name: str, width: float) -> str:
-    """Return the cause that the measurements of an episode show.
+    """Return the cause of a failed grasp, which the measurements of all control steps of an episode show.
 
-    Args:
-        moments: All control steps.
-        gaps: The gaps of the gripper.
-        gripper: The gripper.
-        name: Name of the object.
-        width: m that the object needs between the fingers.
+    `name` is that of the object, and `width` the distance in m that it needs between the fingers.
     """
     opened, closed = _cm(gaps.opened), _cm(gaps.closed)
     closing = [moment for moment in moments if moment.closes]
@@ -198,10 +193,8 @@ APPROACH_STEPS, PATH_STEPS = 25, 100
 def follow_sine(world: World) -> tuple[float, float]:
     """Move the tool along a closed path of sines in all three axes, within the workspace's area `reach`.
 
-    Size and duration of the path follow from the size of the area; it extends at most 8 cm to each side.
-
-    Args:
-        world: The world; it is reset, with its objects out of the way.
+    Size and duration of the path follow from the size of the area; it extends at most 8 cm to each side. The world is
+    reset, with its objects out of the way.
 
     Returns:
         m: the largest distance to the moving point (lag), and the largest distance to the path (deviation).

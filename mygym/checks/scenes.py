@@ -156,13 +156,10 @@ class Rest:
 
 
 def measure_rest(world: World, start: tuple[float, float], seconds: float = 1.0, height: float = 0.0) -> Rest:
-    """Reset a world with its first object at a position, and record that object while the arm stands still.
+    """Reset a world with its first object at a position, and record that object while the arm stands still for some s.
 
-    Args:
-        world: A world with an object.
-        start: m, x and y of the centre of mass on the table.
-        seconds: Duration.
-        height: m above the table; if positive, the object is dropped at an angle of 20 degrees.
+    `start` is x and y of the centre of mass on the table, m. At a height above the table, m, the object is dropped at
+    an angle of 20 degrees.
     """
     poses = np.zeros((len(world.objects), 7))
     angle = math.radians(20.0) if height else 0.0
@@ -332,12 +329,9 @@ def _pushes(name: str, robot: str) -> str:
 
 
 def part_travels(world: World, part: int) -> str:
-    """Check that a part reaches both ends under its force and keeps the position at which it is released.
+    """Return the fault of a part that misses an end under its force, or moves when it is released; empty without one.
 
     The world is reset first; the arm stays at home.
-
-    Returns:
-        The fault; empty without a fault.
     """
     spec, name = world.parts[part], world.part_names[part]
     if spec.force is None or not np.isfinite([spec.lower, spec.upper]).all():

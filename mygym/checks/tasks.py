@@ -103,12 +103,9 @@ class Card:
 def make_card(
     config: Mapping[str, Any], episodes: int = EPISODES, report: Callable[[str], None] = lambda text: None
 ) -> Card:
-    """Play the episodes of a card.
+    """Play the episodes of a card, and check six times as many resets.
 
-    Args:
-        config: At least `task`; a robot that can do the task is chosen if none is given.
-        episodes: Episodes of each policy; six times as many resets are checked.
-        report: Called with the next step, in words.
+    A robot that can do the task is chosen if the config names none. `report` gets the next step, in words.
 
     Raises:
         ConfigError: The config or the number of episodes is wrong.

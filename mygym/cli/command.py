@@ -209,12 +209,7 @@ def log_directory(
 ) -> tuple[Argument, Argument]:
     """Return the two spellings of a log directory that a command reads: `--logdir DIR`, as of `mygym train`, and DIR.
 
-    Args:
-        help: What DIR may be.
-        dest: Name of the value.
-        metavar: DIR in the second spelling.
-        several: Whether DIR may be repeated; the value is a list then.
-        default: Value without either; empty: none.
+    `metavar` is DIR in the second spelling. `several` lets DIR be repeated, so that the value is a list.
     """
     shown = f"{help} (default: {default})" if default else help
     values: Any = ([default] if default else []) if several else default

@@ -35,10 +35,7 @@ def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str
 def check_engine(config: RunConfig, flags: Mapping[str, Any], flag: str = "") -> None:
     """Refuse a flag for an engine in which no episode is played, and print a note on that of a file.
 
-    Args:
-        config: The complete config of a command that plays episodes.
-        flags: Values of its flags.
-        flag: Its own flag for the engine of the episodes; empty without one.
+    `flag` is the command's own flag for the engine of the episodes; empty without one.
     """
     judge = judge_of(config.engine)
     if judge == config.engine:
@@ -69,9 +66,7 @@ def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
 def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str, Any], Conversion | None]:
     """Return the content of a file and its conversion, which is None if the file is of no other system.
 
-    Args:
-        path: The file.
-        env_id: Environment to choose, from a file that has several.
+    `env_id` chooses an environment from a file that has several.
 
     Raises:
         ConfigError: The file cannot be read, or a value has no counterpart here; the message names the file.

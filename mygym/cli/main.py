@@ -85,11 +85,7 @@ Errors of files have a file name.
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the `mygym` program and exit.
-
-    Args:
-        arguments: Words of the command line; None: the arguments of the process.
-    """
+    """Run the `mygym` program and exit; `arguments` are by default those of the process."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] not in {"-h", "--help", "--version"}:
         run(words[0], words[1:])
@@ -100,10 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(command: str, arguments: Sequence[str] | None = None, **options: Any) -> None:
     """Run a command and exit: 0 done, 2 invalid input, 1 any other error, 130 interrupted.
 
-    Args:
-        command: Its name; `train.py` and `evaluate.py` are commands, too.
-        arguments: The words after it; None: the arguments of the process.
-        **options: Further arguments of the command.
+    `train.py` and `evaluate.py` are commands, too. `arguments` are the words after the command, by default those of the
+    process; `options` are further arguments of its function.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     with _exiting("--traceback" in words):
@@ -151,11 +145,7 @@ def _check_process() -> None:
 
 @contextlib.contextmanager
 def _exiting(with_traceback: bool = False) -> Iterator[None]:
-    """Exit the program at the end of the block; an error is one message, whatever its cause.
-
-    Args:
-        with_traceback: Whether to print the traceback of an error before its message.
-    """
+    """Exit the program at the end of the block; an error is one message, if wanted after its traceback."""
     _open_streams()
     message, code = "", 0
     with StopRequest(immediate=True) as stop:

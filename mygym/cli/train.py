@@ -81,9 +81,7 @@ class SeedProcess:
 class SeedExecutor(LocalExecutor):
     """Processes with an equal share of the cores each; their output is printed as it comes.
 
-    Args:
-        program: Words that start `train.py`, without flags.
-        jobs: Processes at a time.
+    `program` has the words that start `train.py`, without flags.
     """
 
     def __init__(self, program: Sequence[str], jobs: int) -> None:
@@ -138,14 +136,9 @@ def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[in
 def resume_seeds(
     program: Sequence[str], setting: Path, seeds: Sequence[int] | None, jobs: int, steps: int | None = None
 ) -> None:
-    """Continue the stopped runs of a setting, and start those of `seeds` that are missing; or extend all of them.
+    """Continue the stopped runs of a setting, and start those of `seeds` that are missing; or extend all to `steps`.
 
-    Args:
-        program: Words that start `train.py`, without flags.
-        setting: Folder of the runs.
-        seeds: Seeds that the setting has at the end; None: those that it has.
-        jobs: Processes at a time.
-        steps: Env steps to which runs that have ended go on as well; None: runs end as planned.
+    `program` has the words that start `train.py`, without flags. Without seeds they are those that the setting has.
 
     Raises:
         ConfigError: The folder has no run, or a seed to extend has none.
@@ -308,12 +301,7 @@ checkpoint, video, tensorboard, env_processes.
 """,
 )
 def train(options: argparse.Namespace, train: Callable[..., Result] | None = None) -> None:
-    """Run the command.
-
-    Args:
-        options: Arguments of the command line; `words` as they were given.
-        train: Trains a run; None: `mygym.train`.
-    """
+    """Run the command; `train` is the function that trains a run, by default `mygym.train`."""
     if hosts.is_other():
         from mygym.training.learners import train_share
 

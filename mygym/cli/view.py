@@ -38,15 +38,11 @@ SHEET_EPISODES = 9
 def task_picture(
     task: str, size: Size, scene: Mapping[str, str], overrides: Sequence[str], camera: str | None, randomized: bool
 ) -> Picture:
-    """Return the start of an episode, or a sheet of the starts of randomized episodes.
+    """Return the start of an episode of a task, or a sheet of the starts of randomized episodes.
 
-    Args:
-        task: Task as on the command line.
-        size: Width and height of each episode, pixels.
-        scene: Values of `robot` and `workspace`; a missing value is the default of the task.
-        overrides: `KEY=VALUE` of any config key.
-        camera: Camera of the workspace; None: the camera of the config.
-        randomized: Whether to draw a sheet; without `randomize` in the overrides, all randomizers are used.
+    `size` is that of each episode, pixels. `scene` has `robot` and `workspace`, by default those of the task;
+    `overrides` are `KEY=VALUE`. The camera is by default that of the config. Without `randomize` in the overrides, a
+    sheet shows all randomizers.
     """
     from mygym.engines.rendering.thumbnails import grid
     from mygym.envs.randomizers import ranges
@@ -71,10 +67,7 @@ def task_picture(
 def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[str]) -> Picture:
     """Return a sheet of the images of a camera in an episode of the scripted expert, as observations have them.
 
-    Args:
-        camera: Camera of the workspace or the robot.
-        scene: Values of `task`, `robot` and `workspace` as on the command line; a missing value is a default.
-        overrides: `KEY=VALUE` of any config key.
+    `scene` has `task`, `robot` and `workspace`, each with a default; `overrides` are `KEY=VALUE` of any config key.
     """
     from mygym.envs.robot_env import RobotEnv
     from mygym.planning.derived import env_spec
@@ -153,10 +146,7 @@ def names_for(camera: str) -> list[str]:
 def camera_sheet(env: RobotEnv, camera: str, seed: int) -> Picture:
     """Return images of an episode of the scripted expert: a row for each moment, a column for each component.
 
-    Args:
-        env: Environment with the observation components `names_for(camera)`.
-        camera: Name of the camera.
-        seed: Seed of the episode.
+    The environment has the observation components `names_for(camera)`.
     """
     from mygym.engines.rendering.thumbnails import grid
 

@@ -46,13 +46,10 @@ class Refusal(Exception):  # noqa: N818
 
 
 class Guard:
-    """ASGI middleware outside everything else.
+    """ASGI middleware outside everything else: `Authorization: Bearer TOKEN`, or the cookie of the login page.
 
-    Args:
-        app: The application.
-        token: Secret of this server, for `Authorization: Bearer TOKEN` and the login page.
-        host: Address that the server is bound to; names of all its interfaces are allowed if it is `0.0.0.0` or `::`.
-        port: Port, which names the cookie: browsers send a cookie to every port.
+    A server that is bound to `0.0.0.0` or `::` answers the names of all its interfaces. The port names the cookie,
+    because browsers send a cookie to every port.
     """
 
     def __init__(self, app: ASGIApp, token: str, host: str = "127.0.0.1", port: int = 0) -> None:

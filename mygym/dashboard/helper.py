@@ -99,11 +99,8 @@ def examine(config: Mapping[str, Any], refused: Mapping[Any, str]) -> tuple[Reso
     """Return the values that a run takes, with their origins, and no mistakes; or None and all mistakes of the config.
 
     The values are those of `mygym train --explain`, which builds environment and model; they also have to meet the
-    requirements of the strategies, and `pretrained` is loaded.
-
-    Args:
-        config: Values of the user.
-        refused: Keys to a value that no check may look at → message.
+    requirements of the strategies, and `pretrained` is loaded. `refused` has the keys to each value that no check may
+    look at, and a message.
 
     Raises:
         ConfigError: Environment and model cannot be built, or a strategy requires others; `pretrained`, a dataset or a

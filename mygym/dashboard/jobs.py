@@ -132,12 +132,9 @@ PERIOD = 1.0
 
 
 class Jobs:
-    """Starts queued jobs while cores and memory allow, and follows their processes.
+    """Starts queued jobs while memory allows and at most `slots` cores are busy, and follows their processes.
 
-    Args:
-        logdir: Absolute path of the log directory; created if it is missing.
-        slots: Cores that jobs may keep busy; None: all.
-        program: Words that start the program `mygym`.
+    The log directory has an absolute path, and is created if it is missing.
     """
 
     def __init__(self, logdir: Path, slots: int | None = None, program: Sequence[str] = PROGRAM) -> None:

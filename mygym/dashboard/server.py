@@ -27,15 +27,10 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 def serve(
     logdir: str, host: str, port: int, token: str | None, slots: int | None, notify: Callable[[str], None]
 ) -> None:
-    """Serve the dashboard of a log directory until Ctrl-C or SIGTERM.
+    """Serve the dashboard of a log directory, which is created if it is missing, until Ctrl-C or SIGTERM.
 
-    Args:
-        logdir: Folder of all runs; created if it is missing.
-        host: Address to bind.
-        port: Port to bind.
-        token: Token of clients; None: that of the log directory, created at its first use.
-        slots: Cores that jobs may keep busy; None: all.
-        notify: Called with lines for the user.
+    `token` is by default that of the log directory, which its first use creates. `slots` are the cores that jobs may
+    keep busy, all by default. `notify` gets lines for the user.
 
     Raises:
         ConfigError: The folder cannot be created or written, the port is in use, another machine could connect without

@@ -193,13 +193,7 @@ MAX_LEVELS = 20
 
 @dataclass
 class Service:
-    """All that the server needs.
-
-    Args:
-        logdir: Absolute path of the log directory.
-        slots: Cores that jobs may keep busy; None: all.
-        program: Words that start the program `mygym`.
-    """
+    """All that the server needs; `slots` are the cores that jobs may keep busy, all by default."""
 
     logdir: Path
     slots: int | None = None

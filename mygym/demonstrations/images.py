@@ -60,10 +60,7 @@ def body_annotations(
 ) -> Iterator[dict[str, Any]]:
     """Yield an annotation for each visible body whose name is in `categories`, without `id` and `image_id`.
 
-    Args:
-        frame: The frame.
-        categories: Names of the bodies to annotate.
-        positions: Index in `frame.labels` → centre of mass of an object, `(3,)` m, world frame.
+    `positions` has the index of an object in `frame.labels`, and its centre of mass `(3,)` m in the world frame.
     """
     numbers = {name: number for number, name in enumerate(categories, 1)}
     for index, name in enumerate(frame.labels):
@@ -332,12 +329,7 @@ IMAGE_FOLDER = "a folder of `mygym dataset vision`"
 
 
 def read_images(folder: Path, split: str, divisor: int) -> Recorded:
-    """Read a split of a data set.
-
-    Args:
-        folder: Folder of the data set.
-        split: Name of the split.
-        divisor: Number that divides the width and the height that a network takes.
+    """Read a split of a data set, whose images have a width and a height that `divisor` divides.
 
     Raises:
         ConfigError: The folder has no such split, a file is damaged, or no network takes the size of its images.

@@ -57,17 +57,8 @@ def attempts(
 ) -> Iterator[Demonstration]:
     """Play and yield up to `ATTEMPTS` episodes per requested demonstration, or until the operator ends the recording.
 
-    Args:
-        policy: Policy that receives batches of one observation.
-        env: The environment.
-        seed: Seed of the episodes.
-        episodes: Number of requested demonstrations.
-        levels: Noise levels; the next episode gets the level with the fewest kept episodes.
-        name: Name of the policy, for messages.
-        keep_failures: Whether episodes without success are kept.
-
-    Yields:
-        Every episode, kept or not.
+    It yields every episode, kept or not. The next episode gets the noise level with the fewest kept episodes. `name` is
+    the policy's, for messages.
 
     Raises:
         RunError: The policy's actions are not finite.
@@ -94,14 +85,10 @@ def _play_to_the_end(policy: Predicts, env: AnyEnv, seed: int, noise: float) -> 
 
 
 def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demonstration:
-    """Play and record an episode.
+    """Play and record an episode; the seed decides the episode and its noise.
 
-    Args:
-        policy: Policy that receives batches of one observation.
-        env: The environment.
-        seed: Seed of the episode and its noise.
-        noise: Standard deviation of the normal noise added to each action; the sum is clipped to the action space.
-            Discrete actions get no noise.
+    Normal noise with the standard deviation `noise` is added to each action, and the sum is clipped to the action
+    space; discrete actions get no noise.
 
     Raises:
         DivergedError: An action is not finite.
@@ -148,10 +135,8 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
 def replay_episode(demonstration: Demonstration, env: AnyEnv, recorder: VideoRecorder | None = None) -> int | None:
     """Replay a demonstration: an exact reset, then the same actions.
 
-    Args:
-        demonstration: The demonstration.
-        env: An environment with the config of the recording.
-        recorder: Captures the frames; `env` then has `render_mode="rgb_array"`.
+    The environment has the config of the recording; with a recorder, which captures the frames, it also has
+    `render_mode="rgb_array"`.
 
     Returns:
         The first step (0: the first observation) whose observation, expert action, reward or termination differs from

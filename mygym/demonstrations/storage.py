@@ -123,13 +123,8 @@ def storing(
 ) -> Iterator[Stores]:
     """Write a dataset atomically: it appears at `path` when the block ends, and not at all if the block fails.
 
-    Until then it is in `.NAME.part` in the same folder. Remains of a killed process are removed.
-
-    Args:
-        path: The dataset's folder, which does not exist.
-        observation_space: Space of the observations.
-        action_space: Space of the actions.
-        arguments: Arguments of `mygym/Gym-v0` that build the environment, for Minari's `recover_environment`.
+    Until then it is in `.NAME.part` in the same folder. Remains of a killed process are removed. `arguments` of
+    `mygym/Gym-v0` build the environment, for Minari's `recover_environment`.
 
     Raises:
         ConfigError: Another process is writing the same dataset, or `.NAME.part` contains foreign files.
@@ -387,9 +382,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
 def variant_indices(demonstrations: Demonstrations, run: Plannable) -> list[int]:
     """Return for each demonstration the index of the run's variant with the same config, or with a compatible config.
 
-    Args:
-        demonstrations: Demonstrations that pass `check_compatible`.
-        run: The run's plan, or its complete config; its `variants` are indexed.
+    The demonstrations pass `check_compatible`.
     """
     run_configs = [variant.config for variant in plan_of(run).variants]
     indices = {}

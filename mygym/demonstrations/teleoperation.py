@@ -55,11 +55,9 @@ INSTRUCTIONS = (
 
 
 def displacement(keys: Set[str], yaw: float) -> FloatArray:
-    """Return the motion `(3,)` of the target in the world frame, m per step.
+    """Return the motion `(3,)` of the target in the world frame, m per step, while keys are held down.
 
-    Args:
-        keys: The keys that are held down.
-        yaw: Yaw of the camera, degrees: `up` moves away from the viewer.
+    `yaw` is that of the camera, degrees: `up` moves away from the viewer.
     """
     right, away, above = (sum(MOVES[key][axis] for key in keys & MOVES.keys()) for axis in range(3))
     cos, sin = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
@@ -67,11 +65,7 @@ def displacement(keys: Set[str], yaw: float) -> FloatArray:
 
 
 class Keyboard:
-    """Policy whose actions come from the keyboard.
-
-    Args:
-        env: Environment with `render_mode="human"`.
-    """
+    """Policy whose actions come from the keyboard; the environment has `render_mode="human"`."""
 
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
@@ -133,9 +127,8 @@ AXES = {"goal x": 0, "goal y": 1, "goal z": 2}
 class Sliders:
     """Policy with sliders in the window, new in each episode and sub-task: the goal follows them.
 
-    Args:
-        env: Environment with `render_mode="human"`.
-        acting: Policy that acts; None: each component of the action has a slider as well.
+    Without an acting policy, each component of the action has a slider as well. The environment has
+    `render_mode="human"`.
     """
 
     def __init__(self, env: AnyEnv, acting: Predicts | None) -> None:

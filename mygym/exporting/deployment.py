@@ -99,11 +99,7 @@ class DeployedPolicy:
         return needed
 
     def reset(self, joint_position: FloatArray) -> None:
-        """Begin an episode: the last command becomes the measured posture.
-
-        Args:
-            joint_position: `(J,)` rad, in the order of `joints`.
-        """
+        """Begin an episode: the last command becomes the measured posture `(J,)` rad, in the order of `joints`."""
         self._controller.reset(joint_position.copy(), self.tool_position(joint_position))
         self._state, self._begins = None, True
 

@@ -102,8 +102,7 @@ def env_file(plan: RunPlan) -> str:
 def write_env(plan: RunPlan, path: Path) -> list[str]:
     """Write an `env.py` with the environments of a plan, and build each of them.
 
-    Returns:
-        A line for each component that is not part of mygym, which the users of the file need.
+    Return a line for each component that is not part of mygym, which the users of the file need.
 
     Raises:
         ConfigError: LeRobot cannot use the environments; nothing is written.

@@ -31,13 +31,10 @@ from mygym.training.result import Result, package_versions, versions
 
 
 def describe(plan: RunPlan, result: Result | None, env: AnyEnv, weights: Path) -> dict[str, Any]:
-    """Return the description of a run.
+    """Return the description of a run; `result` is None before the run has ended.
 
-    Args:
-        plan: Plan of the run.
-        result: Its result; None: it has not ended.
-        env: Its evaluation environment; with several tasks, the description is that of the active task.
-        weights: The file of the run with the weights of the policy.
+    With several tasks, it describes the active task of the evaluation environment `env`. `weights` is the file with the
+    weights of the policy.
     """
     config = plan.config
     playing = env.playing if isinstance(env, MultiTaskEnv) else env
@@ -106,11 +103,7 @@ def _arm(arm: ArmSpec, chain: Chain) -> dict[str, Any]:
 
 
 def describe_observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
-    """Return shape, type and components of each array of an observation.
-
-    Args:
-        env: The environment.
-        playing: The environment of its active task; `env` itself if it has a single task.
+    """Return the arrays of an observation of `env`; `playing` is the environment of its active task.
 
     Returns:
         Key of the array → `shape`, `dtype`, and `components` with name, slice, unit, frame and bound.
@@ -165,9 +158,8 @@ def _moved(component: Mapping[str, Any], goal: str, first: int) -> dict[str, Any
 def describe_action(env: RobotEnv) -> dict[str, Any]:
     """Return the space of actions, and the range of each component of a command.
 
-    Returns:
-        `shape`, `dtype`, `components` with name, unit, and the values that -1 and 1 command, and the number of `values`
-        of discrete components.
+    These are `shape`, `dtype`, `components` with name, unit, and the values that -1 and 1 command, and the number of
+    `values` of discrete components.
     """
     space, discrete = env.action_space, env.discrete
     ranges = [limits for controller in env.world.controllers for limits in controller.ranges]

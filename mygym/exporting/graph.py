@@ -155,8 +155,7 @@ class Normalizer(nn.Module):
 class ActingGraph(nn.Module):
     """Maps raw observations to the actions that `Policy.predict(deterministic=True)` returns.
 
-    Args:
-        policy: The policy; its network moves to the CPU.
+    The policy's network moves to the CPU.
     """
 
     low: torch.Tensor

@@ -55,12 +55,8 @@ class Timed:
 def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False, *, trust: bool = False) -> Playing:
     """Play episodes, those of `mygym.evaluate` with the same seed, and measure the latency of the policy.
 
-    Args:
-        file: A file that `mygym export` has written.
-        episodes: Number of episodes.
-        seed: Seed of the episodes.
-        gui: Play in a window, whose sliders move the goal; its key `q` ends the episodes.
-        trust: Import the modules that the file names, and open a file of `torch.export`.
+    `gui` opens a window, whose sliders move the goal; its key `q` ends the episodes. `trust` imports the modules that
+    the file names, and opens a file of `torch.export`.
 
     Raises:
         ConfigError: The file is not an exported policy or needs `trust`, or a window is not possible.
@@ -116,12 +112,7 @@ class Timing:
 
 
 def measure(file: str | Path, seconds: float = 10.0, *, trust: bool = False) -> Timing:
-    """Play episodes at the control rate of a policy.
-
-    Args:
-        file: A file that `mygym export` has written.
-        seconds: Duration; at least two periods are measured.
-        trust: See `play`.
+    """Play episodes at the control rate of a policy for some seconds, at least two periods; for `trust` see `play`.
 
     Raises:
         ConfigError: The file is not an exported policy, or needs `trust`.

@@ -94,8 +94,7 @@ def zoo_entry(plan: RunPlan) -> Conversion:
 def write_entry(plan: RunPlan, path: Path) -> list[str]:
     """Write a file of RL Zoo with the entry of a run; comments have the command and the values that it lacks.
 
-    Returns:
-        A line for each value that the entry lacks or approximates.
+    Return a line for each value that the entry lacks or approximates.
 
     Raises:
         ConfigError: See `zoo_entry`.

@@ -237,11 +237,9 @@ class Comparison:
 
 
 def compare(settings: Sequence[Setting], metrics: Sequence[str] = ()) -> list[Comparison]:
-    """Compare settings with the first of them.
+    """Compare settings of a task with the first of them.
 
-    Args:
-        settings: Two settings or more, of the same task.
-        metrics: Recorded figures to compare besides success and return; a figure may have its name in progress.jsonl.
+    A name in `metrics`, perhaps that in progress.jsonl, adds a recorded figure to success and return.
 
     Raises:
         ConfigError: Fewer than two settings, settings with different tasks, or a metric that no run has recorded.
@@ -290,12 +288,9 @@ def different_rewards(settings: Sequence[Setting]) -> list[str]:
 
 
 def summarize(setting: Setting, first: Setting | None = None, same_reward: bool = True) -> Comparison:
-    """Return the figures of a setting, compared with the first if it is given.
+    """Return the figures of a setting whose runs have ended, compared with the first if it is given.
 
-    Args:
-        setting: Runs that have ended.
-        first: Setting with which to compare.
-        same_reward: Whether returns can be compared; if not, they are left out.
+    Returns are left out unless the settings have the same reward.
     """
     records, scores = setting.records, setting.scores
     returns = [record.mean_return for record in records if record.mean_return is not None]
@@ -404,11 +399,7 @@ class Selection:
 
 
 def select_runs(folders: Iterable[str | Path], where: Mapping[str, Any] | None = None) -> Selection:
-    """Read the runs below folders.
-
-    Args:
-        folders: Folders of runs, settings, or runs.
-        where: Key → value that a run must have, see `find_runs`.
+    """Read the runs below folders; `where` has the values that a run must have, see `find_runs`.
 
     Raises:
         ConfigError: A folder does not exist or has no runs.

@@ -109,9 +109,7 @@ class SettingCurves:
 def read_curve(record: RunRecord, evaluations_only: bool = False) -> Curve | None:
     """Return the curve of a run; None if it has no evaluation.
 
-    Args:
-        record: The run.
-        evaluations_only: Leave out the lines of the log between the evaluations, which may be thousands.
+    `evaluations_only` leaves out the lines of the log between the evaluations, which may be thousands.
     """
     run = Path(record.path)
     result = Result.read(run) if record.status != RUNNING else None
@@ -176,16 +174,12 @@ def read_curves(setting: Setting) -> SettingCurves:
 
 
 def align(curves: Sequence[Curve], axis: str = "steps", metric: str = "success") -> tuple[FloatArray, FloatArray]:
-    """Return common positions `(P,)` and the values `(runs, P)`, interpolated between the evaluations.
+    """Return common positions `(P,)` on an axis and the values `(runs, P)`, interpolated between the evaluations.
 
     A run that is done keeps its last value up to the end of the longest run: it has stopped because it was good enough.
     A diverged run has success rates of 0 after its last evaluation. The values end with the shortest of the runs whose
-    further values are unknown: those that have not ended, and for other metrics the diverged runs.
-
-    Args:
-        curves: Curves of runs; those without known values are left out.
-        axis: `steps` or `seconds`.
-        metric: A metric, see `metric_names`.
+    further values are unknown: those that have not ended, and for other metrics the diverged runs. Curves without known
+    values are left out.
     """
     known = [(curve, *curve.along(axis, metric)) for curve in curves]
     known = [entry for entry in known if len(entry[1])]

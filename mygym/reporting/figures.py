@@ -217,10 +217,9 @@ def draw_curves(settings: Sequence[SettingCurves], metric: str = "success", stat
 
 @styled()
 def draw_figures(settings: Sequence[SettingCurves]) -> Figure | None:
-    """Draw all recorded figures of settings of a task, besides success and return of evaluations.
+    """Draw all recorded figures of settings of a task, besides success and return of evaluations; None without figures.
 
-    Returns:
-        A panel for each figure, over env steps, with a line and a band for each setting; None without figures.
+    Each has a panel over env steps, with a line and a band for each setting.
     """
     shown = best(_evaluated(settings))
     metrics = [
@@ -344,9 +343,7 @@ def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metr
 def labels(settings: Sequence[SettingCurves], runs: Sequence[int] = ()) -> list[str]:
     """Return the names of settings in a legend: the difference of their configs, and the number of runs.
 
-    Args:
-        settings: Settings of a panel.
-        runs: Numbers of runs; by default of those with evaluations.
+    `runs` are these numbers; by default they are those of the runs with evaluations.
     """
     names = names_of([curves.setting.config for curves in settings])
     numbers = runs or [len(curves.curves) for curves in settings]

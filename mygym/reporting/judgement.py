@@ -82,12 +82,9 @@ def find_finished(sources: Iterable[str | Path]) -> tuple[list[RunRecord], list[
 
 
 def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
-    """Play episodes with the saved policy of a finished run.
+    """Play a set of episodes, `FIRST` or `AGAIN`, with the saved policy of a finished run.
 
-    Args:
-        run: The run directory, from which only `config.yaml`, `result.json` and `policy.safetensors` are read.
-        episodes: Number of episodes.
-        number: Number of the set of episodes: `FIRST` or `AGAIN`.
+    Only `config.yaml`, `result.json` and `policy.safetensors` are read.
 
     Raises:
         ConfigError: The run is not finished.
@@ -140,12 +137,9 @@ def label(result: Result) -> str:
 
 
 def rejudge(rows: Sequence[Row], sources: Iterable[str | Path], episodes: int | None = None) -> list[Repetition]:
-    """Judge the runs of rows again, on other episodes.
+    """Judge the runs of rows again, on other episodes; without `episodes`, on as many as the row has.
 
-    Args:
-        rows: Rows of a leaderboard; those whose runs are not below `sources` are left out.
-        sources: Folders that hold the runs.
-        episodes: Number of episodes; None: that of each row.
+    Rows whose runs are not below `sources` are left out.
 
     Raises:
         ConfigError: No run of a row exists.
@@ -375,12 +369,9 @@ def certify(
 ) -> Certificate:
     """Play the same fresh episodes in two engines; write certificate.json, certificate.md and films into the run.
 
-    Args:
-        path: The run directory of a finished run.
-        episodes: Number of episodes in each engine.
-        engines: Two engines; the gap is that of the second to the first.
-        tolerance: Share of episodes by which the success rate may be lower in the second engine.
-        film: Whether to film an episode in which both succeed, and one in which one succeeds, if there are any.
+    The gap is the success rate in the second engine minus that in the first; `tolerance` is the share of episodes by
+    which it may be negative. The films show an episode in which both engines succeed, and one in which one of them
+    succeeds.
 
     Raises:
         ConfigError: The path is no finished run or cannot be written, or an engine cannot play the run.

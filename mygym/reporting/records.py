@@ -82,12 +82,7 @@ COLUMNS = tuple(field.name for field in fields(RunRecord))
 
 
 def read_run(run: Path, now: float) -> RunRecord:
-    """Read a run directory; if its result is not readable, the status is `damaged`.
-
-    Args:
-        run: The run directory.
-        now: Current time, s since the epoch.
-    """
+    """Read a run directory; if its result is not readable, the status is `damaged`. `now` is in s since the epoch."""
     result = Result.read(run)
     status, error = _status(run, result)
     ended = result if status == "done" else None
@@ -254,11 +249,9 @@ def size_of(records: Sequence[RunRecord]) -> int:
 
 
 def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> list[str]:
-    """Remove the directories of runs, and folders above them that are then empty.
+    """Remove the directories of runs, and folders above them that are then empty; pack them into a new `.tar.gz` first.
 
-    Args:
-        records: The runs; all are locked until the end, so that no process begins to resume them.
-        archive: New `.tar.gz` file that receives the runs first.
+    All runs are locked until the end, so that no process begins to resume them.
 
     Returns:
         A message for each run that stays: another process is writing it, or it holds links.

@@ -78,11 +78,7 @@ def element(tag: str, *content: str, **attributes: str) -> Html:
 def table(rows: Sequence[Mapping[str, Cell]], *, search: bool = False) -> Html:
     """Return a table that is sorted by a click on a header; the rows have the same keys, which are the headers.
 
-    Columns without any text are left out.
-
-    Args:
-        rows: Column → cell of each row, at least one.
-        search: Whether the table has a field above it that hides the rows without its words.
+    Columns without any text are left out. `search` adds a field that hides the rows without its words.
     """
     columns = {column: [row[column] for row in rows] for column in rows[0]}
     columns = {column: cells for column, cells in columns.items() if any(map(_text, cells))}
@@ -149,14 +145,9 @@ NOT_HELD = "done, but not held for long enough"
 def report(
     selection: Selection, title: str, folder: Path, *, sweeps: Sequence[Path] = (), embed_videos: bool = False
 ) -> str:
-    """Return the report on runs as a page.
+    """Return the report on runs as a page in a folder, which contains their videos or links them.
 
-    Args:
-        selection: The runs.
-        title: Title of the page.
-        folder: Folder of the page, from which videos are linked.
-        sweeps: Folders of sweeps whose results the page shows.
-        embed_videos: Whether the page contains the videos.
+    The page also shows the results in the folders of `sweeps`.
     """
     contents = {record.path: _result(record) for record in selection.records}
     groups = figures.by_task(selection.settings)

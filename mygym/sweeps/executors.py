@@ -1,9 +1,4 @@
-"""Executors of runs, on this machine, with Ray or with Slurm: objects with a few methods; the search uses no others.
-
-limit   checks that a run fits, before the first of them
-submit  starts a run
-poll    returns the exit code of a run that has ended
-stop    requests that a run stops with a checkpoint
+"""Executors of runs, on this machine, with Ray or with Slurm.
 
 Run directories of Ray and Slurm are on storage that all machines share, so that another machine continues a run from
 its checkpoint.
@@ -63,10 +58,7 @@ class Executor(Protocol):
     """Largest number of runs at the same time."""
 
     def limit(self, memory: int) -> None:
-        """Limit the runs at the same time to those that fit into the memory.
-
-        Args:
-            memory: Bytes that a run needs.
+        """Limit the runs at the same time to those whose bytes of memory fit.
 
         Raises:
             ConfigError: The user's number of runs, or a single run, needs more memory than is free.
@@ -85,9 +77,7 @@ class Executor(Protocol):
 class LocalExecutor:
     """Executes each run in a process of this machine, with one thread for its computations.
 
-    Args:
-        jobs: Largest number of processes; None: the number of cores that this process may use, if memory allows.
-        program: Words that start the program of a run.
+    Without a number of `jobs`, as many run at the same time as cores and memory allow.
     """
 
     def __init__(self, jobs: int | None = None, program: Sequence[str] = TRAIN) -> None:
@@ -96,11 +86,7 @@ class LocalExecutor:
         self._chosen = jobs is not None
 
     def limit(self, memory: int) -> None:
-        """Limit the processes to those that fit into the free memory of this machine.
-
-        Raises:
-            ConfigError: The user's number of runs, or a single run, needs more memory than is free.
-        """
+        """Limit the processes to those that fit into the free memory of this machine."""
         free = psutil.virtual_memory().available
         fitting = free // memory
         if fitting < 1 or (self._chosen and fitting < self.jobs):
@@ -127,11 +113,7 @@ class LocalExecutor:
 def start(program: Sequence[str], job: Job, threads: int | None = 1, **options: Any) -> subprocess.Popen[bytes]:
     """Start the process of a run; its output goes to the log.
 
-    Args:
-        program: Words that start the program.
-        job: The run.
-        threads: Threads for its computations, unless the user has limited them; None: as many as it has cores.
-        **options: Further arguments of `Popen`.
+    `threads` limits its computations, unless the user has done so; None: they have as many threads as cores.
     """
     with job.log.open("ab") as log:
         return subprocess.Popen(  # noqa: S603  (the program that runs now)
@@ -165,11 +147,7 @@ POLL = 0.05
 def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], None], again: str) -> None:
     """Execute runs in their order, as many at the same time as the executor allows.
 
-    Args:
-        executor: Executes the runs.
-        jobs: The runs.
-        on_end: Called with the index of a run that has ended.
-        again: Command that continues after a signal.
+    `on_end` gets the index of a run that has ended; the command `again` continues the runs after a signal.
 
     Raises:
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.
@@ -192,10 +170,7 @@ def execute(executor: Executor, jobs: Sequence[Job], on_end: Callable[[int], Non
 def interruptible(executor: Executor, handles: Callable[[], Iterable[Any]], again: str) -> Iterator[StopRequest]:
     """Yield a request that signals set; after the first, stop the runs with checkpoints, and wait for them.
 
-    Args:
-        executor: Executes the runs.
-        handles: Returns the handles of the runs that are executing.
-        again: Command that continues.
+    `handles` returns the handles of the runs that are executing; the command `again` continues these runs.
 
     Raises:
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
@@ -225,10 +200,7 @@ _PR_SET_PDEATHSIG = 1
 class Execution:
     """Function of a task: executes a run, or the rest of it, and returns its exit code.
 
-    Args:
-        job: The run.
-        folder: Current folder of the process, in which user files are looked up.
-        program: Words that start the program of a run; None: mygym of the machine.
+    The process looks up user files in the folder; `program` is by default mygym of the machine.
     """
 
     job: Job
@@ -286,12 +258,10 @@ PATIENCE = 5.0
 
 
 class RayExecutor:
-    """Executes each run as a task of a Ray cluster.
+    """Executes each run as a task of a Ray cluster at an address, e.g. `auto` or `10.0.0.1:6379`.
 
-    Args:
-        address: Address of the cluster, e.g. `auto` or `10.0.0.1:6379`.
-        jobs: Largest number of runs at the same time; None: as many as the nodes have resources for.
-        resources: Resources of a run, options of Ray's tasks, e.g. `num_gpus`; one CPU by default.
+    Without a number of `jobs`, as many run at the same time as the nodes have resources for. `resources` are options of
+    Ray's tasks, e.g. `num_gpus`; a run has one CPU by default.
 
     Raises:
         ConfigError: Ray is missing, the address has no cluster, or a resource is unknown.
@@ -409,12 +379,9 @@ class Submission:
 
 
 class SlurmExecutor:
-    """Executes each run as a job of Slurm.
+    """Executes each run as a job of Slurm, with at most `jobs` in the queue; `JOBS` by default.
 
-    Args:
-        jobs: Largest number of jobs in the queue; None: `JOBS`.
-        resources: Parameters of submitit, e.g. `slurm_partition`, `timeout_min`, `gpus_per_node`.
-        program: Words that start the program of a run.
+    `resources` are parameters of submitit, e.g. `slurm_partition`, `timeout_min`, `gpus_per_node`.
 
     Raises:
         ConfigError: submitit or the commands of Slurm are missing, or a parameter is unknown.

@@ -120,14 +120,9 @@ def check(sweep: Sweep) -> None:
 
 
 def search(folder: Path, sweep: Sweep, executor: Executor, memory: int, notify: Callable[[str], None]) -> Population:
-    """Train the population, or the rest of a stopped population.
+    """Train the population, or the rest of a stopped population, in a folder that this process has locked.
 
-    Args:
-        folder: Absolute path of the sweep, which this process has locked.
-        sweep: The sweep.
-        executor: Executes the runs.
-        memory: Estimated bytes of a run.
-        notify: Called with a line for each generation that ends.
+    `notify` gets a line for each generation that ends.
 
     Raises:
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.

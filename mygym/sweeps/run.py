@@ -367,8 +367,7 @@ def resume_sweep(
 def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) -> tuple[int, int]:
     """Check a sweep, and limit the runs at the same time to those that fit into the memory.
 
-    Returns:
-        The number of evaluations of the longest run, and the bytes of memory of the largest.
+    Return the number of evaluations of the longest run, and the bytes of memory of the largest.
     """
     if sweep.settings.population is None:
         check_optuna(sweep.sampler)
@@ -410,14 +409,7 @@ def _execute(
 
 
 def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: Callable[[str], None]) -> Report:
-    """Continue the runs of the best trials of a sweep; the command can be repeated after any end of its process.
-
-    Args:
-        folder: Folder of the sweep.
-        count: Number of trials.
-        steps: Env steps of each run at its end.
-        executor: Executes the runs.
-        notify: Called with a line for each run that ends.
+    """Continue the runs of the best trials of a sweep to a number of env steps; may be repeated after any end.
 
     Raises:
         ConfigError: The folder has no sweep, another process executes it, or the runs are as long already.

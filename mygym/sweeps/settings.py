@@ -337,13 +337,11 @@ MAX_COMBINATIONS = 64
 
 
 def check_space(sweep: Sweep) -> tuple[int, Resolved]:
-    """Build the configs of a space.
+    """Build the configs of a space; return the number of evaluations of the longest run, and the largest config.
 
     Of lists all values are built, of ranges both ends and the middle. With more than `MAX_COMBINATIONS` combinations of
-    them, each value is built at least once, beside values of the other parameters that change with it.
-
-    Returns:
-        The number of evaluations of the longest run, and the config with the largest buffer and the most environments.
+    them, each value is built at least once, beside values of the other parameters that change with it. The largest
+    config has the largest replay buffer, then the most environments.
 
     Raises:
         ConfigError: The schema refuses a config; the message has the values of the parameters.

@@ -222,12 +222,6 @@ def ask(study: Study, parameters: Sequence[Parameter], sampler: str, seed: int) 
     """Return the next trial with the values of all parameters; with one run at a time, the journal alone decides them.
 
     The values are drawn in a copy of the study in memory: the journal gets a trial with all of its values, or nothing.
-
-    Args:
-        study: The study.
-        parameters: Parameters in their order.
-        sampler: `grid`, `random`, `tpe`, `cmaes` or `nsga2`.
-        seed: Seed of the sampler.
     """
     import optuna
 

@@ -79,13 +79,7 @@ class SeedRun:
         return self.folder / f"seed_{self.seed}.log"
 
     def job(self, imports: Sequence[str], memory: int = 0, steps: int | None = None) -> Job:
-        """Return the job that starts the run, or continues it from its newest checkpoint.
-
-        Args:
-            imports: Modules that register components.
-            memory: Estimated bytes of memory.
-            steps: Env steps of the run at its end; None: those of its config.
-        """
+        """Return the job that starts the run, or continues it from its newest checkpoint, up to some env steps."""
         return Job(partial(self._words, tuple(imports), steps), self.log, memory, self._is_busy)
 
     def _words(self, imports: Sequence[str], steps: int | None) -> tuple[str, ...]:
@@ -139,10 +133,7 @@ def outcome_of(run: Path, objectives: Sequence[Objective]) -> Outcome | None:
 def figures_for_pruner(run: Path | None, sweep: Sweep, outcomes: Mapping[int, Outcome]) -> dict[int, float]:
     """Return step → figure of a trial: of the evaluations of its first seed; for `wilcoxon`, of its seeds so far.
 
-    Args:
-        run: Run of the first seed; None if it has not begun.
-        sweep: The sweep.
-        outcomes: Outcomes of the runs that have ended, by seed.
+    `run` is that of the first seed, None before it has begun; `outcomes` has the runs that have ended, by seed.
     """
     if sweep.settings.pruner == "wilcoxon":
         return {step: outcomes[seed].scores[0] for step, seed in enumerate(sweep.seeds) if seed in outcomes}
@@ -166,12 +157,7 @@ def trial_folder(folder: Path, number: int) -> Path:
 
 
 def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -> None:
-    """Create the folder of a new sweep.
-
-    Args:
-        folder: New folder.
-        sweep: The sweep.
-        past: Trials of past runs (`mygym.sweeps.run`), the first of the journal.
+    """Create the folder of a new sweep; `past` are trials of past runs, the first of the journal.
 
     Raises:
         ConfigError: The folder exists, or cannot be created.
@@ -216,10 +202,7 @@ def read(folder: Path, flag: str = "--resume") -> Sweep:
 def check_same(where: Path, stored: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Refuse to resume a sweep with another space, config or setting; the number of trials may differ.
 
-    Args:
-        where: Place of `stored`, for the message.
-        stored: `Sweep.fixed()` of the sweep in a folder.
-        asked: That of the sweep that the user asks for.
+    `stored` is the `Sweep.fixed()` of the sweep in a place, `asked` that of the sweep that the user asks for.
 
     Raises:
         ConfigError: They differ; the message names the first key.

@@ -33,11 +33,8 @@ ALWAYS = ("urdf", "base_position", "base_orientation", "joints", "end_effector",
 def robot_yaml(robot: RobotSpec, urdf: str, findings: Iterable[Finding], title: str) -> str:
     """Return a YAML file that loads as a robot equal to `robot`, apart from the name.
 
-    Args:
-        robot: The robot.
-        urdf: Path of its URDF, as the file has it.
-        findings: The inferred properties; each is a comment above the key that corrects it, or below the title.
-        title: First line, without `#`.
+    `urdf` is the path of its URDF in the file. Each finding is a comment above the key that corrects it, or below the
+    title.
     """
     values = {**asdict(robot), "urdf": urdf}
     keys = [field.name for field in fields(robot) if field.name != "name" and _is_written(robot, field)]

@@ -115,9 +115,7 @@ def template(file: str) -> str:
 def example(file: str, names: Mapping[str, str] | None = None) -> str:
     """Return the text of an example of the repository's `envs/`, which is `mygym/examples/` in a wheel.
 
-    Args:
-        file: Path below the folder.
-        names: Text of the example → text in its place.
+    `names` has texts of the example and those in their place.
     """
     folder = next(path for path in (ASSETS.parent / "examples", ASSETS.parents[1] / "envs") if path.is_dir())
     text = (folder / file).read_text(encoding="utf-8")
@@ -352,16 +350,9 @@ IN_RUNS = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
 def one_file(
     request: Request, kind: str, folder: str, code: str, config: Mapping[str, str], help: str, checks: str | None = None
 ) -> dict[str, str]:
-    """Return the files of a component in one file of code.
+    """Return the code, the config and the test of a component in one file; `help` is in the header of the config.
 
-    Args:
-        request: The component.
-        kind: Kind in the registry.
-        folder: Folder of the file.
-        code: Content of the file.
-        config: Key → value as YAML of the config.
-        help: One sentence for the header of the config.
-        checks: Arguments of the checks of the kind; None: the test validates the environment of the config.
+    `checks` are arguments of the checks of the kind; None: the test validates the environment of the config.
     """
     tests = env_test_file(request) if checks is None else checks_test_file(request, checks_test(kind, request, checks))
     return {f"{folder}/{request.name}.py": code, **config_file(request, config, help), **tests}

@@ -258,13 +258,7 @@ def taken_value(key: str, resolved: Resolved) -> str:
 
 
 def fields_of(schema: Mapping[str, Any], prefix: str = "", node: Mapping[str, Any] | None = None) -> Iterator[Field]:
-    """Yield the leaves of a JSON schema, with dotted keys.
-
-    Args:
-        schema: The whole schema, which has the definitions.
-        prefix: Key of `node` with a dot; empty for the whole schema.
-        node: Object whose properties are wanted; None: the whole schema.
-    """
+    """Yield the leaves of a JSON schema with dotted keys, or those of a `node` in it, whose key is `prefix`."""
     for name, entry in (node or schema).get("properties", {}).items():
         inner = _resolved(schema, entry)
         if inner.get("type") == "object" and "properties" in inner:
