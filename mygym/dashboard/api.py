@@ -141,13 +141,11 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/schema", summary="JSON schema of configs")
     async def schema() -> dict[str, Any]:
-        result: dict[str, Any] = await service.helper.call(heavy.schema)
-        return result
+        return await service.helper.call(heavy.schema)
 
     @router.get("/registry/{kind}", summary="Registered components of a kind; the user's are read again each time")
     async def components(kind: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = await service.helper.call(heavy.components, kind)
-        return rows
+        return await service.helper.call(heavy.components, kind)
 
     @router.get("/registry", summary="Kinds of components")
     def kinds() -> list[str]:
@@ -155,8 +153,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/parameters/{algo}", summary="Hyperparameters of an algorithm: type, range, default, help")
     async def parameters(algo: str, framework: str | None = None) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = await service.helper.call(heavy.algorithm_parameters, algo, framework)
-        return rows
+        return await service.helper.call(heavy.algorithm_parameters, algo, framework)
 
     @router.get("/meshes/{name}", include_in_schema=False)
     def mesh(name: str) -> FileResponse:

@@ -13,13 +13,15 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mygym.config import Resolved
 from mygym.config.loading import is_plain
 from mygym.errors import MygymError
 from mygym.registry.user_files import user_files, user_folders
 from mygym.training import directory
+
+Result = TypeVar("Result")
 
 IDLE = 120.0
 """s without work after which the helper process ends."""
@@ -47,7 +49,7 @@ class Helper:
         self._working = 0
         self._lock = threading.Lock()
 
-    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Return the result of a function, or raise its exception."""
         for last in (False, True):
             pool = self._ready()

@@ -179,14 +179,6 @@ SHORT_FLAGS = ("robot", "task", "workspace", "control", "reward", "algo", "frame
 """Keys that are flags of `mygym train` as well, in the order of the command line."""
 
 
-class ConfigMistakesError(ConfigError):
-    """Several values of a config are wrong."""
-
-    def __init__(self, messages: Sequence[str]) -> None:
-        super().__init__("\n".join(messages))
-        self.messages = tuple(messages)
-
-
 MAX_LEVELS = 20
 """Maximum number of levels of nested mappings and lists in a config."""
 
@@ -215,15 +207,16 @@ class Service:
         """Return the values that a run of a config takes, with their origins; see `mygym.dashboard.helper.examine`.
 
         Raises:
-            ConfigMistakesError: All mistakes of the config, in the words of the command line.
-            ConfigError: Environment and model cannot be built, or a strategy requires others.
+            ConfigError: The config has mistakes, whose messages are its `parts`, in the words of the command line;
+                environment and model cannot be built; or a strategy requires others.
         """
         refused = refused_paths(config, self.logdir)
         resolved, mistakes = await self.helper.call(heavy.examine, dict(config), refused)
         if resolved is None:
-            raise ConfigMistakesError(mistakes)
-        known: Resolved = resolved
-        return known
+            error = ConfigError("\n".join(mistakes))
+            error.parts = mistakes
+            raise error
+        return resolved
 
     async def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
         """Check and queue a training.
@@ -295,9 +288,9 @@ def row_of(entry: Entry, logdir: Path) -> dict[str, Any]:
     return {"id": entry.id, **record, "curve": list(entry.spark), "target_steps": entry.target_steps}
 
 
-def messages_of(error: MygymError) -> tuple[str, ...]:
+def messages_of(error: MygymError) -> Sequence[str]:
     """Return the messages of an error, one for each mistake."""
-    return error.messages if isinstance(error, ConfigMistakesError) else (str(error),)
+    return getattr(error, "parts", ()) or (str(error),)
 
 
 def refused_paths(config: Mapping[str, Any], logdir: Path) -> dict[tuple[Any, ...], str]:

@@ -86,12 +86,7 @@ def _draw(settings: list[Setting]) -> None:
                 chosen = ui.select(metrics, value=metrics[0], label="Figure", with_input=True).classes("w-full")
                 figure = ui.echart(chart(metrics[0])).classes("w-full h-72")
 
-            def draw() -> None:
-                figure.options.clear()
-                figure.options.update(chart(chosen.value))
-                figure.update()
-
-            chosen.on_value_change(draw)
+            chosen.on_value_change(lambda event: charts.redraw(figure, chart(event.value)))
     ended = [setting.ended for setting in settings if setting.ended.records]
     heading("Success over the seeds")
     if ended:

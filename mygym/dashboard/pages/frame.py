@@ -112,6 +112,11 @@ def status_badge(status: str) -> ui.badge:
     return ui.badge(status, color=COLORS.get(status, "grey"))
 
 
+def notify_error(error: MygymError) -> None:
+    """Show an error in words until it is closed."""
+    ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
+
+
 async def attempt(action: Callable[[], object], done: str) -> None:
     """Perform an action of a button, perhaps asynchronous; show a sentence, or the error in words."""
     try:
@@ -119,7 +124,7 @@ async def attempt(action: Callable[[], object], done: str) -> None:
         if inspect.isawaitable(result):
             await result
     except MygymError as error:
-        ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
+        notify_error(error)
     else:
         ui.notify(done, type="positive")
 
@@ -161,6 +166,13 @@ def line_chart(y: str, series: Sequence[Mapping[str, Any]], percent: bool = Fals
         "yAxis": {"type": "value", "name": y, **({"min": 0, "max": 1} if percent else {"scale": True}), **axis},
         "series": list(series),
     }
+
+
+def redraw(chart: ui.echart, options: Mapping[str, Any]) -> None:
+    """Show a chart with other options."""
+    chart.options.clear()
+    chart.options.update(options)
+    chart.update()
 
 
 def curve(name: str, x: FloatArray, y: FloatArray) -> dict[str, Any]:

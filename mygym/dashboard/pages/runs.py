@@ -15,7 +15,7 @@ from mygym.config.layers import flatten
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.pages import frame as charts
-from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, spark, status_badge
+from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, notify_error, spark, status_badge
 from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of
 from mygym.errors import ConfigError, MygymError
 from mygym.reporting.curves import LABELS, LOGGED, SettingCurves, metrics_of, read_curve, stage_curves
@@ -209,7 +209,7 @@ async def _train_first(service: Service, button: Any) -> None:
         job = await service.train({})
     except MygymError as error:
         button.props(remove="loading").enable()
-        ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
+        notify_error(error)
     else:
         ui.navigate.to(f"/run/job-{job.id}")
 
@@ -376,13 +376,11 @@ class RunPage:
                 series = [
                     charts.curve(name, *curve.along("steps", prefix + metric)) for prefix, name in recorded.items()
                 ]
-                chart.options.update(charts.line_chart(metric, series, percent=metric == "success"))
-                chart.update()
+                charts.redraw(chart, charts.line_chart(metric, series, percent=metric == "success"))
             positions, shares = stage_curves(SettingCurves(setting_of([entry.record]), (curve,)))
             self.stages.set_visibility(bool(shares))
             series = [charts.curve(name, positions, share) for name, share in shares.items()]
-            self.stages.options.update(charts.line_chart("stage done", series, percent=True))
-            self.stages.update()
+            charts.redraw(self.stages, charts.line_chart("stage done", series, percent=True))
         else:
             self.stages.set_visibility(False)
         counts = stages_of(self.path)
@@ -400,9 +398,8 @@ class RunPage:
         series = [charts.curve(name, *curve.along("steps", name)) for name in names] if curve else []
         options = charts.line_chart("figures", series)
         options["legend"]["selected"] = {name: "loss" in name or "/" not in name for name in names}
-        self.figures.options.update(options)
+        charts.redraw(self.figures, options)
         self.figures.set_visibility(bool(series))
-        self.figures.update()
 
     def _show_videos(self) -> None:
         videos = self.service.index.videos(self.id)
