@@ -141,22 +141,11 @@ def find_runs(folder: str | Path, where: Mapping[str, Any] | None = None) -> lis
 
 def run_directories(folder: Path) -> Iterator[Path]:
     """Yield the run directories below a folder; the search does not go into them, nor along links."""
-    stack = [str(folder)]
-    while stack:
-        current = stack.pop()
-        folders = []
-        try:
-            with os.scandir(current) as entries:
-                for entry in entries:
-                    if entry.name == directory.CONFIG:
-                        yield Path(current)
-                        break
-                    if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                        folders.append(entry.path)
-                else:
-                    stack += folders
-        except OSError:  # no permission, or just removed
-            continue
+    for current, folders, names in os.walk(folder):  # passes folders by that it may not read
+        if directory.CONFIG in (*names, *folders):
+            yield Path(current)
+            folders.clear()
+        folders[:] = [name for name in folders if not name.startswith(".")]
 
 
 def _status(run: Path, result: Result | None) -> tuple[str, str | None]:
