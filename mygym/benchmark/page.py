@@ -144,8 +144,7 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
         best = sorted(profiles, key=lambda name: -profiles[name].mean())[: figures.MAX_LINES]
         for index, name in enumerate(name for name in profiles if name in best):
             figures.draw_line(panel, index, thresholds, profiles[name], name, steps=True)
-        panel.set_title(title)
-        panel.set(xlabel="success rate", ylabel="share of runs above it")
+        panel.set(title=title, xlabel="success rate", ylabel="share of runs above it")
         figures.finish_row([panel], len(profiles), rates=True)
     yield element("h2", "Performance profiles")
     yield element("figure", inline_svg(figures.rendered(figure, "svg")))

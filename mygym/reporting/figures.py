@@ -102,6 +102,16 @@ def make_panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, figure.subplots(rows, columns, squeeze=False).tolist()
 
 
+def make_grid(count: int, columns: int) -> tuple[Figure, list[list[Axes]], list[Axes]]:
+    """Return a figure with some panels, in rows with at most so many columns; its rows, and its panels."""
+    columns = min(columns, count)
+    figure, rows = make_panels(-(-count // columns), columns)
+    panels = [panel for row in rows for panel in row]
+    for unused in panels[count:]:
+        unused.set_visible(False)
+    return figure, rows, panels[:count]
+
+
 def draw_line(
     panel: Axes,
     index: int,
@@ -203,9 +213,7 @@ def draw_curves(settings: Sequence[SettingCurves], metric: str = "success", stat
                 x, value, low, high = setting_band(curves, axis, metric, statistic)
                 draw_line(panel, index, x / scale, value, name, low, high)
                 longest = max([longest, *(x / scale)])
-            panel.set_xlabel(f"{AXES[axis]}{unit and f' ({unit})'}")
-            panel.set_title(task)
-            panel.set_xlim(0, 1.03 * longest or 1)
+            panel.set(title=task, xlabel=f"{AXES[axis]}{unit and f' ({unit})'}", xlim=(0, 1.03 * longest or 1))
             if not panel.lines:
                 panel.text(0.5, 0.5, "not recorded", ha="center", transform=panel.transAxes)
             if axis == "steps":
@@ -228,9 +236,8 @@ def draw_figures(settings: Sequence[SettingCurves]) -> Figure | None:
     if not metrics:
         return None
     names = labels(shown)
-    figure, panels = make_panels(-(-len(metrics) // COLUMNS), min(COLUMNS, len(metrics)))
-    flat = [panel for row in panels for panel in row]
-    for panel, metric in zip(flat, metrics, strict=False):
+    figure, rows, panels = make_grid(len(metrics), COLUMNS)
+    for panel, metric in zip(panels, metrics, strict=True):
         for index, (curves, name) in enumerate(zip(shown, names, strict=True)):
             x, value, low, high = setting_band(curves, "steps", metric)
             draw_line(panel, index, x, value, name, low, high)
@@ -238,9 +245,7 @@ def draw_figures(settings: Sequence[SettingCurves]) -> Figure | None:
         thousands(panel)
         if is_rate(metric):
             panel.set_ylim(-0.02, 1.02)
-    for panel in flat[len(metrics) :]:
-        panel.set_visible(False)
-    finish_row(panels[0], len(settings))
+    finish_row(rows[0], len(settings))
     return figure
 
 
@@ -259,23 +264,17 @@ def draw_stages(settings: Sequence[SettingCurves]) -> Figure:
         for task, group in by_task(recorded).items()
         for curves, name in zip(best(group), labels(best(group)), strict=True)
     ]
-    columns = min(3, len(members))
-    figure, panels = make_panels(-(-len(members) // columns), columns)
-    flat = [panel for row in panels for panel in row]
-    for panel, (title, curves) in zip(flat, members, strict=False):
+    figure, rows, panels = make_grid(len(members), 3)
+    for panel, (title, curves) in zip(panels, members, strict=True):
         x, shares = stage_curves(curves)
         for index, (stage, values) in enumerate(shares.items()):
             draw_line(panel, index, x, values, stage)
-        panel.set_title(title)
-        panel.set_xlabel(AXES["steps"])
-        panel.set_ylim(-0.02, 1.02)
+        panel.set(title=title, xlabel=AXES["steps"], ylim=(-0.02, 1.02))
         thousands(panel)
         if shares:
             panel.legend(title="completed")
-    for row in panels:
+    for row in rows:
         row[0].set_ylabel("share of episodes")
-    for panel in flat[len(members) :]:
-        panel.set_visible(False)
     return figure
 
 
@@ -296,10 +295,8 @@ def draw_profiles(settings: Sequence[SettingCurves], metric: str = "success") ->
         names = labels(shown, [len(curves.setting.ended.records) for curves in shown])
         for index, (name, (value, low, high)) in enumerate(zip(names, bands, strict=True)):
             draw_line(row[0], index, thresholds, value, name, low, high, steps=True)
-        row[0].set_title(task)
         of = " of the saved policy" if metric in LABELS else ", last value"
-        row[0].set_xlabel(f"{LABELS.get(metric, metric)}{of}, τ")
-        row[0].set_ylabel("share of runs above τ")
+        row[0].set(title=task, xlabel=f"{LABELS.get(metric, metric)}{of}, τ", ylabel="share of runs above τ")
         finish_row(row, len(members), rates=True)
     return figure
 
@@ -333,9 +330,7 @@ def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metr
             panel.set_xticks([], minor=True)
         else:
             panel.set_xticks(range(len(texts)), texts)
-        panel.set_title(task)
-        panel.set_xlabel(key)
-        panel.set_ylabel(f"final {LABELS.get(metric, metric)}")
+        panel.set(title=task, xlabel=key, ylabel=f"final {LABELS.get(metric, metric)}")
         finish_row([panel], len(members), rates=is_rate(metric))
     return figure
 

@@ -24,7 +24,7 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import merged
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.comparison import spans_decades
-from mygym.reporting.figures import COLOURS, check_matplotlib, make_panels, rendered, styled
+from mygym.reporting.figures import COLOURS, check_matplotlib, make_grid, rendered, styled
 from mygym.reporting.records import SweepFiles
 from mygym.reporting.tables import as_csv
 from mygym.sweeps import executors, storage
@@ -268,9 +268,7 @@ def write(population: Population) -> list[dict[str, Any]]:
 def _draw(population: Population) -> Figure:
     """Draw the score and each value over the env steps; copies are dashed and in another colour."""
     keys = [each.key for each in population.sweep.parameters]
-    columns = min(COLUMNS, len(keys) + 1)
-    figure, rows = make_panels(-(-(len(keys) + 1) // columns), columns)
-    panels = [panel for row in rows for panel in row]
+    figure, _, panels = make_grid(len(keys) + 1, COLUMNS)
     steps = [0, *map(population.steps, range(len(population.generations)))]
     for number, members in enumerate(population.generations):
         begin, end = steps[number : number + 2]
@@ -280,17 +278,14 @@ def _draw(population: Population) -> Figure:
             scores = [(begin, before.score if before else None), (end, each.score)]
             known = [(x, y) for x, y in scores if y is not None]
             panels[0].plot([x for x, _ in known], [y for _, y in known], marker=".", lw=0.8, color=colour, ls=line)
-            for key, panel in zip(keys, panels[1:], strict=False):
+            for key, panel in zip(keys, panels[1:], strict=True):
                 values = [before.values[key] if before else each.values[key], each.values[key], each.values[key]]
                 panel.plot([begin, begin, end], values, lw=0.8, color=colour, ls=line)
-    for panel, name in zip(panels, [population.sweep.objective.name, *keys], strict=False):
-        panel.set_ylabel(name)
-        panel.set_xlabel("env steps")
-    for key, panel in zip(keys, panels[1:], strict=False):
+    for panel, name in zip(panels, [population.sweep.objective.name, *keys], strict=True):
+        panel.set(xlabel="env steps", ylabel=name)
+    for key, panel in zip(keys, panels[1:], strict=True):
         if spans_decades([each.values[key] for members in population.generations for each in members]):
             panel.set_yscale("log")
-    for panel in panels[len(keys) + 1 :]:
-        panel.set_visible(False)
     return figure
 
 
