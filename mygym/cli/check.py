@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mygym.checks import SUITES
+from mygym.checks.suite import FAILED, LEFT_OUT, PASSED, TRAINED
 from mygym.cli.command import (
     CONFIG_FLAGS,
     JSON,
@@ -72,19 +74,20 @@ def check(options: argparse.Namespace) -> None:
     for outcome in _outcomes(kind, options, steps):
         outcomes.append(outcome)
         if not options.json:
-            _print_outcome(outcome)
+            status = outcome.status.upper() if outcome.failed else outcome.status
+            print(f"  {status:<9}{outcome.check:<29}{outcome.seconds:6.1f} s  {outcome.why}".rstrip(), flush=True)
     if options.json:
         print_json([asdict(outcome) for outcome in outcomes])
     else:
-        _print_summary(outcomes)
+        numbers = Counter(outcome.status for outcome in outcomes)
+        counts = ", ".join(f"{numbers[status]} {status}" for status in (PASSED, FAILED, LEFT_OUT))
+        print(f"{counts}, {sum(outcome.seconds for outcome in outcomes):.1f} s")
     if any(outcome.failed for outcome in outcomes):
         exit_with_failure()
 
 
 def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
     """Return the kind and the env steps of each training; None: the default of the kind."""
-    from mygym.checks import TRAINED
-
     kind = registry_kind(options.kind)
     if kind not in SUITES:
         raise ConfigError(bad_value("check", options.kind, map(command_kind, SUITES), "has no checks"))
@@ -100,41 +103,24 @@ def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
 
 def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iterator[Outcome]:
     """Run the checks of the chosen components."""
-    from mygym.checks import TRAINED, check
+    from mygym.checks import check
 
     config = {"imports": options.imports} if options.imports else {}
-    for name in _installed(kind) if options.all else [options.name]:
+    for name in registry(kind).names() if options.all else [options.name]:
         entry = registry(kind).get(name, options.kind)
-        available = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
+        if options.all and kind == "robot" and entry.missing_extras:  # its model files are not installed
+            continue
+        frameworks = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
         if options.all:
-            frameworks = [name for name in available if options.framework in (None, name)]
+            frameworks = tuple(each for each in frameworks if options.framework in (None, each))
         else:
-            frameworks = [options.framework or available[0]]
+            frameworks = (options.framework or frameworks[0],)
         for framework in frameworks:
-            outcomes = check(
-                kind, name, framework, steps, config, options.robot, options.skip
-            )  # raises if a name is unknown
+            outcomes = check(kind, name, framework, steps, config, options.robot, options.skip)  # refuses unknown names
             if not options.json:
                 suffix = f" ({framework})" if entry.frameworks else ""
                 print(f"{kind} {name}{suffix}", flush=True)
             yield from outcomes
-
-
-def _installed(kind: str) -> list[str]:
-    """Return the names of a kind; for robots, only names whose model files are installed."""
-    names = registry(kind).names()
-    return [name for name in names if kind != "robot" or not registry(kind).get(name).missing_extras]
-
-
-def _print_outcome(outcome: Outcome) -> None:
-    status = outcome.status.upper() if outcome.failed else outcome.status
-    print(f"  {status:<9}{outcome.check:<29}{outcome.seconds:6.1f} s  {outcome.why}".rstrip(), flush=True)
-
-
-def _print_summary(outcomes: Sequence[Outcome]) -> None:
-    statuses = [outcome.status for outcome in outcomes]
-    counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("passed", "failed", "left out"))
-    print(f"{counts}, {sum(outcome.seconds for outcome in outcomes):.1f} s")
 
 
 @command(

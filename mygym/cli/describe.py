@@ -51,10 +51,10 @@ mygym list object             with category, size, mass, friction and width in a
 def list_components(options: argparse.Namespace) -> None:
     """Run the command."""
     kinds = [registry_kind(options.kind)] if options.kind else list(REGISTRIES)
-    details = DETAILS.get(kinds[0], _no_details) if len(kinds) == 1 else _no_details  # reading them takes time
+    details = DETAILS.get(kinds[0]) if len(kinds) == 1 else None  # reading them takes time
     rows_of = {
         kind: [
-            *(_row(entry) | details(entry) for entry in registry(kind)),
+            *(_row(entry) | (details(entry) if details else {}) for entry in registry(kind)),
             *(_row(entry) for entry in registry(kind).broken()),
         ]
         for kind in kinds
@@ -76,10 +76,6 @@ def _row(entry: Entry) -> dict[str, Any]:
         "help": entry.help,
         "origin": entry.origin,
     }
-
-
-def _no_details(entry: Entry) -> dict[str, Any]:
-    return {}
 
 
 def _object_details(entry: Entry) -> dict[str, Any]:
@@ -211,10 +207,6 @@ def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
     if is_dataclass(target) and not isinstance(target, type):
         return {key: value for key, value in asdict(target).items() if not callable(value)}
     return {"documentation": inspect.getdoc(target) or ""}
-
-
-def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]:
-    return {"frameworks": {framework: _algorithm(algorithm) for framework, algorithm in target.items()}}
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
@@ -374,7 +366,7 @@ def _network_component(entry: Entry, framework: str) -> dict[str, Any]:
 
 
 DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
-    "algorithm": _algorithms,
+    "algorithm": lambda entry, target: {"frameworks": {name: _algorithm(each) for name, each in target.items()}},
     "schedule": _schedule,
     "strategy": _strategy,
     "stage": _stage,

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import mygym
 from mygym.cli.start import INTERRUPTED
 from mygym.errors import (
     ConfigError,
@@ -90,7 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words and words[0] not in {"-h", "--help", "--version"}:
         run(words[0], words[1:])
     with _exiting():
-        (_print_version if words and words[0] == "--version" else _print_help)()
+        if words and words[0] == "--version":
+            print(mygym.__version__)
+        else:
+            _print_help()
 
 
 def run(command: str, arguments: Sequence[str] | None = None, **options: Any) -> None:
@@ -124,12 +128,6 @@ def _print_help() -> None:
     print("\n".join(f"  {name:<13}{help}" for name, help in COMMANDS.items()))
     print("\nexamples:\n  mygym train --task push --steps 300000\n  mygym list robot")
     print("\n`mygym COMMAND --help` prints the options and examples of a command; `mygym --version` the version.")
-
-
-def _print_version() -> None:
-    from mygym import __version__
-
-    print(__version__)
 
 
 def _check_process() -> None:

@@ -25,7 +25,7 @@ from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value, print_message
 from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
-from mygym.reporting.run_logs import RunLogs, read_logs
+from mygym.reporting.run_logs import read_logs
 from mygym.reporting.tables import FORMATS, as_text, count, duration
 from mygym.training.files import check_new
 
@@ -202,19 +202,15 @@ def doctor(options: argparse.Namespace) -> None:
     if options.json:
         print_json([{"finding": name, **asdict(finding)} for name, finding in findings.items()])
     else:
-        print(_heading(logs))
+        record = logs.record
+        progress = f"{record.status}, {record.steps:,} of {logs.configured_steps:,} steps, success {logs.success:.0%}"
+        print(f"{record.algo} on {record.task}, reward {logs.setting('reward')}: {progress}")
         for name, finding in findings.items():
             print(f"- {name.replace('_', ' ')}: {finding.evidence}; try {finding.remedy}")
         if not findings:
             print("it has learned" if has_learned(logs) else f"none of the {len(RULES)} rules applies")
     if findings:
         exit_with_failure()
-
-
-def _heading(logs: RunLogs) -> str:
-    record = logs.record
-    progress = f"{record.status}, {record.steps:,} of {logs.configured_steps:,} steps, success {logs.success:.0%}"
-    return f"{record.algo} on {record.task}, reward {logs.setting('reward')}: {progress}"
 
 
 PORT = 8080

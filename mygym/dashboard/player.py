@@ -140,12 +140,10 @@ class Player:
             self._policy = api.load(str(self.source))
         return self._policy
 
-    def _slot(self) -> int:
-        bindings = self.task_env.task.stage_bindings
-        return int(bindings[min(int(self.task_env.progress.stage[0]), len(bindings) - 1)].goal_slot)
-
     def _goal(self) -> list[float]:
-        return [round(value, 4) for value in self.task_env.goals[0, self._slot()].tolist()]
+        bindings = self.task_env.task.stage_bindings
+        bound = bindings[min(int(self.task_env.progress.stage[0]), len(bindings) - 1)]
+        return [round(value, 4) for value in self.task_env.goals[0, bound.goal_slot].tolist()]
 
     def _move_goal(self, position: Any) -> None:
         if position.shape == (3,) and np.isfinite(position).all():

@@ -164,7 +164,9 @@ class ActingGraph(nn.Module):
     def __init__(self, policy: Policy) -> None:
         super().__init__()
         network = policy.model.policy
-        self.network: BasePolicy | JaxActor = JaxActor(network) if _is_jax(network) else network.to("cpu")
+        self.network: BasePolicy | JaxActor = (
+            JaxActor(network) if hasattr(network, "actor_state") else network.to("cpu")
+        )
         self.network.set_training_mode(False)
         space = without_route(self.network.observation_space)
         self.is_flat = not isinstance(space, spaces.Dict)
@@ -248,10 +250,6 @@ def acting_graph(policy: Policy) -> ActingGraph:
     """
     is_recurrent = isinstance(policy.model.policy, RecurrentActorCriticPolicy)
     return RecurrentActingGraph(policy) if is_recurrent else ActingGraph(policy)
-
-
-def _is_jax(network: Any) -> bool:
-    return hasattr(network, "actor_state")
 
 
 def to_onnx(graph: ActingGraph, description: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from mygym.nested import is_schedule
 from mygym.planning.derived import short_env_arguments
 from mygym.planning.plan import RunPlan
 from mygym.registry import registry
-from mygym.training.files import write
+from mygym.training.files import write_text, writing
 
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
 
@@ -105,12 +105,9 @@ def write_entry(plan: RunPlan, path: Path) -> list[str]:
     command = f"python -m rl_zoo3.train --algo {zoo_name(plan)} {environment} --conf-file {path.name}"
     comments = "".join(f"# {line}\n" for line in (command, *conversion.notes))
     entry = yaml.dump(dict(conversion.config), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
-
-    def save(temporary: Path) -> None:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(comments + entry, encoding="utf-8")
-
-    write(path, save)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, comments + entry)
     return conversion.notes
 
 

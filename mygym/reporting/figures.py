@@ -8,6 +8,7 @@ import math
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,7 +179,10 @@ def by_task(settings: Iterable[SettingCurves]) -> dict[str, list[SettingCurves]]
     result: dict[str, list[SettingCurves]] = {}
     for curves in settings:
         result.setdefault(curves.setting.records[0].task, []).append(curves)
-    return {task: _sorted_by_name(members) for task, members in sorted(result.items())}
+    for members in result.values():
+        names = names_of([curves.setting.config for curves in members])
+        members[:] = [curves for _, curves in sorted(zip(names, members, strict=True), key=itemgetter(0))]
+    return dict(sorted(result.items()))
 
 
 def best(settings: Sequence[SettingCurves], metric: str = "success") -> list[SettingCurves]:
@@ -352,11 +356,6 @@ def _evaluated(settings: Iterable[SettingCurves]) -> list[SettingCurves]:
     if not evaluated:
         raise ConfigError("no run has an evaluation yet")
     return evaluated
-
-
-def _sorted_by_name(settings: Sequence[SettingCurves]) -> list[SettingCurves]:
-    names = names_of([curves.setting.config for curves in settings])
-    return [curves for _, curves in sorted(zip(names, settings, strict=True), key=lambda pair: pair[0])]
 
 
 def _time_unit(settings: Sequence[SettingCurves]) -> tuple[float, str]:
