@@ -163,8 +163,7 @@ def _add(opened: Benchmark, options: argparse.Namespace) -> None:
 
 def _write(opened: Benchmark, curves: bool = True) -> Table:
     """Write table.json, table.md, the page and, if Matplotlib is there, pictures of the learning curves."""
-    from mygym.benchmark.curves import pictures, write_curves
-    from mygym.benchmark.page import write_page
+    from mygym.benchmark.page import pictures, write_curves, write_page
     from mygym.benchmark.stored import TABLE
     from mygym.benchmark.table import build_table
 

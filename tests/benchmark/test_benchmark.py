@@ -23,9 +23,8 @@ import yaml
 
 import mygym
 from benchmarks.ray_cluster import simulated_cluster
-from mygym.benchmark.curves import draw_task, write_curves
 from mygym.benchmark.execution import Benchmark
-from mygym.benchmark.page import write_page
+from mygym.benchmark.page import draw_task, write_curves, write_page
 from mygym.benchmark.suite import make_suite
 from mygym.benchmark.table import build_table
 from mygym.errors import ConfigError

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mygym.benchmark.curves import pictures
 from mygym.benchmark.execution import Benchmark
+from mygym.benchmark.page import pictures
 from mygym.benchmark.suite import load_suite, make_suite, shipped
 from mygym.benchmark.table import build_table
 from mygym.errors import ConfigError, MygymError
