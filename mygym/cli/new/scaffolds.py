@@ -83,6 +83,10 @@ def camel_case(name: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
+Files = Mapping[str, str | bytes]
+"""Path → content."""
+
+
 @dataclass(frozen=True)
 class Request:
     """Description of a new component."""
@@ -153,25 +157,29 @@ def config_file(request: Request, values: Mapping[str, str], help: str) -> dict[
     return {path: "\n".join([*header, *(f"{key}: {value}" for key, value in values.items()), "seed: 0"]) + "\n"}
 
 
-def checks_test(kind: str, request: Request, arguments: str = "") -> str:
-    """Return a test function that runs the checks of a kind with further `arguments`, each after a comma."""
-    return fill("test_checks.py", request, kind=kind, arguments=arguments)
+def complete(
+    request: Request, files: Files, config: Mapping[str, str], help: str, *kinds: str, checks: str = ""
+) -> Files:
+    """Return files with a config, whose header has `help`, and a test that trains it.
+
+    The test also performs the checks of some kinds, whose further arguments each follow a comma; without kinds, it
+    validates the environment of the config.
+    """
+    if kinds:
+        tests = "\n\n".join(fill("test_checks.py", request, kind=kind, arguments=checks) for kind in kinds)
+        imports = {"third_party": "", "mygym_imports": "from mygym.checks import check\n"}
+    else:
+        tests = fill("test_env.py", request)
+        imports = {"third_party": "\nfrom gymnasium.utils.env_checker import check_env", "mygym_imports": ""}
+    test = fill("test.py", request, tests=tests, **imports)
+    return {**files, **config_file(request, config, help), f"tests/test_{request.name}.py": test}
 
 
-def checks_test_file(request: Request, *tests: str) -> dict[str, str]:
-    """Return path and content of a test module with functions from `checks_test`, and one that trains the config."""
-    return _test_file(request, "\n\n".join(tests), mygym_imports="from mygym.checks import check\n")
-
-
-def env_test_file(request: Request) -> dict[str, str]:
-    """Return path and content of a test module that validates the environment of the config, and trains it."""
-    check_env = "\nfrom gymnasium.utils.env_checker import check_env"
-    return _test_file(request, fill("test_env.py", request), third_party=check_env)
-
-
-def _test_file(request: Request, tests: str, third_party: str = "", mygym_imports: str = "") -> dict[str, str]:
-    text = fill("test.py", request, tests=tests, third_party=third_party, mygym_imports=mygym_imports)
-    return {f"tests/test_{request.name}.py": text}
+def one_file(
+    request: Request, folder: str, code: str, config: Mapping[str, str], help: str, *kinds: str, checks: str = ""
+) -> Files:
+    """Return the files of a component whose code is one file in a folder, see `complete`."""
+    return complete(request, {f"{folder}/{request.name}.py": code}, config, help, *kinds, checks=checks)
 
 
 def train_command(folder: Path) -> str:
@@ -179,10 +187,10 @@ def train_command(folder: Path) -> str:
     return "python train.py" if (folder / "train.py").is_file() else "mygym train"
 
 
-def robot_files(request: Request) -> dict[str, str | bytes]:
+def robot_files(request: Request) -> Files:
     """Return the files of a robot: the robot of a URDF with its picture, or the example."""
     folder = "envs/robots"
-    descriptions: dict[str, str | bytes]
+    descriptions: Files
     if request.urdf is None:
         descriptions = {
             f"{folder}/{request.name}.{suffix}": example(f"robots/desk_arm.{suffix}", {"desk_arm": request.name})
@@ -192,32 +200,22 @@ def robot_files(request: Request) -> dict[str, str | bytes]:
         text, picture = _inferred_robot(request.urdf, request.folder / "envs" / "robots")
         descriptions = {f"{folder}/{request.name}.yaml": text, f"{folder}/{request.name}.png": picture}
     config = {"robot": request.name, "task": "reach"}
-    return {
-        **descriptions,
-        **config_file(request, config, "Trains the default algorithm with this robot."),
-        **checks_test_file(request, checks_test("robot", request)),
-    }
+    return complete(request, descriptions, config, "Trains the default algorithm with this robot.", "robot")
 
 
-def workspace_files(request: Request) -> dict[str, str]:
+def workspace_files(request: Request) -> Files:
     """Return the files of a workspace."""
     config = {"workspace": request.name, "task": "reach"}
-    return {
-        f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
-        **config_file(request, config, "Trains the default algorithm in this workspace."),
-        **checks_test_file(request, checks_test("workspace", request)),
-    }
+    files = {f"envs/workspaces/{request.name}.yaml": template("workspace.yaml")}
+    return complete(request, files, config, "Trains the default algorithm in this workspace.", "workspace")
 
 
-def object_files(request: Request) -> dict[str, str]:
+def object_files(request: Request) -> Files:
     """Return the files of an object: the object of a URDF, or the example."""
     text = example("objects/mallet.yaml") if request.urdf is None else _urdf_object(request, request.urdf)
     config = {"task": "push", "task_params": f"{{object: {request.name}}}"}
-    return {
-        f"envs/objects/{request.name}.yaml": text,
-        **config_file(request, config, "Trains the default algorithm to push this object."),
-        **checks_test_file(request, checks_test("object", request)),
-    }
+    files = {f"envs/objects/{request.name}.yaml": text}
+    return complete(request, files, config, "Trains the default algorithm to push this object.", "object")
 
 
 def _urdf_object(request: Request, urdf: Path) -> str:
@@ -268,7 +266,7 @@ HOOKS: Mapping[str, tuple[str, str, str]] = {
 """Template of a method → framework, overridden method of the base class, imported package."""
 
 
-def algorithm_files(request: Request) -> dict[str, str]:
+def algorithm_files(request: Request) -> Files:
     """Return the files of an algorithm: a subclass of the base's class, or of `Runner`."""
     base = request.base or "ppo"
     if base == RUNNER:
@@ -285,7 +283,8 @@ def algorithm_files(request: Request) -> dict[str, str]:
     framework = "" if request.framework == "pytorch" else f', framework="{request.framework}"'
     skip = "" if base == RUNNER else f', skip=["{LEARNS}"]'  # which takes minutes
     checks = f'{framework}, steps=300, config={{"n_envs": 2}}{skip}'
-    return one_file(request, "algorithm", "algos", code, config, "Trains this algorithm on the task reach.", checks)
+    help = "Trains this algorithm on the task reach."
+    return one_file(request, "algos", code, config, help, "algorithm", checks=checks)
 
 
 def _subclass_values(base: str, framework: str) -> dict[str, str]:
@@ -325,7 +324,7 @@ def _import_of(entry: Algorithm, parent: type) -> tuple[str, str]:
     return module, name
 
 
-def policy_files(request: Request) -> dict[str, str]:
+def policy_files(request: Request) -> Files:
     """Return the files of a policy: a subclass of the base's policy class."""
     base = request.base or "ppo"
     entry = algorithm(base, request.framework)
@@ -340,65 +339,54 @@ def policy_files(request: Request) -> dict[str, str]:
     values = {"base": base, "module": parent.__module__, "parent": parent.__name__}
     config = {"algo": base, "task": "reach", "algo_params": f"{{policy: {request.name}}}"}
     code, checks = fill_class("policy.py", request, **values), f', steps=300, config={{"algo": "{base}", "n_envs": 2}}'
-    return one_file(request, "policy", "algos", code, config, f"Trains {base} with this policy.", checks)
+    return one_file(request, "algos", code, config, f"Trains {base} with this policy.", "policy", checks=checks)
 
 
 IN_RUNS = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
 """Arguments of the checks of components that take part in trainings."""
 
 
-def one_file(
-    request: Request, kind: str, folder: str, code: str, config: Mapping[str, str], help: str, checks: str | None = None
-) -> dict[str, str]:
-    """Return the code, the config and the test of a component in one file; `help` is in the header of the config.
-
-    `checks` are arguments of the checks of the kind; None: the test validates the environment of the config.
-    """
-    tests = env_test_file(request) if checks is None else checks_test_file(request, checks_test(kind, request, checks))
-    return {f"{folder}/{request.name}.py": code, **config_file(request, config, help), **tests}
-
-
-def sampler_files(request: Request) -> dict[str, str]:
+def sampler_files(request: Request) -> Files:
     """Return the files of a sampler."""
     config = {"algo": "ppo", "strategy": "mixture", "strategy_params": f"{{sampler: {request.name}, candidates: 3}}"}
     help = "Trains the candidates of a super-network with this sampler."
-    return one_file(request, "sampler", "algos", fill_class("sampler.py", request), config, help, IN_RUNS)
+    return one_file(request, "algos", fill_class("sampler.py", request), config, help, "sampler", checks=IN_RUNS)
 
 
-def callback_files(request: Request) -> dict[str, str]:
+def callback_files(request: Request) -> Files:
     """Return the files of a callback."""
     config = {"algo": "ppo", "callbacks": f"[{request.name}]"}
-    code = fill_class("callback.py", request)
-    return one_file(request, "callback", "algos", code, config, "Trains PPO with this callback.", IN_RUNS)
+    code, help = fill_class("callback.py", request), "Trains PPO with this callback."
+    return one_file(request, "algos", code, config, help, "callback", checks=IN_RUNS)
 
 
-def strategy_files(request: Request) -> dict[str, str]:
+def strategy_files(request: Request) -> Files:
     """Return the files of a strategy."""
     config = {"strategy": request.name, "strategy_params": "{share: 0.8}", "algo": "ppo"}
     help = "Trains PPO with this strategy on the default task."
-    return one_file(request, "strategy", "algos", fill_class("strategy.py", request), config, help, IN_RUNS)
+    return one_file(request, "algos", fill_class("strategy.py", request), config, help, "strategy", checks=IN_RUNS)
 
 
-def task_files(request: Request) -> dict[str, str]:
+def task_files(request: Request) -> Files:
     """Return the files of a task."""
     help = "Trains the default algorithm on this task."
-    return one_file(request, "task", "envs", _task(request), _task_config(request), help, "")
+    return one_file(request, "envs", _task(request), _task_config(request), help, "task")
 
 
 TASK_ASSETS = {"workspace": "table", "object": "cube"}
 """Those of the example of a task."""
 
 
-def env_files(request: Request) -> dict[str, str]:
+def env_files(request: Request) -> Files:
     """Return the files of an environment: a task, its workspace and its object."""
     names = {f'{kind}="{asset}"': f'{kind}="{request.name}"' for kind, asset in TASK_ASSETS.items()}
-    return {
+    files = {
         f"envs/{request.name}.py": _task(request, names),
         f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
         f"envs/objects/{request.name}.yaml": template("object.yaml"),
-        **config_file(request, _task_config(request), "Trains the default algorithm in this environment."),
-        **checks_test_file(request, *(checks_test(kind, request) for kind in ("task", "workspace"))),
     }
+    help = "Trains the default algorithm in this environment."
+    return complete(request, files, _task_config(request), help, "task", "workspace")
 
 
 def _task(request: Request, names: Mapping[str, str] | None = None) -> str:
@@ -409,32 +397,32 @@ def _task_config(request: Request) -> dict[str, str]:
     return {"task": request.name, "reward": "sparse"}
 
 
-def stage_files(request: Request, kind: str = "stage") -> dict[str, str]:
+def stage_files(request: Request, kind: str = "stage") -> Files:
     """Return the files of a stage; or of a predicate, and of a stage with the same name that produces it."""
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
     help = f"Trains the default algorithm on a task that ends with this {kind}."
-    return one_file(request, "stage", "envs", fill(f"{kind}.py", request), config, help, "")
+    return one_file(request, "envs", fill(f"{kind}.py", request), config, help, "stage")
 
 
-def reward_files(request: Request) -> dict[str, str]:
+def reward_files(request: Request) -> Files:
     """Return the files of a reward."""
     code, config = example("quadratic.py", {"quadratic": request.name}), {"task": "reach", "reward": request.name}
     help = "Trains the default algorithm on the task reach with this reward."
-    return one_file(request, "reward", "envs", code, config, help)
+    return one_file(request, "envs", code, config, help)
 
 
-def observation_files(request: Request) -> dict[str, str]:
+def observation_files(request: Request) -> Files:
     """Return the files of an observation component."""
     config = {"task": "reach", "observations": f"[ee_position, ee_velocity, command_offset, {request.name}]"}
     help = "Trains the default algorithm on the task reach with this observation."
-    return one_file(request, "observation", "envs", fill("observation.py", request), config, help)
+    return one_file(request, "envs", fill("observation.py", request), config, help)
 
 
-def controller_files(request: Request) -> dict[str, str]:
+def controller_files(request: Request) -> Files:
     """Return the files of a controller."""
     config = {"task": "reach", "control": request.name}
     help = "Trains the default algorithm on the task reach with this controller."
-    return one_file(request, "controller", "envs", fill_class("controller.py", request), config, help)
+    return one_file(request, "envs", fill_class("controller.py", request), config, help)
 
 
 COMMANDS = {
@@ -469,7 +457,7 @@ def ros2_files(request: Request) -> dict[str, str]:
     }
 
 
-SCAFFOLDS: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {
+SCAFFOLDS: Mapping[str, Callable[[Request], Files]] = {
     "algo": algorithm_files,
     "policy": policy_files,
     "strategy": strategy_files,
@@ -488,7 +476,7 @@ SCAFFOLDS: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {
 }
 """Kind on the command line → function that returns path and content of the files."""
 
-PACKAGES: Mapping[str, Callable[[Request], Mapping[str, str | bytes]]] = {"ros2-node": ros2_files}
+PACKAGES: Mapping[str, Callable[[Request], Files]] = {"ros2-node": ros2_files}
 """Further kinds, which are not components: packages for a robot."""
 
 KINDS_TO_REGISTER: Mapping[str, tuple[str, ...]] = {
