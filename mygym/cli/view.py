@@ -49,9 +49,7 @@ def task_picture(
     from mygym.envs.robot_env import RobotEnv
     from mygym.planning.derived import env_spec
 
-    layer = Layer("flag", {"task": flag_value("task", task), **scene, **parse_overrides(overrides)})
-    config = resolve([layer]).config
-    check_engine(config, layer.values)
+    config = _config({"task": flag_value("task", task), **scene, **parse_overrides(overrides)})
     arguments = env_spec(config).arguments()
     if randomized and not ranges(config.randomize):
         arguments["randomize"] = dict.fromkeys(registry("randomizer").names(), True)
@@ -73,17 +71,22 @@ def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[st
     from mygym.planning.derived import env_spec
 
     task = {"task": flag_value("task", scene["task"])} if "task" in scene else {}
-    layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
-    config = resolve([layer]).config
-    check_engine(config, layer.values)
+    config = _config({"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
     with contextlib.closing(RobotEnv.of(env_spec(config))) as env:
         return camera_sheet(env, camera, config.seed)
+
+
+def _config(values: Mapping[str, Any]) -> RunConfig:
+    """Return the config of values; refuse an engine in which no episode is played."""
+    config = resolve([Layer("flag", values)]).config
+    check_engine(config, values)
+    return config
 
 
 def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot: bool, window: bool) -> Picture | None:
     """Return a picture of a robot in a workspace, which it fills if `fit_robot`; None after the end of a `window`."""
     from mygym.engines.engine import inspection_of, make_world
-    from mygym.engines.rendering.camera import around
+    from mygym.engines.rendering.camera import Camera, around
     from mygym.engines.robots import find_robot
     from mygym.engines.world import WorldSpec
     from mygym.robotics.workspace import find_workspace
@@ -95,17 +98,11 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
             with inspection_of(world) as shapes:
                 view = around(shapes.robot_corners(), cameras[camera], size[0] / size[1])
             world.workspace = replace(world.workspace, cameras={**cameras, camera: view})
-        if not window:
-            return _render(world, size, camera)
-        _show(world)
-        return None
-
-
-def _render(world: World, size: Size, camera: str) -> Picture:
-    from mygym.engines.rendering.camera import Camera
-
-    with contextlib.closing(Camera(world)) as renderer:
-        return renderer.render(*size, camera, shadow=True, samples=2)
+        if window:
+            _show(world)
+            return None
+        with contextlib.closing(Camera(world)) as renderer:
+            return renderer.render(*size, camera, shadow=True, samples=2)
 
 
 def _show(world: World) -> None:
