@@ -15,7 +15,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from filelock import BaseFileLock, FileLock, Timeout
 from gymnasium import spaces
 from numpy.typing import NDArray
 
@@ -43,41 +42,30 @@ def new_folder(path: Path) -> Iterator[Path]:
         RunError: The folder cannot be written.
     """
     temporary = path.absolute().with_name(f".{path.name}.part")  # Minari cannot measure files under a relative path
-    with _exclusive(temporary) as lock:
-        yield temporary
-        with writing(path):
-            if sys.platform == "win32":  # it removes no open file
-                lock.release()
-            (temporary / directory.LOCK).unlink(missing_ok=True)
-            temporary.rename(path)
-
-
-@contextlib.contextmanager
-def _exclusive(temporary: Path) -> Iterator[BaseFileLock]:
-    """Create an empty folder, locked against other processes; remove it when the block ends."""
     with writing(temporary):
         temporary.mkdir(parents=True, exist_ok=True)
         removable = (temporary / directory.LOCK).exists() or not any(temporary.iterdir())
     if not removable:
         why = "exists and was not written by mygym"
         raise ConfigError(bad_value("out", str(temporary), "another folder", why))
-    lock = FileLock(temporary / directory.LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
+    with contextlib.ExitStack() as lock:
         why = "is being written by another process"
-        raise ConfigError(bad_value("out", str(temporary), "another folder", why)) from None
-    try:
-        with writing(temporary):
-            for remains in temporary.iterdir():
-                if remains.name != directory.LOCK:
-                    files.remove(remains)
-        yield lock
-    finally:
-        if sys.platform == "win32":
-            lock.release()
-        shutil.rmtree(temporary, ignore_errors=True)
-        lock.release()
+        lock.enter_context(files.locked(temporary / directory.LOCK, "out", "another folder", why))
+        try:
+            with writing(temporary):
+                for remains in temporary.iterdir():
+                    if remains.name != directory.LOCK:
+                        files.remove(remains)
+            yield temporary
+            with writing(path):
+                if sys.platform == "win32":  # it removes no open file
+                    lock.close()
+                (temporary / directory.LOCK).unlink(missing_ok=True)
+                temporary.rename(path)
+        finally:
+            if sys.platform == "win32":
+                lock.close()
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager
