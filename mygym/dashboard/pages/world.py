@@ -1,6 +1,6 @@
 """Page `World`: robot, workspace and objects in 3-D; sliders of the joints, an expert or a policy live, the goal.
 
-Below, the robot is explained: `about_robot`.
+Below, `explain_robot` shows what the inference has found, and which tasks the robot cannot do.
 """
 
 from __future__ import annotations
@@ -31,39 +31,35 @@ COLUMNS = {"text": "inferred", "certainty": "sure", "reason": "why", "key": "key
 """Key of a finding → title of its column."""
 
 
-class AboutRobot:
-    """An expansion that asks the helper about a robot when it is opened for the first time."""
+def explain_robot(service: Service, robot: str) -> None:
+    """Show an expansion that asks the helper about a robot when it is opened for the first time."""
+    with ui.expansion(f"About {robot}", icon="precision_manufacturing").classes("w-full") as panel:
+        message = ui.label("Loading …").props("role=status")
+    asked = False
 
-    def __init__(self, service: Service, robot: str) -> None:
-        self.service, self.robot = service, robot
-        self._asked = False
-        with ui.expansion(f"About {robot}", icon="precision_manufacturing").classes("w-full") as self.panel:
-            self.message = ui.label("Loading …").props("role=status")
-        self.panel.on_value_change(self._open)
-
-    async def _open(self) -> None:
-        if self._asked:
+    async def show() -> None:
+        nonlocal asked
+        if asked:
             return
-        self._asked = True
+        asked = True
         try:
-            picture, findings, tasks = await self.service.helper.call(heavy.about_robot, self.robot)
+            picture, findings, tasks = await service.helper.call(heavy.about_robot, robot)
         except MygymError as error:
-            self.message.text = str(error)
-            self.message.classes("text-negative")
+            message.text = str(error)
+            message.classes("text-negative")
             return
-        self.message.set_visibility(False)
-        with self.panel:
-            self._show(picture, findings, tasks)
-
-    def _show(self, picture: bytes, findings: list[dict[str, str]], tasks: dict[str, str]) -> None:
-        image = ui.image("data:image/png;base64," + base64.b64encode(picture).decode()).classes("w-full max-w-4xl")
-        image.props["alt"] = f"Tool point, approach, fingers and reach of {self.robot}"
+        message.set_visibility(False)
         can = [name for name, reason in tasks.items() if not reason]
-        ui.label(f"It may do {len(can)} of {len(tasks)} tasks: {', '.join(can)}.")
-        if findings:
+        cannot = [{"task": name, "reason": reason} for name, reason in tasks.items() if reason]
+        with panel:
+            image = ui.image("data:image/png;base64," + base64.b64encode(picture).decode()).classes("w-full max-w-4xl")
+            image.props["alt"] = f"Tool point, approach, fingers and reach of {robot}"
+            ui.label(f"It may do {len(can)} of {len(tasks)} tasks: {', '.join(can)}.")
             show_table(COLUMNS, findings)
-        show_table({"task": "cannot do", "reason": "why"}, [{"task": t, "reason": r} for t, r in tasks.items() if r])
-        ui.label(f"mygym check robot {self.robot} tries each task.").classes("opacity-80")
+            show_table({"task": "cannot do", "reason": "why"}, cannot)
+            ui.label(f"mygym check robot {robot} tries each task.").classes("opacity-80")
+
+    panel.on_value_change(show)
 
 
 MAX_PLAYERS = 2
@@ -121,7 +117,7 @@ def add_page(service: Service) -> None:
             while len(_views) >= MAX_PLAYERS:  # a page that was left or loaded again is still in the list for seconds
                 _views[0].end(f"Only {MAX_PLAYERS} worlds run at a time, and another was opened. Load this page again.")
             WorldView(source, str(meshes))
-            AboutRobot(service, shown)
+            explain_robot(service, shown)
 
 
 def _open(config: dict[str, Any]) -> None:
