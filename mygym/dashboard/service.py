@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -24,7 +23,7 @@ from mygym.dashboard import helper as heavy
 from mygym.dashboard.helper import Helper
 from mygym.dashboard.jobs import FOLDER, PROGRAM, QUEUED, STARTED, Jobs, QueuedJob
 from mygym.errors import ConfigError, MygymError, bad_value
-from mygym.reporting.curves import read_curve
+from mygym.reporting.curves import parsed, read_curve
 from mygym.reporting.records import COLUMNS, RunRecord, is_locked, read_run, run_directories
 from mygym.robotics.files import stamp
 from mygym.training import directory
@@ -111,7 +110,7 @@ class RunIndex:
             except OSError:
                 return lines
             complete = content[: content.rfind(b"\n") + 1]
-            lines = lines + [line for text in complete.splitlines() if isinstance(line := _parsed(text), dict)]
+            lines = lines + parsed(complete.decode(errors="replace").splitlines())
             if len(self._logs) > 32:  # of runs without viewers
                 self._logs.pop(next(iter(self._logs)))
             self._logs[path] = offset + len(complete), lines
@@ -158,13 +157,6 @@ def stages_of(run: Path) -> dict[str, int]:
 
 def _is_file_of(path: Path, run: Path) -> bool:
     return path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(run.resolve())
-
-
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
 
 
 def _steps(run: Path) -> int | None:

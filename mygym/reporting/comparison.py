@@ -158,12 +158,9 @@ def _final_band(setting: Setting, scores: FloatArray, metric: str, statistic: st
 
 
 def _profile_band(scores: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    if not len(scores):
-        nothing = np.full(len(thresholds), math.nan)
-        return nothing, nothing, nothing
-    value = performance_profile(scores, thresholds)
+    nothing = np.full(len(thresholds), math.nan)
+    value = performance_profile(scores, thresholds) if len(scores) else nothing
     if len(scores) < 2:
-        nothing = np.full_like(value, math.nan)
         return value, nothing, nothing
     profiles = performance_profile(resamples(scores, np.random.default_rng(0)), thresholds)
     low, high = np.percentile(profiles, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE), axis=0)
@@ -426,11 +423,9 @@ def _notes(settings: Sequence[SettingCurves]) -> list[str]:
     empty = sum(len(each.setting.records) - len(each.curves) for each in settings)
     unfinished = sum(curve.status not in ENDED for each in settings for curve in each.curves)
     single = sum(len(each.curves) == 1 for each in settings)
-    notes = []
-    if empty:
-        notes.append(f"{count(empty, 'run')} without an evaluation: left out of the curves")
-    if unfinished:
-        notes.append(f"{count(unfinished, 'run')} not ended: the curve of a setting ends with its shortest such run")
-    if single:
-        notes.append(f"{count(single, 'setting')} with one seed: no interval")
-    return notes
+    notes = {
+        f"{count(empty, 'run')} without an evaluation: left out of the curves": empty,
+        f"{count(unfinished, 'run')} not ended: the curve of a setting ends with its shortest such run": unfinished,
+        f"{count(single, 'setting')} with one seed: no interval": single,
+    }
+    return [note for note, number in notes.items() if number]

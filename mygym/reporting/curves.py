@@ -284,12 +284,16 @@ def _shares_beyond(evaluations: Sequence[Mapping[str, int]], stages: Collection[
 
 def read_log(path: Path, needed: str = "") -> list[dict[str, Any]]:
     """Return the complete lines of a log that contain a text; nothing if it cannot be read."""
-    lines = []
-    for line in read_text(path).splitlines():
-        with contextlib.suppress(ValueError):  # half-written
-            if needed in line and isinstance(content := json.loads(line), dict):
-                lines.append(content)
-    return lines
+    return parsed(line for line in read_text(path).splitlines() if needed in line)
+
+
+def parsed(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the mappings in lines of JSON; lines that are half-written are left out."""
+    contents = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            contents.append(json.loads(line))
+    return [content for content in contents if isinstance(content, dict)]
 
 
 def read_text(path: Path) -> str:
