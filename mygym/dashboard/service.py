@@ -10,7 +10,7 @@ import shlex
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -175,20 +175,13 @@ MAX_LEVELS = 20
 """Maximum number of levels of nested mappings and lists in a config."""
 
 
-@dataclass
 class Service:
     """All that the server needs; `slots` are the cores that jobs may keep busy, all by default."""
 
-    logdir: Path
-    slots: int | None = None
-    index: RunIndex = field(init=False)
-    jobs: Jobs = field(init=False)
-    helper: Helper = field(init=False, default_factory=Helper)
-    """Process for work that needs torch or Bullet."""
-    program: Sequence[str] = PROGRAM
-
-    def __post_init__(self) -> None:
-        self.index, self.jobs = RunIndex(self.logdir), Jobs(self.logdir, self.slots, self.program)
+    def __init__(self, logdir: Path, slots: int | None = None, program: Sequence[str] = PROGRAM) -> None:
+        self.logdir, self.index, self.jobs = logdir, RunIndex(logdir), Jobs(logdir, slots, program)
+        self.helper = Helper()
+        """Process for work that needs torch or Bullet."""
 
     def close(self) -> None:
         """Release files and the helper; running jobs go on."""

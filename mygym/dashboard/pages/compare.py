@@ -22,13 +22,18 @@ MAX_SETTINGS = 12
 """Maximum number of settings in a chart."""
 
 
-def add_compare_page(service: Service) -> None:
-    """Register the page."""
+def add_pages(service: Service) -> None:
+    """Register both pages."""
 
     @ui.page("/compare")
-    def page(runs: str = "") -> None:
+    def compare(runs: str = "") -> None:
         with frame("Compare"):
             _show(service, runs)
+
+    @ui.page("/sweeps")
+    def sweeps(number: int = 0) -> None:
+        with frame("Sweeps"):
+            _show_sweep(service, number)
 
 
 def _show(service: Service, runs: str) -> None:
@@ -118,38 +123,32 @@ def _draw(settings: list[Setting]) -> None:
         show_table({"key": "key", **{f"s{k}": name for k, name in enumerate(names)}}, rows_of, pagination=20)
 
 
-def add_sweeps_page(service: Service) -> None:
-    """Register the page."""
-
-    @ui.page("/sweeps")
-    def page(number: int = 0) -> None:
-        with frame("Sweeps"):
-            folders = [*find_sweeps(service.logdir), *find_sweeps(service.logdir.parent / "sweeps")]
-            if not folders:
-                empty("No sweeps yet. In a terminal, mygym sweep FILE searches for the values of a config.")
-                return
-            names = {index: folder.name for index, folder in enumerate(folders)}
-            chosen = (
-                ui.select(names, value=number if number in names else 0, label="Sweep")
-                .props("outlined dense")
-                .classes("w-64")
-            )
-            chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
-            folder = folders[chosen.value]
-            tables = {title: _rows(folder / name) for name, title in SweepFiles.TABLES.items()}
-            if not any(tables.values()):
-                ui.label("No trial has ended.")
-            for title, rows in tables.items():
-                if rows:
-                    heading(title)
-                    show_table({key: key for key in rows[0]}, rows, pagination=20)
-            if best := tail(folder / SweepFiles.BEST):
-                heading("Best config")
-                ui.code(best, language="yaml").classes("w-full")
-            for name, title in SweepFiles.FIGURES.items():
-                if (folder / name).is_file():
-                    heading(title)
-                    ui.image(folder / name).classes("w-full max-w-3xl bg-white rounded")
+def _show_sweep(service: Service, number: int) -> None:
+    """Show the selection of a sweep, and its tables, best config and figures."""
+    folders = [*find_sweeps(service.logdir), *find_sweeps(service.logdir.parent / "sweeps")]
+    if not folders:
+        empty("No sweeps yet. In a terminal, mygym sweep FILE searches for the values of a config.")
+        return
+    names = {index: folder.name for index, folder in enumerate(folders)}
+    chosen = (
+        ui.select(names, value=number if number in names else 0, label="Sweep").props("outlined dense").classes("w-64")
+    )
+    chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
+    folder = folders[chosen.value]
+    tables = {title: _rows(folder / name) for name, title in SweepFiles.TABLES.items()}
+    if not any(tables.values()):
+        ui.label("No trial has ended.")
+    for title, rows in tables.items():
+        if rows:
+            heading(title)
+            show_table({key: key for key in rows[0]}, rows, pagination=20)
+    if best := tail(folder / SweepFiles.BEST):
+        heading("Best config")
+        ui.code(best, language="yaml").classes("w-full")
+    for name, title in SweepFiles.FIGURES.items():
+        if (folder / name).is_file():
+            heading(title)
+            ui.image(folder / name).classes("w-full max-w-3xl bg-white rounded")
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ class Field(NamedTuple):
     choices: tuple[Any, ...] = ()
 
 
-def add_page(service: Service) -> None:
+def add_pages(service: Service) -> None:
     """Register the page."""
 
     @ui.page("/new", response_timeout=PATIENCE)

@@ -59,13 +59,28 @@ SUCCESS_CELL = """
 </span></q-td>"""
 
 
-def add_runs_page(service: Service) -> None:
-    """Register the page."""
+def add_pages(service: Service) -> None:
+    """Register both pages."""
 
     @ui.page("/")
     def runs() -> None:
         with frame("Runs"):
             RunsPage(service)
+
+    @ui.page("/run/{identifier}")
+    def run(identifier: str) -> None:
+        with frame("Run"):
+            try:
+                job = service.job(identifier)
+                if job is not None and job.run is None:
+                    _waiting(service, job.id)
+                    return
+                entry = service.entry(identifier)
+                service.index.config(entry.id)  # it may be damaged
+            except MygymError as error:
+                empty(str(error), "All runs", "/")
+                return
+            RunPage(service, entry)
 
 
 class RunsPage:
@@ -245,25 +260,6 @@ SOURCES = {"": "evaluation", "train_": "training", "test_": "test"}
 
 FIGURES_PERIOD = 10.0
 """s between two drawings of the other figures during a training: thousands of points for each browser."""
-
-
-def add_run_page(service: Service) -> None:
-    """Register the page."""
-
-    @ui.page("/run/{identifier}")
-    def run(identifier: str) -> None:
-        with frame("Run"):
-            try:
-                job = service.job(identifier)
-                if job is not None and job.run is None:
-                    _waiting(service, job.id)
-                    return
-                entry = service.entry(identifier)
-                service.index.config(entry.id)  # it may be damaged
-            except MygymError as error:
-                empty(str(error), "All runs", "/")
-                return
-            RunPage(service, entry)
 
 
 def _waiting(service: Service, number: int) -> None:

@@ -84,7 +84,7 @@ _views: list[WorldView] = []
 """Worlds whose process is alive, the oldest first."""
 
 
-def add_page(service: Service) -> None:
+def add_pages(service: Service) -> None:
     """Register the page; the API has the meshes that it draws."""
     meshes = service.jobs.folder / MESHES
     meshes.mkdir(exist_ok=True)
