@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -58,21 +58,8 @@ def inputs_of(space: spaces.Space[Any]) -> dict[str, spaces.Space[Any]]:
 Arrays = dict[str, NDArray[Any]]
 
 
-class Session(Protocol):
-    """The function of a file."""
-
-    shapes: dict[str, tuple[Any, ...]]
-    """Name of each input → its shape; the number of rows is arbitrary."""
-    outputs: tuple[str, ...]
-    description: str | None
-    """Description in the metadata, JSON."""
-
-    def run(self, outputs: Sequence[str], inputs: Arrays) -> list[NDArray[Any]]:
-        """Return outputs for inputs with any number of rows."""
-
-
 class OnnxSession:
-    """An ONNX file in onnxruntime.
+    """An ONNX file in onnxruntime; `run` returns outputs for inputs with any number of rows.
 
     Raises:
         RegistryError: onnxruntime is not installed.
@@ -84,14 +71,16 @@ class OnnxSession:
         options.intra_op_num_threads = options.inter_op_num_threads = threads
         options.log_severity_level = 4  # errors are raised
         session = resolve("onnxruntime:InferenceSession")(str(path), options, providers=["CPUExecutionProvider"])
-        self.shapes = {entry.name: tuple(entry.shape) for entry in session.get_inputs()}
+        self.shapes: dict[str, tuple[Any, ...]] = {entry.name: tuple(entry.shape) for entry in session.get_inputs()}
+        """Name of each input → its shape; the number of rows is arbitrary."""
         self.outputs = tuple(entry.name for entry in session.get_outputs())
         self.description: str | None = session.get_modelmeta().custom_metadata_map.get(METADATA)
+        """JSON."""
         self.run = session.run
 
 
 class TorchSession:
-    """A file of `torch.export`, which torch loads by pickles: they can execute any code.
+    """A file of `torch.export`, with the attributes of `OnnxSession`; torch loads pickles, which can execute any code.
 
     Raises:
         Exception: The file is damaged; of torch, without a common class.
@@ -205,7 +194,7 @@ class ExportedPolicy:
         return {**dict(zip(STATES, state, strict=True)), START: starts.astype(np.float32)}
 
 
-def _open(path: Path, threads: int, trust: bool) -> Session:
+def _open(path: Path, threads: int, trust: bool) -> OnnxSession | TorchSession:
     """Return the function of a file.
 
     Raises:
