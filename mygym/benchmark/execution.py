@@ -60,14 +60,14 @@ class Benchmark:
     def runs(self) -> list[PlannedRun]:
         """The runs of all cells: the first seed of each, then the second …, short runs first."""
         planned = [
-            (number, cell.resolved.config.steps, PlannedRun(cell, seed, self._files(cell, seed)))
+            (number, cell.resolved.config.steps, PlannedRun(cell, seed, SeedRun(self._folder(cell), seed, CELL)))
             for cell in self.suite.cells
             for number, seed in enumerate(cell.seeds)
         ]
         return [run for *_, run in sorted(planned, key=lambda each: each[:2])]
 
-    def _files(self, cell: Cell, seed: int) -> SeedRun:
-        return SeedRun(self.folder / CELLS / cell.name, seed, CELL)
+    def _folder(self, cell: Cell) -> Path:
+        return self.folder / CELLS / cell.name
 
     def ended(self, run: PlannedRun) -> RunRecord | None:
         """Return a run that is done or has diverged, of its directory or of the table that is there; else None.
@@ -103,14 +103,13 @@ class Benchmark:
         allowed = "a benchmark that no other process executes"
         with files.locked(self.folder / directory.LOCK, "benchmark", allowed, "is being executed by another process"):
             for cell in self.suite.cells:
-                folder = self.folder / CELLS / cell.name
-                with files.writing(folder):
-                    write_config(folder, cell.values, CELL)
+                with files.writing(self._folder(cell)):
+                    write_config(self._folder(cell), cell.values, CELL)
             files.write_yaml(self.folder / SUITE, self.suite.content)
             yield
 
     def _check(self, cell: Cell) -> None:
-        file = self.folder / CELLS / cell.name / CELL
+        file = self._folder(cell) / CELL
         if not file.is_file():
             return
         before, after = dict(flatten(load_file(str(file)))), dict(flatten(cell.values))
@@ -144,7 +143,8 @@ class Benchmark:
         """
         stop_left_over(self.folder)
         waiting = self._waiting()
-        memory = _memory(waiting)
+        kinds = {_kind(run.cell): run.cell for run in waiting}
+        memory = {kind: run_memory(cell.resolved) for kind, cell in kinds.items()}
         if waiting:
             executor.limit(max(memory.values()))  # a cluster learns here how many runs fit
         notify(self.state(executor.jobs))
@@ -206,12 +206,6 @@ class Benchmark:
             return statistics.median(of_method) * cell.resolved.config.steps if of_method else None
 
         return estimate
-
-
-def _memory(runs: Sequence[PlannedRun]) -> Mapping[tuple[Any, ...], int]:
-    """Return kind of a cell → estimated bytes of its runs."""
-    kinds = {_kind(run.cell): run.cell for run in runs}
-    return {kind: run_memory(cell.resolved) for kind, cell in kinds.items()}
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:

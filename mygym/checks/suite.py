@@ -139,11 +139,6 @@ class Suite:
     steps: int | None = None
     """Env steps of each training by default; None: nothing is trained."""
 
-    def make(self) -> Callable[..., Iterator[Check]]:
-        """Return the function that yields the checks."""
-        function: Callable[..., Iterator[Check]] = resolve(self.checks)
-        return function
-
 
 SUITES: Mapping[str, Suite] = {
     "algorithm": Suite("mygym.checks.algorithms:algorithm_checks", steps=2_000),
@@ -198,9 +193,9 @@ def check(
     suite = SUITES[kind]
     if kind == "workspace":
         arm = None if robot is None else registry("robot").get(robot, "--robot").name
-        return perform(entry, suite.make()(entry.name, arm), skip)
+        return perform(entry, resolve(suite.checks)(entry.name, arm), skip)
     if suite.steps is None:
-        return perform(entry, suite.make()(entry.name), skip)
+        return perform(entry, resolve(suite.checks)(entry.name), skip)
     if entry.frameworks and framework not in entry.frameworks:
         raise unknown_framework(framework, dict.fromkeys(entry.frameworks), f"{kind} {name!r}")
     return _train(entry, suite, framework, steps or suite.steps, config or {}, skip)
@@ -210,4 +205,4 @@ def _train(
     entry: Entry, suite: Suite, framework: str, steps: int, config: Mapping[str, Any], skip: Collection[str]
 ) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory(prefix="mygym-check-") as folder:
-        yield from perform(entry, suite.make()(entry.name, framework, steps, Path(folder), config), skip)
+        yield from perform(entry, resolve(suite.checks)(entry.name, framework, steps, Path(folder), config), skip)

@@ -141,16 +141,12 @@ def ranked(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.task, row.robot, -row.success_rate, row.steps, row.run))
 
 
-def _success(row: Row) -> str:
-    return f"{row.success_rate:.0%} ({row.interval.low:.1%} to {row.interval.high:.1%})"
-
-
 CELLS: Mapping[str, Callable[[Row], str]] = {
     "task": lambda row: row.task,
     "robot": lambda row: row.robot,
     "algorithm": lambda row: row.algo if row.framework == "pytorch" else f"{row.algo} ({row.framework})",
     "env steps": lambda row: f"{row.steps:,}",
-    "success (95 % interval)": _success,
+    "success (95 % interval)": lambda row: "{:.0%} ({:.1%} to {:.1%})".format(row.success_rate, *row.interval),
     "episodes": lambda row: str(row.episodes),
     "mean length": lambda row: f"{row.mean_length:.0f} steps",
     "seed": lambda row: str(row.seed),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mygym.checks import SUITES, Outcome, check
-from mygym.registry import REGISTRIES, registry
+from mygym.registry import REGISTRIES, registry, resolve
 from mygym.robotics.controllers import register_controller
 from mygym.tasks.observations import register_observation
 from mygym.tasks.predicates import register_predicate
@@ -28,7 +28,7 @@ def finding(kind: str, name: str) -> tuple[str, str]:
 
 def test_every_suite_is_of_a_registered_kind() -> None:
     assert set(SUITES) <= set(REGISTRIES)
-    assert all(callable(suite.make()) for suite in SUITES.values())
+    assert all(callable(resolve(suite.checks)) for suite in SUITES.values())
 
 
 QUICK_PREDICATES = ("near", "clear", "held", "free", "placed", "turned", "touched")
