@@ -53,7 +53,7 @@ class Benchmark:
 
     @cached_property
     def stored(self) -> Mapping[str, StoredCell]:
-        """Name of a cell → its results in the table that is there."""
+        """Name of a cell → its results in the table of the folder."""
         return read_stored(self.folder) if is_stored(self.folder) else {}
 
     @cached_property
@@ -70,7 +70,7 @@ class Benchmark:
         return self.folder / CELLS / cell.name
 
     def ended(self, run: PlannedRun) -> RunRecord | None:
-        """Return a run that is done or has diverged, of its directory or of the table that is there; else None.
+        """Return a run that is done or has diverged, from its directory or else from the table in the folder; or None.
 
         A run that failed is executed again.
         """

@@ -66,7 +66,7 @@ class Verdict:
 
 
 def chosen(benchmark: Benchmark, what: str, seed: int) -> list[PlannedRun]:
-    """Return the finished runs to repeat: those of a cell of the name `what`, or so many at random, drawn by `seed`.
+    """Return the finished runs to repeat: the first of the cell that `what` names, or a random sample of `what` runs.
 
     Raises:
         ConfigError: There is no such cell, or it has no finished run.
@@ -107,14 +107,9 @@ def verify(
             return
         verdict = _verdict(benchmark, run, record)
         verdicts[index] = verdict
-        content = {
-            **asdict(verdict),
-            "holds": verdict.holds,
-            "machine": machine_in_words(),
-            "versions": dict(versions()),
-        }
-        file = repeated[index].folder / f"seed_{run.seed}.json"
-        files.write_json(file, {**content, "date": f"{datetime.now(UTC):%Y-%m-%d}"})
+        content = {**asdict(verdict), "holds": verdict.holds, "machine": machine_in_words()}
+        content |= {"versions": dict(versions()), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+        files.write_json(repeated[index].folder / f"seed_{run.seed}.json", content)
         notify(f"{run.name}: {'holds' if verdict.holds else 'does not hold'}: {verdict.reason}")
 
     execute(executor, [run.job(benchmark.suite.imports, memory) for run in repeated], note, again)

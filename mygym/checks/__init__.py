@@ -1,8 +1,5 @@
 """Conformance suites: checks that every component of a kind has to pass, including the built-in components.
 
-A module has the suite of each kind: algorithms, policies, strategies, tasks, stages, predicates, rewards, observations,
-robots, controllers, workspaces and objects.
-
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """
 

@@ -92,17 +92,12 @@ def demand_pure(
 ) -> Any:
     """Demand that a function of a batch is finite, changes no argument, and equals the function of each single state.
 
-    Args:
-        name: Name of the function, for messages.
-        function: Function of a batch of `N` states.
-        batch: The batch.
-        singles: The states of the batch, each as a batch of 1.
-        arrays: All arrays of the batch.
-        shape: Shape of the value of a state; None: any.
-        exact: Whether results must be equal to the bit, e.g. because they are bool.
+    The function maps a batch of `N` states to `(N, *shape)`; with `shape=None`, the values of a state have any shape.
+    `singles` has each state as a batch of 1, and `arrays` are those of the batch. `exact` demands that the results are
+    equal to the bit, e.g. because they are bool.
 
     Returns:
-        The result for the batch, `(N, *shape)`.
+        The result for the batch.
     """
     before = [np.copy(array) for array in arrays]
     result = np.asarray(function(batch))

@@ -6,6 +6,7 @@ import contextlib
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -111,29 +112,18 @@ def make_card(
         ConfigError: The config or the number of episodes is wrong.
     """
     episodes = checked_count(episodes, "episodes")
+    resets = RESETS_PER_EPISODE * episodes
     complete = {**with_robot(config), "reward": "shaped"}  # `goal_reward` gives the other rewards
     with contextlib.ExitStack() as stack:
-        envs = []
-        for _ in range(min(BATCH, episodes)):
-            envs.append(api.make_env(complete))
-            stack.callback(envs[-1].close)
-        report(f"{RESETS_PER_EPISODE * episodes} resets")
-        solved = _solved_at_reset(envs[0], RESETS_PER_EPISODE * episodes)
+        envs = [stack.enter_context(closing(api.make_env(complete))) for _ in range(min(BATCH, episodes))]
+        report(f"{resets} resets")
+        solved = _solved_at_reset(envs[0], resets)
         evaluations, returns = {}, {}
         for policy in (EXPERT, *IDLE):
             report(f"{count(episodes, 'episode')} of {policy}")
             evaluations[policy], returns[policy] = _evaluate(policy, envs, episodes)
-        env = envs[0]
-        return Card(
-            env.task,
-            env.robot.name,
-            env.workspace.name,
-            env.control,
-            RESETS_PER_EPISODE * episodes,
-            solved,
-            evaluations,
-            returns,
-        )
+        scene = envs[0].task, envs[0].robot.name, envs[0].workspace.name, envs[0].control
+        return Card(*scene, resets, solved, evaluations, returns)
 
 
 def with_robot(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -288,15 +288,9 @@ def command(
 ) -> Callable[[Callable[..., None]], Parser]:
     """Decorator of the function of a command; every command accepts `--import` and `--traceback`.
 
-    Args:
-        program: Name in the usage, e.g. `mygym list`.
-        description: One sentence below the usage.
-        *arguments: Arguments of this command.
-        examples: Command lines, each on a separate line.
-        notes: Text below the examples.
-        config_flags: Keys of `CONFIG_FLAGS` that are flags of the command; if any, also adds `--config` and `--set`.
-        add_help: Whether argparse adds `-h` and `--help`.
-        logdir: The spellings of `log_directory`.
+    `program` is the name in the usage, e.g. `mygym list`. `examples` are command lines, and `notes` are a text below
+    them. If there are any `config_flags`, which are keys of `CONFIG_FLAGS`, the command also accepts `--config` and
+    `--set`. `logdir` has the spellings of `log_directory`.
     """
     parser = Parser(
         program,

@@ -91,8 +91,7 @@ def convert_file(path: str | Path, env_id: str | None = None) -> tuple[dict[str,
 def within_reach(conversion: Conversion, flags: Mapping[str, Any]) -> tuple[Conversion, str]:
     """Shrink the areas that the robot does not reach here whole, or leave them out, so that the workspace's apply.
 
-    Returns:
-        The conversion, and the reason why its config cannot be trained; empty if it can.
+    Also return the reason why the config of the conversion cannot be trained; empty if it can.
     """
     params = dict(conversion.config.get("task_params", {}))
     areas = params.pop("areas", {})

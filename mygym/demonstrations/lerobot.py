@@ -13,11 +13,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.demonstrations.episodes import Demonstration
-from mygym.demonstrations.storage import Stores, new_folder, writing
+from mygym.demonstrations.storage import Stores, new_folder, read_json, writing
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import resolve
-from mygym.training.files import is_file, write_json
+from mygym.training.files import write_json
 from mygym.training.video import run_ffmpeg
 from mygym.wrappers import ACTION, IMAGES, STATE, check_images, feature_of
 
@@ -78,11 +78,7 @@ def storing(path: Path, env: RobotEnv) -> Iterator[Stores]:
 
 def recorded_values(path: Path) -> Mapping[str, Any]:
     """Return the config values of a data set; empty if the folder is not a data set of `mygym demos`."""
-    content: Any = None
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        if is_file(path / ABOUT):  # reading a pipe would block
-            content = json.loads((path / ABOUT).read_text(encoding="utf-8"))
-    values = content.get("config") if isinstance(content, dict) else None
+    values = read_json(path / ABOUT).get("config")
     return values if isinstance(values, dict) else {}
 
 

@@ -252,19 +252,23 @@ def recorded_values(dataset: str | Path) -> Mapping[str, Any]:
     return renamed(values, notify=False) if isinstance(values, dict) else {}
 
 
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the mapping in a JSON file; empty without a readable one."""
+    content: Any = None
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if file.is_file():  # reading a pipe would block
+            content = json.loads(file.read_text(encoding="utf-8"))
+    return content if isinstance(content, dict) else {}
+
+
 def read_metadata(path: Path, key: str) -> dict[str, Any]:
     """Return Minari's metadata of a dataset of `mygym demos`.
 
     Raises:
         ConfigError: The folder is not such a dataset.
     """
-    why = "is not a dataset of demonstrations"
-    file = path / DATA / METADATA
-    metadata = None
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        if file.is_file():  # reading a pipe would block
-            metadata = json.loads(file.read_text(encoding="utf-8"))
-    if isinstance(metadata, dict) and isinstance(metadata.get(METADATA_KEY), dict):
+    why, metadata = "is not a dataset of demonstrations", read_json(path / DATA / METADATA)
+    if isinstance(metadata.get(METADATA_KEY), dict):
         if {"observation_space", "action_space"} <= metadata.keys():
             return metadata
         why = "has no spaces in its metadata"  # Minari would build the environment in the metadata to get the spaces

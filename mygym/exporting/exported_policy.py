@@ -172,10 +172,10 @@ class ExportedPolicy:
         return actions[0] if is_single else actions, tuple(state) or None
 
     def check_observations(self, space: spaces.Space[Any]) -> None:
-        """Check that an observation space has the arrays that the policy takes.
+        """Check that the observation space of an environment has the arrays that the policy takes.
 
         Args:
-            space: Observation space of an environment.
+            space: The space.
 
         Raises:
             ConfigError: The keys or the shapes differ: the environment has changed since the export.

@@ -94,7 +94,7 @@ def relative_medians(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[fl
     rng = np.random.default_rng(0)
 
     def log_medians(values: FloatArray) -> FloatArray:
-        """Return those of the values, and of their resamples."""
+        """Return the logarithms of the median of values `(runs,)`, and of the medians of their resamples."""
         drawn = values[rng.integers(len(values), size=(RESAMPLES, len(values)))]
         return np.log(np.append(np.median(values), np.median(drawn, axis=1)))
 

@@ -374,7 +374,7 @@ def task_files(request: Request) -> Files:
 
 
 TASK_ASSETS = {"workspace": "table", "object": "cube"}
-"""Those of the example of a task."""
+"""Workspace and object in the example of a task."""
 
 
 def env_files(request: Request) -> Files:
