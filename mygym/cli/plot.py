@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mygym.cli.command import FORCE, argument, check_output, command, log_directory
-from mygym.cli.runs import parse_where
+from mygym.cli.runs import WHERE, parse_where
 from mygym.errors import ConfigError, bad_value, print_note
 from mygym.reporting import figures
 from mygym.reporting.comparison import Selection, different_rewards, select_runs, sensitivities
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDERS = log_directory("log directories, settings or runs", dest="folders", several=True)
-WHERE = argument(
-    "--where", metavar="KEY=VALUE,…", help="runs with these values: columns of `mygym runs`, or keys of configs"
-)
 
 
 @command(

@@ -32,15 +32,17 @@ from mygym.training.files import check_new
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
 """Short name of a key → the field of a record."""
 
+WHERE = argument(
+    "--where",
+    metavar="KEY=VALUE,…",
+    help="runs with these values: columns of `mygym runs`, or keys of configs such as algo_params.gamma=0.9",
+)
+
 
 @command(
     "mygym runs",
     "List runs: status, env steps, success with its 95 % interval, time to 90 % success, age.",
-    argument(
-        "--where",
-        metavar="KEY=VALUE,…",
-        help="runs with these values: columns, or keys of configs such as algo_params.gamma=0.9",
-    ),
+    WHERE,
     argument("--sort", metavar="KEY", help="sort by a column, the largest number first: success, steps, age …"),
     JSON,
     *FORMAT_FLAGS,

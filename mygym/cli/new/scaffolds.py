@@ -187,7 +187,7 @@ def train_command(folder: Path) -> str:
     return "python train.py" if (folder / "train.py").is_file() else "mygym train"
 
 
-def robot_files(request: Request) -> Files:
+def _robot_files(request: Request) -> Files:
     """Return the files of a robot: the robot of a URDF with its picture, or the example."""
     folder = "envs/robots"
     descriptions: Files
@@ -203,14 +203,13 @@ def robot_files(request: Request) -> Files:
     return complete(request, descriptions, config, "Trains the default algorithm with this robot.", "robot")
 
 
-def workspace_files(request: Request) -> Files:
-    """Return the files of a workspace."""
+def _workspace_files(request: Request) -> Files:
     config = {"workspace": request.name, "task": "reach"}
     files = {f"envs/workspaces/{request.name}.yaml": template("workspace.yaml")}
     return complete(request, files, config, "Trains the default algorithm in this workspace.", "workspace")
 
 
-def object_files(request: Request) -> Files:
+def _object_files(request: Request) -> Files:
     """Return the files of an object: the object of a URDF, or the example."""
     text = example("objects/mallet.yaml") if request.urdf is None else _urdf_object(request, request.urdf)
     config = {"task": "push", "task_params": f"{{object: {request.name}}}"}
@@ -266,7 +265,7 @@ HOOKS: Mapping[str, tuple[str, str, str]] = {
 """Template of a method → framework, overridden method of the base class, imported package."""
 
 
-def algorithm_files(request: Request) -> Files:
+def _algorithm_files(request: Request) -> Files:
     """Return the files of an algorithm: a subclass of the base's class, or of `Runner`."""
     base = request.base or "ppo"
     if base == RUNNER:
@@ -324,7 +323,7 @@ def _import_of(entry: Algorithm, parent: type) -> tuple[str, str]:
     return module, name
 
 
-def policy_files(request: Request) -> Files:
+def _policy_files(request: Request) -> Files:
     """Return the files of a policy: a subclass of the base's policy class."""
     base = request.base or "ppo"
     entry = algorithm(base, request.framework)
@@ -346,29 +345,25 @@ IN_RUNS = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
 """Arguments of the checks of components that take part in trainings."""
 
 
-def sampler_files(request: Request) -> Files:
-    """Return the files of a sampler."""
+def _sampler_files(request: Request) -> Files:
     config = {"algo": "ppo", "strategy": "mixture", "strategy_params": f"{{sampler: {request.name}, candidates: 3}}"}
     help = "Trains the candidates of a super-network with this sampler."
     return one_file(request, "algos", fill_class("sampler.py", request), config, help, "sampler", checks=IN_RUNS)
 
 
-def callback_files(request: Request) -> Files:
-    """Return the files of a callback."""
+def _callback_files(request: Request) -> Files:
     config = {"algo": "ppo", "callbacks": f"[{request.name}]"}
     code, help = fill_class("callback.py", request), "Trains PPO with this callback."
     return one_file(request, "algos", code, config, help, "callback", checks=IN_RUNS)
 
 
-def strategy_files(request: Request) -> Files:
-    """Return the files of a strategy."""
+def _strategy_files(request: Request) -> Files:
     config = {"strategy": request.name, "strategy_params": "{share: 0.8}", "algo": "ppo"}
     help = "Trains PPO with this strategy on the default task."
     return one_file(request, "algos", fill_class("strategy.py", request), config, help, "strategy", checks=IN_RUNS)
 
 
-def task_files(request: Request) -> Files:
-    """Return the files of a task."""
+def _task_files(request: Request) -> Files:
     help = "Trains the default algorithm on this task."
     return one_file(request, "envs", _task(request), _task_config(request), help, "task")
 
@@ -377,7 +372,7 @@ TASK_ASSETS = {"workspace": "table", "object": "cube"}
 """Workspace and object in the example of a task."""
 
 
-def env_files(request: Request) -> Files:
+def _env_files(request: Request) -> Files:
     """Return the files of an environment: a task, its workspace and its object."""
     names = {f'{kind}="{asset}"': f'{kind}="{request.name}"' for kind, asset in TASK_ASSETS.items()}
     files = {
@@ -397,29 +392,26 @@ def _task_config(request: Request) -> dict[str, str]:
     return {"task": request.name, "reward": "sparse"}
 
 
-def stage_files(request: Request, kind: str = "stage") -> Files:
+def _stage_files(request: Request, kind: str = "stage") -> Files:
     """Return the files of a stage; or of a predicate, and of a stage with the same name that produces it."""
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
     help = f"Trains the default algorithm on a task that ends with this {kind}."
     return one_file(request, "envs", fill(f"{kind}.py", request), config, help, "stage")
 
 
-def reward_files(request: Request) -> Files:
-    """Return the files of a reward."""
+def _reward_files(request: Request) -> Files:
     code, config = example("quadratic.py", {"quadratic": request.name}), {"task": "reach", "reward": request.name}
     help = "Trains the default algorithm on the task reach with this reward."
     return one_file(request, "envs", code, config, help)
 
 
-def observation_files(request: Request) -> Files:
-    """Return the files of an observation component."""
+def _observation_files(request: Request) -> Files:
     config = {"task": "reach", "observations": f"[ee_position, ee_velocity, command_offset, {request.name}]"}
     help = "Trains the default algorithm on the task reach with this observation."
     return one_file(request, "envs", fill("observation.py", request), config, help)
 
 
-def controller_files(request: Request) -> Files:
-    """Return the files of a controller."""
+def _controller_files(request: Request) -> Files:
     config = {"task": "reach", "control": request.name}
     help = "Trains the default algorithm on the task reach with this controller."
     return one_file(request, "envs", fill_class("controller.py", request), config, help)
@@ -432,7 +424,7 @@ COMMANDS = {
 """Mode of a controller → line of the node's documentation."""
 
 
-def ros2_files(request: Request) -> dict[str, str]:
+def _ros2_files(request: Request) -> dict[str, str]:
     """Return the files of a ROS 2 package.
 
     Raises:
@@ -458,25 +450,25 @@ def ros2_files(request: Request) -> dict[str, str]:
 
 
 SCAFFOLDS: Mapping[str, Callable[[Request], Files]] = {
-    "algo": algorithm_files,
-    "policy": policy_files,
-    "strategy": strategy_files,
-    "sampler": sampler_files,
-    "callback": callback_files,
-    "task": task_files,
-    "stage": stage_files,
-    "predicate": partial(stage_files, kind="predicate"),
-    "reward": reward_files,
-    "observation": observation_files,
-    "controller": controller_files,
-    "robot": robot_files,
-    "workspace": workspace_files,
-    "object": object_files,
-    "env": env_files,
+    "algo": _algorithm_files,
+    "policy": _policy_files,
+    "strategy": _strategy_files,
+    "sampler": _sampler_files,
+    "callback": _callback_files,
+    "task": _task_files,
+    "stage": _stage_files,
+    "predicate": partial(_stage_files, kind="predicate"),
+    "reward": _reward_files,
+    "observation": _observation_files,
+    "controller": _controller_files,
+    "robot": _robot_files,
+    "workspace": _workspace_files,
+    "object": _object_files,
+    "env": _env_files,
 }
 """Kind on the command line → function that returns path and content of the files."""
 
-PACKAGES: Mapping[str, Callable[[Request], Files]] = {"ros2-node": ros2_files}
+PACKAGES: Mapping[str, Callable[[Request], Files]] = {"ros2-node": _ros2_files}
 """Further kinds, which are not components: packages for a robot."""
 
 KINDS_TO_REGISTER: Mapping[str, tuple[str, ...]] = {
