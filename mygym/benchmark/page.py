@@ -160,11 +160,7 @@ CURVES = "curves"
 
 
 def write_curves(benchmark_table: Table, folder: Path) -> None:
-    """Write a picture for each task whose runs have evaluations.
-
-    Raises:
-        ConfigError: Matplotlib is missing.
-    """
+    """Write a picture for each task whose runs have evaluations; refuse to go on without Matplotlib."""
     figures.check_matplotlib()
     by_task: dict[str, list[CellRow]] = {}
     for cell in benchmark_table.cells:

@@ -130,11 +130,7 @@ class Suite:
     """Content of the file."""
 
     def cell(self, name: str) -> Cell:
-        """Return a cell by its name.
-
-        Raises:
-            ConfigError: The suite has no such cell.
-        """
+        """Return a cell by its name; refuse a name that the suite lacks."""
         for cell in self.cells:
             if cell.name == name:
                 return cell
@@ -191,11 +187,7 @@ def _keys_at(path: Sequence[str | int]) -> Sequence[str]:
 
 
 def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:
-    """Yield the cells of a grid, whose configs are complete.
-
-    Raises:
-        ConfigError: A config is wrong.
-    """
+    """Yield the cells of a grid, whose configs are complete; refuse a wrong config."""
     seeds = tuple(range(grid.seeds)) if isinstance(grid.seeds, int) else tuple(grid.seeds)
     robots: Sequence[str | None] = [None] if grid.robot is None else _listed(grid.robot)
     file = {} if grid.config is None else load_file(grid.config)

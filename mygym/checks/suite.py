@@ -62,11 +62,7 @@ class Outcome:
 
 
 def demand(condition: object, message: str) -> None:
-    """Fail the check unless a condition holds.
-
-    Raises:
-        CheckFailed: The condition is false.
-    """
+    """Raise `CheckFailed` with a message unless a condition holds."""
     if not condition:
         raise CheckFailed(message)
 

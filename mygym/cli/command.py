@@ -46,11 +46,7 @@ KIND_ALIASES = {"algo": "algorithm"}
 
 
 def registry_kind(name: str) -> str:
-    """Return the registry's name of a kind of component.
-
-    Raises:
-        UnknownNameError: The kind does not exist.
-    """
+    """Return the registry's name of a kind of component; refuse a kind that does not exist."""
     kind = KIND_ALIASES.get(name, name)
     if kind not in REGISTRIES:
         known = sorted({*REGISTRIES, *KIND_ALIASES})
@@ -80,11 +76,7 @@ def flag_value(key: str, text: str) -> Any:
 def parse_integer(
     text: str, flag: str, allowed: str = "a whole number", low: int | None = None, high: int | None = None
 ) -> int:
-    """Return the value of a flag as a whole number, at least `low` and at most `high`.
-
-    Raises:
-        ConfigError: The text is not a whole number in this range.
-    """
+    """Return the value of a flag as a whole number, at least `low` and at most `high`; refuse any other text."""
     number = parse_value(text, flag)
     whole = isinstance(number, int) and not isinstance(number, bool)
     if not whole or (low is not None and number < low) or (high is not None and number > high):
@@ -93,30 +85,18 @@ def parse_integer(
 
 
 def parse_seed(seed: Any) -> int:
-    """Return a seed: the text of a flag, or a value of a config.
-
-    Raises:
-        ConfigError: It is no whole number in [0, 2^32).
-    """
+    """Return a seed, of the text of a flag or a value of a config; refuse all but whole numbers in [0, 2^32)."""
     value = flag_value("seed", seed) if isinstance(seed, str) else seed
     return resolve([Layer("flag", {"seed": value})]).config.seed
 
 
 def parse_count(text: str, flag: str) -> int:
-    """Return the value of a flag as a positive whole number.
-
-    Raises:
-        ConfigError: The text is not a whole number of at least 1.
-    """
+    """Return the value of a flag as a whole number of at least 1; refuse any other text."""
     return parse_integer(text, flag, "a whole number, at least 1", low=1)
 
 
 def parse_percent(text: str, flag: str) -> float:
-    """Return the share in [0, 1] of a flag such as `5%` or `5`.
-
-    Raises:
-        ConfigError: Not a number of percent points.
-    """
+    """Return the share in [0, 1] of a flag such as `5%` or `5`; refuse any other text."""
     try:
         value = float(text.removesuffix("%")) / 100
     except ValueError:
@@ -127,11 +107,7 @@ def parse_percent(text: str, flag: str) -> float:
 
 
 def check_output(path: Path, flag: str, suffixes: Collection[str], force: bool) -> None:
-    """Refuse a file that cannot be written, or that exists without `force`, before the work starts.
-
-    Raises:
-        ConfigError: The path has another suffix, exists, or cannot be written.
-    """
+    """Refuse, before the work starts, a file with another suffix, or that exists without `force` or is not writable."""
     if path.suffix not in suffixes:
         raise ConfigError(bad_value(flag, str(path), f"a file ending in {' or '.join(suffixes)}"))
     if os.path.lexists(path) and not (force and path.is_file()):
@@ -181,11 +157,7 @@ TRACEBACK = argument("--traceback", action="store_true", help="print the traceba
 
 
 def chosen_format(options: argparse.Namespace) -> str:
-    """Return the format that `JSON` and `FORMAT_FLAGS` choose: `json`, `csv`, `markdown`, `latex`, or empty.
-
-    Raises:
-        ConfigError: The flags choose two formats.
-    """
+    """Return the format that the flags choose: `json`, `csv`, `markdown`, `latex`, or empty; refuse two formats."""
     chosen = [name for name in ("json", "csv", "markdown", "latex") if getattr(options, name)]
     if len(chosen) > 1:
         raise ConfigError(f"--{chosen[0]} and --{chosen[1]} exclude each other")

@@ -136,11 +136,7 @@ ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effect
 
 
 def describe_task(name: str) -> dict[str, Any]:
-    """Return the description of a task: a name, letters, or a list as YAML.
-
-    Raises:
-        ConfigError: The text is not a task.
-    """
+    """Return the description of a task: a name, letters, or a list as YAML; refuse any other text."""
     from mygym.robotics.assets import read_mapping
     from mygym.tasks.goals import goal_space
     from mygym.tasks.lookup import find_task

@@ -110,11 +110,7 @@ def run(command: str, arguments: Sequence[str] | None = None, **options: Any) ->
 
 
 def parser_of(command: str) -> Parser:
-    """Return the parser of a command, which runs it when it is called with the words after the command.
-
-    Raises:
-        ConfigError: There is no such command.
-    """
+    """Return the parser of a command, which runs it when called with the words after it; refuse an unknown command."""
     if command not in COMMANDS:
         raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
     import_module(f"mygym.cli.{MODULES.get(command, command)}")

@@ -83,11 +83,7 @@ def runs(options: argparse.Namespace) -> None:
 
 
 def parse_where(text: str) -> dict[str, Any]:
-    """Return key → value of `KEY=VALUE,KEY=VALUE`.
-
-    Raises:
-        ConfigError: A pair without `=`, or a malformed value.
-    """
+    """Return key → value of `KEY=VALUE,KEY=VALUE`; refuse a pair without `=`, or a malformed value."""
     where: dict[str, Any] = {}
     for pair in text.split(",") if text else []:
         key, equals, value = pair.partition("=")
@@ -98,11 +94,7 @@ def parse_where(text: str) -> dict[str, Any]:
 
 
 def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:
-    """Return records sorted by a column: the largest number first, text in alphabetical order, None at the end.
-
-    Raises:
-        ConfigError: The column does not exist.
-    """
+    """Return records sorted by a known column: the largest number first, texts in their order, None at the end."""
     column = SHORT_NAMES.get(key, key)
     if column not in COLUMNS:
         raise ConfigError(bad_value("--sort", key, [*SHORT_NAMES, *COLUMNS], "is not a column"))

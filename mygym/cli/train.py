@@ -47,11 +47,7 @@ MAX_SEEDS = 1_000
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Return the seeds of `5` (0 to 4), `3..7` or `0,2,5`.
-
-    Raises:
-        ConfigError: None of these forms, or too many seeds.
-    """
+    """Return the seeds of `5` (0 to 4), `3..7` or `0,2,5`; refuse other forms, and too many seeds."""
     seeds: list[int] = []
     if match := re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", text):
         seeds = list(range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_SEEDS) + 1))

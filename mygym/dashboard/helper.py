@@ -152,11 +152,7 @@ def algorithm_parameters(algo: str, framework: str | None) -> list[dict[str, Any
 
 
 def components(kind: str) -> list[dict[str, Any]]:
-    """Return a row for each component of a kind, and for each user's file that fails.
-
-    Raises:
-        UnknownNameError: The kind does not exist.
-    """
+    """Return a row for each component of a kind, and for each user's file that fails; refuse an unknown kind."""
     from mygym.registry import refresh, registry
 
     refresh()

@@ -83,11 +83,7 @@ class Queue:
         return self.get(row.lastrowid or 0)
 
     def get(self, number: int) -> QueuedJob:
-        """Return a job.
-
-        Raises:
-            ConfigError: The job does not exist.
-        """
+        """Return a job; refuse a number that is not in the queue."""
         rows = self._select("WHERE id = ?", (number,))
         if not rows:
             raise ConfigError(bad_value("job", number, "a job of GET /api/jobs", "is not in the queue"))
@@ -171,11 +167,7 @@ class Jobs:
         return self.queue.add("train", ["--config", str(file)], title, priority, cores_of(values))
 
     def resume(self, run: Path, steps: int | None = None, priority: int = 0) -> QueuedJob:
-        """Queue the rest of a stopped run, or a longer run of a complete run.
-
-        Raises:
-            ConfigError: The run is being written or waits in the queue.
-        """
+        """Queue the rest of a stopped run, or a longer run of a complete one; refuse a run that is running or waits."""
         waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED))
         if waits or is_locked(run):
             raise ConfigError(bad_value("resume", run.name, "a run that has stopped", "is running or waits already"))
@@ -188,11 +180,7 @@ class Jobs:
         return self.queue.add("evaluate", words, f"evaluate {run.name}", priority, run=str(run))
 
     def stop(self, job: QueuedJob) -> None:
-        """Remove a job from the queue, or request that its process stops with a checkpoint.
-
-        Raises:
-            ConfigError: The job has ended.
-        """
+        """Take a job from the queue, or ask its process to stop with a checkpoint; refuse a job that has ended."""
         with self._lock:
             job = self.queue.get(job.id)
             if job.state == QUEUED:
@@ -203,11 +191,7 @@ class Jobs:
                 request_stop(process)
 
     def stop_run(self, run: Path) -> None:
-        """Request that the process that writes a run stops with a checkpoint, also of a run of a terminal.
-
-        Raises:
-            ConfigError: No process writes the run.
-        """
+        """Ask the process that writes a run, also one of a terminal, to stop with a checkpoint; refuse an idle run."""
         process = holder(run)
         if process is None:
             raise ConfigError(bad_value("stop", run.name, "a run that is running", "is not running"))

@@ -82,11 +82,7 @@ class RunIndex:
             return self._entries
 
     def get(self, identifier: str) -> Entry:
-        """Return the entry of a run.
-
-        Raises:
-            ConfigError: The run does not exist.
-        """
+        """Return the entry of a run; refuse an unknown identifier."""
         entry = self.entries().get(identifier) or self.entries(fresh=True).get(identifier)
         if entry is None:
             raise ConfigError(bad_value("run", identifier, "an id of GET /api/runs", "is no run in the log directory"))
@@ -204,11 +200,7 @@ class Service:
         return resolved
 
     async def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
-        """Check and queue a training.
-
-        Raises:
-            ConfigError: A mistake of the config, in the words of the command line.
-        """
+        """Check and queue a training; refuse a config with mistakes, in the words of the command line."""
         resolved = await self.examine(config)
         return self.jobs.train(config, resolved.values(), priority)
 
@@ -223,11 +215,7 @@ class Service:
         return self.jobs.resume(run, steps, priority)
 
     def listing(self, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Return all runs, and first the jobs that have no run yet.
-
-        Raises:
-            ConfigError: A key of `where` is no column.
-        """
+        """Return all runs, and first the jobs that have no run yet; refuse a key of `where` that is no column."""
         for key in where or {}:
             if key not in COLUMNS:
                 raise ConfigError(bad_value("where", key, COLUMNS, "is not a column"))
@@ -241,11 +229,7 @@ class Service:
         return {"id": f"job-{job.id}", "status": status, "job": job.id, "title": job.title, "priority": job.priority}
 
     def job(self, identifier: str) -> QueuedJob | None:
-        """Return the job `job-NUMBER`; None for an identifier of another form.
-
-        Raises:
-            ConfigError: The job does not exist.
-        """
+        """Return the job `job-NUMBER`, which must exist; None for an identifier of another form."""
         number = re.fullmatch("job-([0-9]{1,11})", identifier)
         return self.jobs.queue.get(int(number[1])) if number else None
 

@@ -268,11 +268,7 @@ def _positions(env: RobotEnv, frame: Frame, marker: bool) -> dict[int, FloatArra
 def _checked_categories(
     categories: Sequence[str] | None, env: RobotEnv, cameras: Sequence[str], size: tuple[int, int], marker: bool
 ) -> list[str]:
-    """Return the names of the bodies to annotate, in the order of the scene.
-
-    Raises:
-        ConfigError: Unknown camera or category.
-    """
+    """Return the names of the bodies to annotate, in the order of the scene; refuse unknown cameras and categories."""
     labels: dict[str, None] = {}
     for camera in cameras:
         labels.update(dict.fromkeys(env.capture(camera, *size, marker=marker).labels))

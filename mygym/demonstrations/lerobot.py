@@ -44,11 +44,7 @@ COUNTERS = ("frame_index", "episode_index", "index", "task_index")
 
 
 def require_pyarrow() -> None:
-    """Check that the package of the extra `lerobot` is installed.
-
-    Raises:
-        RegistryError: The package is missing; the message contains the install command.
-    """
+    """Refuse to go on without the package of the extra `lerobot`; the message has the command that installs it."""
     resolve("pyarrow:__version__", "format lerobot")
 
 

@@ -41,11 +41,7 @@ SUFFIX = ".safetensors"
 
 
 def checked_file(out: str | Path) -> Path:
-    """Return the path of the new file of a network.
-
-    Raises:
-        ConfigError: It has another suffix, exists, or cannot be written.
-    """
+    """Return the path of the new file of a network; refuse another suffix, and a path that cannot be written."""
     path = Path(out).expanduser()
     if path.suffix != SUFFIX:
         raise ConfigError(bad_value("out", str(out), f"a new file NAME{SUFFIX}"))

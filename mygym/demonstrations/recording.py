@@ -340,11 +340,7 @@ def demonstrate(
 
 
 def _storing(format: str, path: Path, env: AnyEnv, plan: RunPlan) -> AbstractContextManager[storage.Stores]:
-    """Return the context manager that writes a data set in a format.
-
-    Raises:
-        ConfigError: The format is `lerobot`, and the run has several tasks.
-    """
+    """Return the context manager that writes a data set in a format; refuse several tasks in the format `lerobot`."""
     arguments = env_spec(plan.config).arguments() if len(plan.evaluated_variants) == 1 else None
     if format == MINARI:
         return storage.storing(path, env.observation_space, env.action_space, arguments)
@@ -363,11 +359,7 @@ def _numbers(observations: Observations) -> Observations:
 
 
 def _levels(noise: float | Sequence[float]) -> list[float]:
-    """Return the noise levels.
-
-    Raises:
-        ConfigError: A level is not a standard deviation.
-    """
+    """Return the noise levels; refuse a level that is no standard deviation."""
     levels = list(noise) if isinstance(noise, Sequence) and not isinstance(noise, str) else [noise]
     numbers = [level for level in levels if isinstance(level, int | float) and not isinstance(level, bool)]
     if not levels or len(numbers) < len(levels) or not all(math.isfinite(level) and level >= 0 for level in numbers):

@@ -93,11 +93,7 @@ Stores = tuple[Callable[[Demonstration], None], Callable[[Mapping[str, Any]], No
 
 
 def require_minari() -> None:
-    """Check that the packages of the extra `demos` are installed.
-
-    Raises:
-        RegistryError: A package is missing; the message contains the install command.
-    """
+    """Refuse to go on without the packages of the extra `demos`; the message has the command that installs them."""
     for package in ("minari", "h5py"):
         resolve(f"{package}:__version__", "demonstrations")
 
@@ -262,11 +258,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def read_metadata(path: Path, key: str) -> dict[str, Any]:
-    """Return Minari's metadata of a dataset of `mygym demos`.
-
-    Raises:
-        ConfigError: The folder is not such a dataset.
-    """
+    """Return Minari's metadata of a dataset of `mygym demos`; refuse any other folder."""
     why, metadata = "is not a dataset of demonstrations", read_json(path / DATA / METADATA)
     if isinstance(metadata.get(METADATA_KEY), dict):
         if {"observation_space", "action_space"} <= metadata.keys():
@@ -281,11 +273,7 @@ def read_metadata(path: Path, key: str) -> dict[str, Any]:
 
 
 def _demonstration(number: int, content: Mapping[str, Any], metadata: Mapping[str, Any], storage: Any) -> Demonstration:
-    """Return a verified episode of the dataset.
-
-    Raises:
-        ValueError: The episode is damaged.
-    """
+    """Return an episode of the dataset; raise ValueError if it is damaged."""
     infos = content["infos"]
     actions = content["actions"]
     demonstration = Demonstration(

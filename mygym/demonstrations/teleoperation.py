@@ -104,11 +104,7 @@ class Keyboard:
         return self.env.nearest_action(command)[None], None
 
     def _keys(self) -> Set[str]:
-        """Return the pressed keys, after the rest of `STEP_DURATION` since the last call.
-
-        Raises:
-            EpisodesEnded: The window was closed.
-        """
+        """Return the pressed keys after the rest of `STEP_DURATION`; raise `EpisodesEnded` if the window was closed."""
         time.sleep(max(0.0, self._next - time.perf_counter()))
         self._next = time.perf_counter() + STEP_DURATION
         keys: Set[str] | None = self.env.window.keys() if self.env.window else None

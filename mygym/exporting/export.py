@@ -282,11 +282,7 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
 
 
 def _verify(file: Path, target: Path, policy: Any, envs: Sequence[AnyEnv], seed: int) -> Export:
-    """Compare a file with a policy in seeded episodes.
-
-    Raises:
-        RunError: They differ.
-    """
+    """Compare a file with a policy in seeded episodes; raise `RunError` if they differ."""
     comparison = Comparison(policy, ExportedPolicy(file, trust=True))  # this process has just written it
     seeds = episode_seeds(seed, EXTRA, ALONE + TOGETHER, env=envs[0])
     evaluate_policy(comparison, envs[:1], seeds[:ALONE])

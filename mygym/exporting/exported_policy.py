@@ -195,11 +195,7 @@ class ExportedPolicy:
 
 
 def _open(path: Path, threads: int, trust: bool) -> OnnxSession | TorchSession:
-    """Return the function of a file.
-
-    Raises:
-        ConfigError: The file is missing or damaged, or needs `trust`.
-    """
+    """Return the function of a file; refuse a file that is missing or damaged, or needs `trust`."""
     if path.suffix not in FORMATS.values() or not path.is_file():  # reading a pipe would block
         why = "does not exist" if path.suffix in FORMATS.values() else "is not an exported policy"
         raise ConfigError(bad_value("file", str(path), ALLOWED, why))
@@ -233,11 +229,7 @@ FORM: Mapping[str, Any] = {
 
 
 def _description(path: Path, text: str | None) -> dict[str, Any]:
-    """Return the description in the metadata.
-
-    Raises:
-        ConfigError: The file has none, a damaged one, or that of another version.
-    """
+    """Return the description in the metadata; refuse a file without one, a damaged one, or that of another version."""
     try:
         content = json.loads(text or "null")
     except ValueError:

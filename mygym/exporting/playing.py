@@ -80,11 +80,7 @@ def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False
 
 
 def check_imports(policy: ExportedPolicy, trust: bool) -> None:
-    """Check that the environment of a policy imports no modules of others.
-
-    Raises:
-        ConfigError: The file names a module that this process has not imported, and `trust` is not set.
-    """
+    """Refuse a policy whose environment imports modules that this process has not imported, unless `trust` is set."""
     unknown = [name for name in policy.description["env"]["imports"] if not is_imported(name)]
     if unknown and not trust:
         why = f"names modules that would be imported, and can execute any code: {', '.join(map(str, unknown))}"

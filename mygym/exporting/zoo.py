@@ -43,11 +43,7 @@ LEFT_OUT: Mapping[str, Any] = {
 
 
 def zoo_name(plan: RunPlan) -> str:
-    """Return the name of the run's algorithm in RL Zoo, which is the stem of its file.
-
-    Raises:
-        ConfigError: RL Zoo lacks the algorithm or the framework.
-    """
+    """Return the run's algorithm in RL Zoo, the stem of its file; refuse an algorithm or framework that it lacks."""
     names = {algo: name for name, algo in ALGORITHMS.items()}
     config = plan.config
     if config.framework != "pytorch":

@@ -151,11 +151,7 @@ def metrics_of(curves: Iterable[Curve]) -> list[str]:
 
 
 def find_metric(name: str, known: Collection[str]) -> str:
-    """Return a metric by its name, or by its name in progress.jsonl.
-
-    Raises:
-        ConfigError: No run has recorded it.
-    """
+    """Return a metric that a run has recorded, by its name, or by its name in progress.jsonl; refuse any other."""
     for candidate in (name, SHORT_NAMES.get(name, name), name.removeprefix("figures/")):
         if candidate in known or candidate in LABELS:
             return candidate

@@ -64,11 +64,7 @@ FORMATS = ("svg", "png", "pdf")
 
 
 def check_matplotlib() -> None:
-    """Check that Matplotlib is installed.
-
-    Raises:
-        ConfigError: It is missing; the message has the command that installs it.
-    """
+    """Refuse to go on without Matplotlib; the message has the command that installs it."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:

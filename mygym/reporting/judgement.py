@@ -65,11 +65,7 @@ class Repetition:
 
 
 def find_finished(sources: Iterable[str | Path]) -> tuple[list[RunRecord], list[RunRecord]]:
-    """Return the finished and the unfinished runs below folders, each run once.
-
-    Raises:
-        ConfigError: A folder does not exist, or no run is finished.
-    """
+    """Return the finished and the unfinished runs below folders, each once; refuse folders without a finished run."""
     paths = [str(source) for source in sources]
     records = {Path(record.path).absolute(): record for path in paths for record in find_runs(path)}
     finished = [record for record in records.values() if record.status == "done"]
@@ -119,11 +115,7 @@ def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
 
 
 def finished_result(run: Path) -> Result:
-    """Return the result of a finished run.
-
-    Raises:
-        ConfigError: The run is not finished.
-    """
+    """Return the result of a finished run; refuse any other run."""
     result = Result.read(run)
     if result is None or result.status != "done":
         status = result.status if result else "without a readable result.json"

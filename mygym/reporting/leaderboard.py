@@ -74,11 +74,7 @@ class Row:
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the row of a `to_json`.
-
-        Raises:
-            ConfigError: The checksum is not that of the content: the row was edited or damaged.
-        """
+        """Return the row of a `to_json`; refuse a row that was edited or damaged, whose checksum is wrong."""
         rest = {key: value for key, value in content.items() if key != "checksum"}
         if content.get("checksum") != files.json_checksum(rest):
             allowed = "the row as it was written: judge the run again"

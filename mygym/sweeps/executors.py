@@ -291,11 +291,7 @@ class RayExecutor:
         _connect(address)
 
     def limit(self, memory: int) -> None:
-        """Limit the runs at the same time to those that fit into the nodes of the cluster.
-
-        Raises:
-            ConfigError: No node has the resources of a run.
-        """
+        """Limit the runs at the same time to those that fit into the cluster; refuse a run that fits into no node."""
         cpus = float(self._options["num_cpus"])
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         fitting = sum(int(min(node.get("CPU", 0) // cpus, node.get("memory", 0) // memory)) for node in nodes)

@@ -105,11 +105,7 @@ def _first_config(sweep: Sweep) -> Resolved:
 
 
 def check(sweep: Sweep) -> None:
-    """Check that the parameters of a population may change during training.
-
-    Raises:
-        ConfigError: A parameter is fixed, or is a list with values that are not numbers.
-    """
+    """Refuse parameters that are fixed during a training, and lists with values that are not numbers."""
     allowed = [f"algo_params.{name}" for name in changeable(_first_config(sweep).values())]
     for each in sweep.parameters:
         if each.key not in allowed:

@@ -65,11 +65,7 @@ def config_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_results(folder: Path, sweep: Sweep, study: Study) -> list[dict[str, Any]]:
-    """Write the best config, the table and, if Matplotlib is installed, the figures; return the rows of the table.
-
-    Raises:
-        RunError: A file cannot be written.
-    """
+    """Write the best config, the table and, if Matplotlib is installed, the figures; return the rows of the table."""
     rows = table(sweep, study)
     files.write_text(folder / SweepFiles.TABLE, as_csv(rows))
     if (top := best(sweep, study)) is not None:

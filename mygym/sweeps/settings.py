@@ -86,11 +86,7 @@ NAMED = {
 
 
 def parse_objective(setting: str | Mapping[Any, str]) -> Objective:
-    """Return the objective of a setting, e.g. `success` or `{"minimize": "wall_time_s"}`.
-
-    Raises:
-        ConfigError: It has no such form, or names no number in result.json.
-    """
+    """Return the objective of a setting such as `success` or `{"minimize": "wall_time_s"}`; refuse any other form."""
     if isinstance(setting, str):
         if setting in NAMED:
             return NAMED[setting]

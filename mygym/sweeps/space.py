@@ -79,11 +79,7 @@ class Parameter:
 
 
 def find_parameters(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Parameter, ...]]:
-    """Return a config without its ranges, and the parameters in the order of the config.
-
-    Raises:
-        ConfigError: A range is empty, inverted or malformed, or at a key that takes none.
-    """
+    """Return a config without its ranges, and the parameters in their order; refuse a malformed or misplaced range."""
     parameters: list[Parameter] = []
     base = _without_ranges(config, (), parameters)
     return base, tuple(parameters)
@@ -179,11 +175,7 @@ POPULATION = 10
 
 
 def check_optuna(sampler: str) -> None:
-    """Check that Optuna, and for `cmaes` the package cmaes, is installed.
-
-    Raises:
-        ConfigError: It is missing; the message has the command that installs it.
-    """
+    """Refuse to go on without Optuna, or for `cmaes` without cmaes; the message has the command that installs them."""
     try:
         import optuna  # noqa: F401
 

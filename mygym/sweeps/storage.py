@@ -188,11 +188,7 @@ def create(folder: Path, sweep: Sweep, past: Sequence[Mapping[str, Any]] = ()) -
 
 
 def read(folder: Path, flag: str = "--resume") -> Sweep:
-    """Return the sweep in a folder.
-
-    Raises:
-        ConfigError: The folder has no sweep.
-    """
+    """Return the sweep in a folder; refuse a folder without one."""
     if not files.is_file(folder / SweepFiles.SWEEP):
         near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{SweepFiles.SWEEP}"))
         raise ConfigError(bad_value(flag, str(folder), near or "the folder of a sweep", f"has no {SweepFiles.SWEEP}"))

@@ -29,11 +29,7 @@ MAX_LENGTH = 60
 
 
 def check_identifier(key: str, name: str) -> None:
-    """Refuse a name that is not an identifier or not a file name.
-
-    Raises:
-        ConfigError: The name is invalid.
-    """
+    """Refuse a name that is not an identifier or not a file name."""
     if keyword.iskeyword(name):
         raise ConfigError(bad_value(key, name, "letters, digits and _", "is a keyword of Python"))
     if not re.fullmatch(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_LENGTH - 1}}}", name):
@@ -44,11 +40,7 @@ def check_identifier(key: str, name: str) -> None:
 
 
 def check_free(kind: str, name: str) -> None:
-    """Refuse a name that is already registered, or that would hide a task.
-
-    Raises:
-        ConfigError: The name cannot be used.
-    """
+    """Refuse a name that is already registered, or that would hide a task."""
     if name in registry(kind):
         try:
             origin = registry(kind).get(name).origin
@@ -67,11 +59,7 @@ def check_free(kind: str, name: str) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder in which the registry does not look for components.
-
-    Raises:
-        ConfigError: The folder is a run directory.
-    """
+    """Refuse a run directory, in which the registry does not look for components."""
     for name in FOLDERS:
         if (folder / name).is_dir() and folder / name not in user_folders():
             why = "is a run directory, where components are not looked up"
@@ -132,11 +120,7 @@ def fill(file: str, request: Request, /, **values: str) -> str:
 
 
 def fill_class(file: str, request: Request, /, **values: str) -> str:
-    """Return a template in which the class has the name given in the request.
-
-    Raises:
-        ConfigError: The file or Python already uses this name for another object.
-    """
+    """Return a template in which the class has the name of the request; refuse a name that the file or Python uses."""
     check_identifier("--class", request.cls)
     code = fill(file, request, **values)
     taken = {
