@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import json
 import math
@@ -28,7 +27,7 @@ from mygym.reporting.curves import SettingCurves, stage_order
 from mygym.reporting.figures import rendered
 from mygym.reporting.records import RunRecord, SweepFiles
 from mygym.reporting.settings import Setting, different_keys, names_of
-from mygym.reporting.tables import as_text, count
+from mygym.reporting.tables import as_text, count, read_csv
 from mygym.training import directory
 from mygym.training.files import is_file
 from mygym.training.result import versions
@@ -354,12 +353,9 @@ def _sweep(folder: Path) -> Iterable[Html]:
             picture = element("img", src=f"data:image/svg+xml;base64,{source}", alt=title)
             yield element("figure", picture, element("figcaption", title))
     for name, title in SweepFiles.TABLES.items():
-        if is_file(folder / name):
-            with (folder / name).open(encoding="utf-8", newline="") as file:
-                rows = [{name: _sweep_cell(text or "") for name, text in row.items()} for row in csv.DictReader(file)]
-            if rows:
-                yield element("h3", title)
-                yield table(rows)
+        if rows := [{key: _sweep_cell(text) for key, text in row.items()} for row in read_csv(folder / name)]:
+            yield element("h3", title)
+            yield table(rows)
 
 
 def _sweep_cell(text: str) -> Cell:

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ def duration(seconds: float | None) -> str:
     if seconds < 6_000:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 100_000 else f"{seconds / 86_400:.0f} days"
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file; none if it does not exist."""
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:  # a cell may have line breaks
+        return [{name: text or "" for name, text in row.items()} for row in csv.DictReader(file)]
 
 
 def as_csv(rows: Rows) -> str:

@@ -17,6 +17,7 @@ import pytest
 from mygym.cli.main import main
 from mygym.cli.train import train
 from mygym.reporting.report import Cell, Number, table
+from mygym.reporting.tables import as_csv, read_csv
 from mygym.training import directory, files
 from tests.reporting.runs import make_run
 
@@ -196,3 +197,10 @@ def test_a_table_sorts_numbers_and_leaves_out_columns_without_text() -> None:
     html = table(rows)
     assert re.findall('<td class="number" data-key="([^"]*)"', html) == ["0.5", "", "", ""], "others come last"
     assert re.findall(r"<th\b[^>]*>", html) == ["<th>", '<th class="number">'], "a header is above its numbers"
+
+
+def test_a_csv_file_has_the_rows_that_were_written(tmp_path: Path) -> None:
+    rows = [{"error": 'key: "a",\nnot b', "return": "1.5"}, {"error": "", "return": "é"}]
+    (tmp_path / "rows.csv").write_text(as_csv(rows), encoding="utf-8")
+    assert read_csv(tmp_path / "rows.csv") == rows
+    assert read_csv(tmp_path / "none.csv") == []

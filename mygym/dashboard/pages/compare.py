@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 from nicegui import ui
@@ -16,7 +14,7 @@ from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
 from mygym.reporting.records import RunRecord, SweepFiles, find_sweeps, tail
 from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
-from mygym.reporting.tables import as_text, duration, with_interval
+from mygym.reporting.tables import as_text, duration, read_csv, with_interval
 
 MAX_SETTINGS = 12
 """Maximum number of settings in a chart."""
@@ -135,7 +133,7 @@ def _show_sweep(service: Service, number: int) -> None:
     )
     chosen.on_value_change(lambda event: ui.navigate.to(f"/sweeps?number={event.value}"))
     folder = folders[chosen.value]
-    tables = {title: _rows(folder / name) for name, title in SweepFiles.TABLES.items()}
+    tables = {title: read_csv(folder / name) for name, title in SweepFiles.TABLES.items()}
     if not any(tables.values()):
         ui.label("No trial has ended.")
     for title, rows in tables.items():
@@ -149,8 +147,3 @@ def _show_sweep(service: Service, number: int) -> None:
         if (folder / name).is_file():
             heading(title)
             ui.image(folder / name).classes("w-full max-w-3xl bg-white rounded")
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file; none if it does not exist."""
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) if path.is_file() else []
