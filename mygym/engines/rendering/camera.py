@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mygym.engines.bullet.client import bullet
 from mygym.engines.rendering.appearance import background_of, light_of, view_of
-from mygym.engines.rendering.scene import Scene
+from mygym.engines.rendering.scene import Scene, averaged, check_sizes, rendered
 from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.robots import MountedCameraSpec
@@ -57,11 +57,10 @@ class Camera:
         Raises:
             ConfigError: Unknown camera, or a size that is not positive.
         """
-        _check_size(width, height, samples)
-        self._scene.mirror(goal)
-        image, *_ = self._capture(width * samples, height * samples, camera, shadow)
+        check_sizes(render_width=width, render_height=height, samples=samples)
+        image, *_ = self._capture(width * samples, height * samples, camera, goal, shadow)
         if samples > 1:
-            image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+            image = averaged(image, samples)
         return np.ascontiguousarray(image)
 
     def capture(
@@ -79,9 +78,8 @@ class Camera:
         Raises:
             ConfigError: Unknown camera, or a size that is not positive.
         """
-        _check_size(width, height)
-        self._scene.mirror(goal)
-        image, segments, buffer, view = self._capture(width, height, camera, shadow)
+        check_sizes(render_width=width, render_height=height)
+        image, segments, buffer, view = self._capture(width, height, camera, goal, shadow)
         near = self._near(camera)
         depth = (FAR * near / (FAR - (FAR - near) * buffer)).astype(np.float32)
         depth[segments < 0] = np.inf
@@ -95,8 +93,7 @@ class Camera:
 
     def robot_mask(self, width: int, height: int, camera: str = "main") -> NDArray[np.bool_]:
         """Return `(height, width)`: whether each pixel shows the robot."""
-        self._scene.mirror()
-        _, segments, *_ = self._capture(width, height, camera, shadow=False)
+        _, segments, *_ = self._capture(width, height, camera)
         mask: NDArray[np.bool_] = segments == self._scene.robot
         return mask
 
@@ -106,34 +103,25 @@ class Camera:
         return self._scene.link_pose(link)
 
     def _capture(
-        self, width: int, height: int, camera: str, shadow: bool
+        self, width: int, height: int, camera: str, goal: ArrayLike | None = None, shadow: bool = False
     ) -> tuple[Image, NDArray[np.int_], FloatArray, FloatArray]:
-        """Return colours `(height, width, 3)`, body (-1: background) and depth in [0, 1] of pixels, and view matrix.
+        """Show the current state, and return the images of `rendered`, with the background, and the view matrix.
 
         Raises:
             ConfigError: Unknown camera.
         """
+        self._scene.mirror(goal)
         cameras, randomization = self._world.cameras, self._world.randomization
         if camera not in cameras:
             raise ConfigError(bad_value("camera", camera, cameras, "is not a camera of this workspace or robot"))
         spec = cameras[camera]
         view = self._view_on_robot(spec) if isinstance(spec, MountedCameraSpec) else view_of(spec, randomization)
         projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, self._near(camera), FAR)
-        _, _, pixels, depth, segments = bullet.getCameraImage(
-            width,
-            height,
-            view,
-            projection,
-            shadow=int(shadow),
-            renderer=bullet.ER_TINY_RENDERER,
-            physicsClientId=self._scene.client,
-            **light_of(randomization),
-        )
-        image = np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[..., :3]
-        segments = np.asarray(segments).reshape(height, width)
+        light = light_of(randomization)
+        image, segments, depth = rendered(self._scene.client, width, height, view, projection, light, shadow)
         background = background_of(self._world.workspace.background, randomization)
         image[segments < 0] = (255 * np.array(background)).astype(np.uint8)
-        return image, segments, np.asarray(depth, dtype=float).reshape(height, width), np.asarray(view)
+        return image, segments, depth, np.asarray(view)
 
     def _view_on_robot(self, camera: MountedCameraSpec) -> Any:
         """Return the view matrix of a camera on the robot."""
@@ -147,12 +135,6 @@ class Camera:
     def close(self) -> None:
         """Close the visual client; may be called repeatedly."""
         self._scene.close()
-
-
-def _check_size(width: int, height: int, samples: int = 1) -> None:
-    for key, value in (("render_width", width), ("render_height", height), ("samples", samples)):
-        if value < 1:
-            raise ConfigError(bad_value(key, value, "at least 1"))
 
 
 ROBOT_MARGIN = 1.25

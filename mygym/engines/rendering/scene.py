@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import copy
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mygym.engines.bullet.client import bullet, closing, connect, joint_infos, urdf_file
 from mygym.engines.rendering.appearance import Appearance
 from mygym.engines.world import World
+from mygym.errors import ConfigError, bad_value
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.fixtures import fixture_pose, fixture_urdf
 from mygym.robotics.inertia import Inertial
@@ -24,6 +26,7 @@ from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.robots import robot_model
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import light_urdf, merge_fixed_joints
+from mygym.tasks.observations import Image
 from mygym.types import FloatArray
 
 GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
@@ -41,6 +44,39 @@ def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orienta
     robot.append(link_element(spec.name, spec.geoms, spec.color, unit_inertial, collisions=False, origin=origin))
     path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
     return int(bullet.loadURDF(path, position, orientation, useFixedBase=True, physicsClientId=client))
+
+
+def rendered(
+    client: int, width: int, height: int, view: Any, projection: Any, light: Mapping[str, Any], shadow: bool = False
+) -> tuple[Image, NDArray[np.int_], FloatArray]:
+    """Return colours `(height, width, 3)`, body (-1: background) and depth in [0, 1] of each pixel of a picture."""
+    _, _, pixels, depth, segments = bullet.getCameraImage(
+        width,
+        height,
+        view,
+        projection,
+        shadow=int(shadow),
+        renderer=bullet.ER_TINY_RENDERER,
+        physicsClientId=client,
+        **light,
+    )
+    image = np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[..., :3]
+    bodies = np.asarray(segments).reshape(height, width)
+    return image, bodies, np.asarray(depth, dtype=float).reshape(height, width)
+
+
+def averaged(image: NDArray[Any], samples: int) -> Image:
+    """Return an image whose pixels are the means of squares of `samples` by `samples` pixels."""
+    height, width, _ = image.shape
+    squares: FloatArray = image.reshape(height // samples, samples, width // samples, samples, 3).mean(axis=(1, 3))
+    return squares.round().astype(np.uint8)
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuse a size of a picture that is not positive by a ConfigError, which names it."""
+    for name, value in sizes.items():
+        if value < 1:
+            raise ConfigError(bad_value(name, value, "at least 1"))
 
 
 class Scene:

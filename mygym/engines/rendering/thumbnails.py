@@ -13,8 +13,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from mygym.engines.bullet.client import bullet, temporary_client
 from mygym.engines.rendering.appearance import LIGHT
-from mygym.engines.rendering.scene import add_visual
-from mygym.errors import ConfigError, bad_value
+from mygym.engines.rendering.scene import add_visual, averaged, check_sizes, rendered
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.shapes import bounds
 from mygym.types import FloatArray
@@ -48,18 +47,14 @@ def thumbnail(spec: ObjectSpec, width: int, height: int, samples: int = 2) -> Pi
     Raises:
         ConfigError: A size is not positive.
     """
-    for key, value in (("width", width), ("height", height), ("samples", samples)):
-        if value < 1:
-            raise ConfigError(bad_value(key, value, "at least 1"))
+    check_sizes(width=width, height=height, samples=samples)
     image, mask, shaded = _render(spec, width * samples, height * samples)
     shadow = Image.fromarray((255 * shaded).astype(np.uint8))
     near, far = (
         np.asarray(shadow.filter(ImageFilter.GaussianBlur(height * samples * radius)), dtype=float) for radius in BLURS
     )
     paper = np.array(PAPER) * (1 - SHADOW * (near + far)[..., None] / 510)
-    image = np.where(mask[..., None], image, paper)
-    image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round()
-    return np.asarray(image, dtype=np.uint8)
+    return averaged(np.where(mask[..., None], image, paper), samples)
 
 
 def silhouette(spec: ObjectSpec, width: int, height: int) -> NDArray[np.bool_]:
@@ -67,7 +62,7 @@ def silhouette(spec: ObjectSpec, width: int, height: int) -> NDArray[np.bool_]:
     return _render(spec, width, height)[1]
 
 
-def _render(spec: ObjectSpec, width: int, height: int) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+def _render(spec: ObjectSpec, width: int, height: int) -> tuple[Picture, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return colours `(height, width, 3)`, the mask of the object, and the mask of its shadow."""
     low, high = bounds(spec.geoms)
     middle = (low + high) / 2 - spec.inertial.centre
@@ -76,30 +71,15 @@ def _render(spec: ObjectSpec, width: int, height: int) -> tuple[FloatArray, NDAr
     target = [float(middle[0]), float(middle[1]), float(middle[2]) + lift]
     view = bullet.computeViewMatrixFromYawPitchRoll(target, distance, YAW, PITCH, 0.0, 2)
     projection = bullet.computeProjectionMatrixFOV(FOV, width / height, distance * 0.3, distance * 3.0)
-
-    def capture(client: int, body: int, view_matrix: Sequence[float]) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return colours, and the mask of the object."""
-        _, _, pixels, _, segments = bullet.getCameraImage(
-            width,
-            height,
-            view_matrix,
-            projection,
-            shadow=0,
-            renderer=bullet.ER_TINY_RENDERER,
-            physicsClientId=client,
-            **LIGHT,
-        )
-        colors = np.array(pixels, dtype=float).reshape(height, width, 4)[..., :3]
-        return colors, np.asarray(segments).reshape(height, width) == body
-
     # The shadow is the object projected onto the surface along the light (Blinn 1988); TinyRenderer's shadow is coarse.
     flat = np.eye(4)
     flat[:3, 2] = -SHADOW_SLANT[0], -SHADOW_SLANT[1], 0.0
     flattened = (np.array(view).reshape(4, 4).T @ flat).T.ravel().tolist()
     with temporary_client() as client:
         body = add_visual(client, spec, (0.0, 0.0, lift), (0.0, 0.0, 0.0, 1.0))
-        _, shaded = capture(client, body, flattened)
-        return *capture(client, body, view), shaded
+        _, shaded, _ = rendered(client, width, height, flattened, projection, LIGHT)
+        image, shown, _ = rendered(client, width, height, view, projection, LIGHT)
+    return image, shown == body, shaded == body
 
 
 def _distance(size: FloatArray, aspect: float) -> float:
