@@ -47,31 +47,19 @@ def _is_world(component: object) -> bool:
     return isinstance(component, type) and issubclass(component, World)
 
 
-_ORIGIN = "mygym.engines"
-registry("engine").register(
-    BULLET,
-    "mygym.engines.bullet.world:BulletWorld",
-    "Bullet: all tasks; evaluations use it.",
-    _ORIGIN,
-    requires=() if HAS_BULLET else (BULLET,),
-)
-registry("engine").register(
-    MUJOCO,
-    "mygym.engines.mujoco.world:MujocoWorld",
-    "MuJoCo: all tasks, many worlds in one process.",
-    _ORIGIN,
-    requires=("mygym[mujoco]",),
-)
-registry("engine").register(
-    f"{MUJOCO}_10ms",
-    "mygym.engines.mujoco.world:CoarseMujocoWorld",
-    "MuJoCo with steps of 10 ms in place of 5 ms: for training.",
-    _ORIGIN,
-    requires=("mygym[mujoco]",),
-)
-registry("engine").register(
-    FUSED, "mygym.engines.fused.world:BatchWorld", "Thousands of worlds as arrays: an arm, a box on a table.", _ORIGIN
-)
+_MUJOCO_EXTRA = ("mygym[mujoco]",)
+for _name, _world, _help, _requires in (
+    (BULLET, "bullet.world:BulletWorld", "Bullet: all tasks; evaluations use it.", () if HAS_BULLET else (BULLET,)),
+    (MUJOCO, "mujoco.world:MujocoWorld", "MuJoCo: all tasks, many worlds in one process.", _MUJOCO_EXTRA),
+    (
+        f"{MUJOCO}_10ms",
+        "mujoco.world:CoarseMujocoWorld",
+        "MuJoCo with steps of 10 ms in place of 5 ms: for training.",
+        _MUJOCO_EXTRA,
+    ),
+    (FUSED, "fused.world:BatchWorld", "Thousands of worlds as arrays: an arm, a box on a table.", ()),
+):
+    registry("engine").register(_name, f"mygym.engines.{_world}", _help, "mygym.engines", requires=_requires)
 
 
 def has_batches(name: str) -> bool:
@@ -110,14 +98,14 @@ def find_engine(name: str = DEFAULT_ENGINE) -> type[World]:
         ConfigError: The engine has no single worlds, or is PyBullet and not installed.
     """
     entry = registry("engine").get(name, "engine")
+    why = ""
     if name == BULLET and not HAS_BULLET:
-        allowed = [other for other in registry("engine").names() if other != BULLET]
         why = "needs the package pybullet, which is not installed; it exists for Python 3.11 to 3.13"
-        raise ConfigError(bad_value("engine", name, allowed, why))
-    if name == FUSED:
-        allowed = [other for other in registry("engine").names() if other != FUSED]
+    elif name == FUSED:
         why = 'simulates many worlds at once: `gymnasium.make_vec(…, num_envs=…, engine="fused")`'
-        raise ConfigError(bad_value("engine", name, allowed, why))
+    if why:
+        others = [other for other in registry("engine").names() if other != name]
+        raise ConfigError(bad_value("engine", name, others, why))
     engine: type[World] = entry.load()
     return engine
 
