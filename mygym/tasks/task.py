@@ -16,7 +16,6 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.grammar import StageSequence, held_after, is_letters, parse, stage_sequence
-from mygym.tasks.predicates import Predicate
 from mygym.tasks.stage import Stage, SubTask, describe_subtask, read_subtask, readable, stage_phrases
 
 Number = TypeVar("Number", int, float)
@@ -36,72 +35,6 @@ class GoalSlots:
     """Slots of the points before the goal, in order."""
     yaw: int | None
     """Slot whose first number is the object's goal yaw in rad; None: any yaw."""
-
-
-def goal_slots(
-    subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stage]], path_points: Mapping[str, int]
-) -> tuple[GoalSlots, ...]:
-    """Return the slots of each sub-task in the goals `(N, G, 3)`.
-
-    Args:
-        subtasks: The sub-tasks.
-        composed: Stages of each sub-task.
-        path_points: Path of the workspace → number of its points.
-    """
-    slots, first = [], 0
-    for subtask, stages in zip(subtasks, composed, strict=True):
-        points = 1 if subtask.via else path_points.get(subtask.path, 0)
-        path = tuple(range(first, first + points))
-        first += len(path)
-        has_yaw = any(stage.needs_tool_yaw for stage in stages)
-        slots.append(GoalSlots(first, path, first + 1 if has_yaw else None))
-        first += 2 if has_yaw else 1
-    return tuple(slots)
-
-
-def index_of_put_down(
-    stages: Sequence[Stage], held_after: Sequence[bool], first: int, predicates: Mapping[str, Predicate]
-) -> int | None:
-    """Return the index in the task of the stage that puts the object of a sub-task down; None: no stage does.
-
-    Args:
-        stages: Stages of the sub-task.
-        held_after: Whether the object is held after each of them.
-        first: Index in the task of the sub-task's first stage.
-        predicates: Name → predicate.
-    """
-    is_carried = was_held = False
-    for index, (stage, is_held) in enumerate(zip(stages, held_after, strict=True), first):
-        stays = not any(name in predicates and predicates[name].places_object for name in stage.ends)
-        if is_carried and was_held and not is_held and stays:
-            return index
-        is_carried, was_held = stage.stops_above or (is_carried and stays), is_held
-    return None
-
-
-def led_by(
-    stages: Sequence[Stage], subtasks: Sequence[int], predicates: Mapping[str, Predicate]
-) -> tuple[tuple[int, ...], ...]:
-    """Return for each stage itself and the later stages of the same sub-task whose progress counts already.
-
-    They end before a stage that counts something since it began, and before a stage that restores what holds at the
-    reset (`drop`, `withdraw`): an untouched object is not yet released.
-
-    Args:
-        stages: All stages of the task.
-        subtasks: Index of the sub-task of each stage.
-        predicates: Name → predicate.
-    """
-    result = []
-    for index, subtask in enumerate(subtasks):
-        led = [index]
-        for later in range(index + 1, len(stages)):
-            restores = any(predicates[name].initial for name in stages[later].gives)
-            if subtasks[later] != subtask or stages[later].count is not None or restores:
-                break
-            led.append(later)
-        result.append(tuple(led))
-    return tuple(result)
 
 
 def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
@@ -211,7 +144,14 @@ class Task:
     @cached_property
     def goal_slots(self) -> tuple[GoalSlots, ...]:
         """Slots of each sub-task in the goals `(N, G, 3)`."""
-        return goal_slots(self.subtasks, self.composed, self.path_points)
+        slots, first = [], 0
+        for subtask, stages in zip(self.subtasks, self.composed, strict=True):
+            points = 1 if subtask.via else self.path_points.get(subtask.path, 0)
+            goal = first + points
+            has_yaw = any(stage.needs_tool_yaw for stage in stages)
+            slots.append(GoalSlots(goal, tuple(range(first, goal)), goal + 1 if has_yaw else None))
+            first = goal + (2 if has_yaw else 1)
+        return tuple(slots)
 
     @property
     def limit(self) -> int:
@@ -231,9 +171,7 @@ class Task:
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
             target = subtask.part or (self.object_name(subtask.object) if object_slot is not None else "")
-            put_down_by = index_of_put_down(
-                self.composed[number], self.held_after[number], len(stage_bindings), self.sequence.predicates
-            )
+            put_down_by = self._put_down_by(number)
             stage_bindings += [
                 StageBinding(
                     number,
@@ -255,9 +193,21 @@ class Task:
 
     @cached_property
     def led_by(self) -> tuple[tuple[int, ...], ...]:
-        """For each stage, itself and the later stages of the same sub-task whose progress counts already."""
-        subtasks = [bound.subtask for bound in self.stage_bindings]
-        return led_by(self.sequence.stages, subtasks, self.sequence.predicates)
+        """For each stage, itself and the later stages of the same sub-task whose progress counts already.
+
+        They end before a stage that counts something since it began, and before a stage that restores what holds at the
+        reset (`drop`, `withdraw`): an untouched object is not yet released.
+        """
+        stages, bindings, result = self.sequence.stages, self.stage_bindings, []
+        for index, bound in enumerate(bindings):
+            led = [index]
+            for later in range(index + 1, len(stages)):
+                restores = any(self.sequence.predicates[name].initial for name in stages[later].gives)
+                if bindings[later].subtask != bound.subtask or stages[later].count is not None or restores:
+                    break
+                led.append(later)
+            result.append(tuple(led))
+        return tuple(result)
 
     @cached_property
     def part_slots(self) -> tuple[int, ...]:
@@ -380,6 +330,17 @@ class Task:
         """Description of each stage, complete in itself."""
         pairs = zip(self.subtasks, self.composed, strict=True)
         return tuple(itertools.chain(*(stage_phrases(subtask, stages, self.object_name) for subtask, stages in pairs)))
+
+    def _put_down_by(self, subtask: int) -> int | None:
+        """Return the index in the task of the stage that puts the object of a sub-task down; None: no stage does."""
+        predicates, is_carried, was_held = self.sequence.predicates, False, False
+        stages = zip(self.composed[subtask], self.held_after[subtask], strict=True)
+        for index, (stage, is_held) in enumerate(stages, self.sequence.firsts[subtask]):
+            stays = not any(name in predicates and predicates[name].places_object for name in stage.ends)
+            if is_carried and was_held and not is_held and stays:
+                return index
+            is_carried, was_held = stage.stops_above or (is_carried and stays), is_held
+        return None
 
     def _acts_on_object(self, subtask: int) -> bool:
         """Return whether a stage of the sub-task needs an object, and the sub-task names no part instead."""
