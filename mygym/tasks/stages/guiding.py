@@ -128,12 +128,8 @@ def _expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     The tool does not touch an object at the goal.
     """
     xp = namespace(context.goal)
-    position, ee, front, direction = (
-        context.object_position,
-        context.ee_position,
-        _front(context),
-        _push_direction(context),
-    )
+    position, ee = context.object_position, context.ee_position
+    front, direction = _front(context), _push_direction(context)
     offset = ee - position
     along, height = (offset * direction).sum(-1)[:, None], (offset * front).sum(-1)[:, None]
     has_arrived = (abs(position - context.goal) < PASSED).all(-1)[:, None]

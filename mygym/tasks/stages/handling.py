@@ -265,18 +265,8 @@ MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_p
              weight=CARRYING, stops_above=True)  # fmt: skip
 INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", _insert_potential, _insert_expert,
                weight=CARRYING)  # fmt: skip
-DROP = Stage(
-    "drop",
-    "D",
-    ("held",),
-    ("free",),
-    "release {object}",
-    _drop_potential,
-    _drop_expert,
-    complete=_lies_at_goal,
-    count=_elapsed_steps,
-    weight=RELEASING,
-)
+DROP = Stage("drop", "D", ("held",), ("free",), "release {object}", _drop_potential, _drop_expert,
+             complete=_lies_at_goal, count=_elapsed_steps, weight=RELEASING)  # fmt: skip
 WITHDRAW = Stage("withdraw", "W", ("free",), ("clear",), "withdraw", _withdraw_potential, _withdraw_expert,
                  weight=RELEASING)  # fmt: skip
 
