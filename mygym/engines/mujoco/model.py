@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +27,7 @@ from mygym.robotics.fixtures import (
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.objects import DEFAULT_FRICTION, ObjectSpec
 from mygym.robotics.robots import GripperSpec, RobotSpec
-from mygym.robotics.shapes import Piece, pieces
+from mygym.robotics.shapes import Piece, pieces, transformed
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import Joint, inertial, origin_of, read_joints, root_link
 from mygym.robotics.workspace import WorkspaceSpec
@@ -84,12 +84,12 @@ ROBOT, FINGER, BASE, FIXTURE = "robot", "finger", "base", "fixture"
 class _Surface:
     """A geom, what it belongs to, and its friction."""
 
-    geom: str
     owner: str
     """`ROBOT`, `BASE`, `FIXTURE`, or the name of an object's body."""
     friction: float
     spinning: float = 0.0
     rolling: float = 0.0
+    geom: str = ""
 
 
 class Model:
@@ -180,13 +180,12 @@ def build_model(
     Raises:
         AssetError: MuJoCo cannot represent a shape.
     """
-    builder = _Builder(timestep)
-    parts = builder.add_bodies(robot, workspace, objects, gripper, mode)
-    at_home = builder.at_home(robot, gripper)
+    builder = _Builder(robot, workspace, objects, gripper, mode, timestep)
+    at_home = builder.at_home()
     builder.add_pairs(at_home)
-    builder.add_motors(robot, gripper, mode, at_home)
-    builder.add_sensors(robot, gripper, objects)
-    return Model(builder.compiled(), robot, parts, objects, gripper)
+    builder.add_motors(at_home)
+    builder.add_sensors()
+    return Model(builder.compiled(), robot, builder.parts, objects, gripper)
 
 
 def build_shapes(
@@ -213,19 +212,28 @@ def build_shapes(
     Raises:
         AssetError: MuJoCo cannot represent a shape.
     """
-    builder = _Builder(1.0)
-    builder.add_bodies(robot, workspace, objects, gripper, mode)
+    builder = _Builder(robot, workspace, objects, gripper, mode, 1.0)
     builder.add_probe(probe)
     model = builder.compiled()
     return model, {name: [model.geom(geom).id for geom in geoms] for name, geoms in builder.fixtures.items()}
 
 
 class _Builder:
-    """A model in the making."""
+    """A model in the making, at first the bodies of a world; for the arguments see `build_model`."""
 
-    def __init__(self, timestep: float) -> None:
+    def __init__(
+        self,
+        robot: RobotSpec,
+        workspace: WorkspaceSpec,
+        objects: Mapping[int, ObjectSpec],
+        gripper: bool,
+        mode: Mode,
+        timestep: float,
+    ) -> None:
+        self._robot, self._objects, self._mode, self._timestep = robot, objects, mode, timestep
+        self._gripper_of_arm = [arm.gripper if gripper else None for arm in robot.arms]
+        self._hands = [hand for hand in self._gripper_of_arm if hand]
         self._spec = spec = mujoco.MjSpec()
-        self._timestep = timestep
         spec.compiler.degree = False
         option = spec.option
         option.timestep = timestep
@@ -234,12 +242,21 @@ class _Builder:
         option.cone, option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, FRICTION_HARDNESS
         option.gravity = [0.0, 0.0, 0.0]  # weights of objects are forces: real arms compensate their own
         self._surfaces: list[_Surface] = []
-        self._parts = 0
+        self.parts: list[ArticulatedPart] = []
+        """Articulated parts of the fixtures, in the order of their bodies."""
         self._tops: dict[str, float] = {}
         """Geom of a table → height of its top, m."""
-        self._links: dict[str, tuple[str, FloatArray]] = {}
+        self._text, self._links = simulated_model(robot, gripper, mode)
         self.fixtures: dict[str, list[str]] = {}
         """Fixture that collides → its geoms."""
+        for name, fixture in workspace.fixtures.items():
+            if fixture.collides:
+                first = len(self._surfaces)
+                self._add_fixture(fixture)
+                self.fixtures[name] = [surface.geom for surface in self._surfaces[first:]]
+        self._add_robot()
+        for k, spec_of_object in objects.items():
+            self._add_object(k, spec_of_object)
 
     def compiled(self) -> mujoco.MjModel:
         """Compile the model.
@@ -254,34 +271,17 @@ class _Builder:
 
     # Bodies ---------------------------------------------------------------------------------------------------------
 
-    def add_bodies(
-        self, robot: RobotSpec, workspace: WorkspaceSpec, objects: Mapping[int, ObjectSpec], gripper: bool, mode: Mode
-    ) -> list[ArticulatedPart]:
-        """Add fixtures, robot and objects, see `build_model`, and return the articulated parts of the fixtures."""
-        parts: list[ArticulatedPart] = []
-        for name, fixture in workspace.fixtures.items():
-            if fixture.collides:
-                first = len(self._surfaces)
-                parts += self.add_fixture(fixture)
-                self.fixtures[name] = [surface.geom for surface in self._surfaces[first:]]
-        self.add_robot(robot, gripper, mode)
-        for k, spec in objects.items():
-            self.add_object(k, spec)
-        return parts
-
-    def add_fixture(self, spec: FixtureSpec) -> tuple[ArticulatedPart, ...]:
-        """Add a fixture, and return its articulated parts."""
+    def _add_fixture(self, spec: FixtureSpec) -> None:
         position, orientation = fixture_pose(spec)
         frame, world = pose_matrix(position, quaternion_to_matrix(orientation)), self._spec.worldbody
         parts = articulated_parts(spec)
         if not parts and not spec.urdf:
-            self._add_pieces(world, pieces(base_geoms(spec)), frame, _Surface("", FIXTURE, spec.friction))
-            return ()
+            self._add_pieces(world, pieces(base_geoms(spec)), frame, _Surface(FIXTURE, spec.friction))
+            return
         root = ET.fromstring(fixture_urdf(spec, "collision"))  # noqa: S314  written by us
         by_name = {part.name: part for part in parts}
         self._add_link_geoms(world, _link(root, root_link(root)), frame, FIXTURE)
         self._add_part_links(world, root, root_link(root), frame, by_name)
-        return parts
 
     def _add_part_links(
         self, parent: Any, root: ET.Element, name: str, frame: FloatArray, parts: Mapping[str, ArticulatedPart]
@@ -294,56 +294,54 @@ class _Builder:
                 self._add_link_geoms(parent, link, pose, FIXTURE)
                 self._add_part_links(parent, root, joint.child, pose, parts)
                 continue
-            body = self._add_body(parent, f"part/{self._parts}", pose)
+            number, damping = len(self.parts), _dynamics(root, joint.name).get("damping", 0.0)
+            self.parts.append(part)
+            body = self._add_body(parent, f"part/{number}", pose)
             _set_inertia(body, *inertial(link))
-            added = self._add_joint(body, f"part/{self._parts}", joint, _dynamics(root, joint.name).get("damping", 0.0))
+            added = self._add_joint(body, f"part/{number}", joint, damping)
             added.frictionloss = part.friction
             added.solref_limit, added.solimp_limit = list(PART_LIMIT), list(PART_IMPEDANCE)
             if part.spring:
                 added.stiffness, added.springref = [part.spring.stiffness, 0.0, 0.0], part.spring.rest
-            body.add_site(name=f"handle/{self._parts}", pos=list(part.handle))
+            body.add_site(name=f"handle/{number}", pos=list(part.handle))
             self._add_link_geoms(body, link, np.eye(4), FIXTURE)
-            self._parts += 1
             self._add_part_links(body, root, joint.child, np.eye(4), parts)
 
-    def add_robot(self, robot: RobotSpec, gripper: bool, mode: Mode) -> None:
+    def _add_robot(self) -> None:
         """Add the robot, with a site at each tool point."""
-        text, self._links = simulated_model(robot, gripper, mode)
-        root = ET.fromstring(text)  # noqa: S314  written by us
-        armature = 0.0 if mode == "torque" else ARMATURE
-        arm_joints = {joint.name: armature for arm in robot.arms for joint in arm.joints}
+        robot, root = self._robot, ET.fromstring(self._text)  # noqa: S314  written by us
         pose = pose_matrix(robot.base_position, quaternion_to_matrix(robot.base_orientation))
         self._base = f"robot/{root_link(root)}"
         base = self._add_body(self._spec.worldbody, self._base, pose)
         self._add_link_geoms(base, _link(root, root_link(root)), np.eye(4), BASE)
-        hands = [arm.gripper for arm in robot.arms if arm.gripper and gripper]
-        fingers = {self._links[link][0] for hand in hands for link in hand.links}
-        self._add_robot_links(base, root, root_link(root), arm_joints, fingers)
+        self._arm_joints = {joint.name for arm in robot.arms for joint in arm.joints}
+        self._fingers = {self._links[link][0] for hand in self._hands for link in hand.links}
+        self._add_robot_links(base, root, root_link(root))
         for number, arm in enumerate(robot.arms):
             link, placed = self._links[arm.end_effector.link]
             end = pose_matrix(arm.end_effector.position, quaternion_to_matrix(arm.end_effector.orientation))
             position, orientation = _pose(placed @ end)
             self._spec.body(f"robot/{link}").add_site(name=f"tool/{number}", pos=position, quat=orientation)
 
-    def _add_robot_links(
-        self, parent: Any, root: ET.Element, name: str, armature: Mapping[str, float], fingers: set[str]
-    ) -> None:
+    def _add_robot_links(self, parent: Any, root: ET.Element, name: str) -> None:
+        """Add the links below a link of the robot."""
         for joint in _children(root, name):
             link = _link(root, joint.child)
             body = self._add_body(parent, f"robot/{joint.child}", joint.origin)
             _set_inertia(body, *inertial(link))
             damping = _dynamics(root, joint.name).get("damping", 0.0)
-            self._add_joint(body, f"robot/{joint.name}", joint, damping).armature = armature.get(joint.name, 0.0)
-            self._add_link_geoms(body, link, np.eye(4), FINGER if joint.child in fingers else ROBOT)
-            self._add_robot_links(body, root, joint.child, armature, fingers)
+            added = self._add_joint(body, f"robot/{joint.name}", joint, damping)
+            added.armature = ARMATURE if joint.name in self._arm_joints and self._mode != "torque" else 0.0
+            self._add_link_geoms(body, link, np.eye(4), FINGER if joint.child in self._fingers else ROBOT)
+            self._add_robot_links(body, root, joint.child)
 
-    def add_object(self, k: int, spec: ObjectSpec) -> None:
+    def _add_object(self, k: int, spec: ObjectSpec) -> None:
         """Add an object; its body's frame is the model's, at the centre of mass."""
         rigid, name = spec.body, f"object/{k}"
         body = self._spec.worldbody.add_body(name=name)
         body.add_freejoint(name=name)
         frame = pose_matrix(np.zeros(3), quaternion_to_matrix(rigid.principal))
-        surface = _Surface("", name, spec.friction, spec.spinning_friction, spec.rolling_friction)
+        surface = _Surface(name, spec.friction, spec.spinning_friction, spec.rolling_friction)
         self._add_pieces(body, rigid.pieces, frame, surface)
         body.mass, body.ipos, body.inertia = rigid.mass, [0.0, 0.0, 0.0], list(rigid.moments)
         body.iquat, body.explicitinertial = _wxyz(rigid.principal), True
@@ -352,7 +350,7 @@ class _Builder:
         """Add a free body of these shapes, which meets nothing."""
         body = self._spec.worldbody.add_body(name="probe", mass=1.0, inertia=[1.0, 1.0, 1.0], explicitinertial=True)
         body.add_freejoint(name="probe")
-        self._add_pieces(body, shapes, np.eye(4), _Surface("", "probe", 0.0))
+        self._add_pieces(body, shapes, np.eye(4), _Surface("probe", 0.0))
 
     def _add_body(self, parent: Any, name: str, pose: FloatArray) -> Any:
         position, orientation = _pose(pose)
@@ -379,7 +377,6 @@ class _Builder:
         contact = link.find("contact")
         values = {} if contact is None else {each.tag: float(each.get("value", "0")) for each in contact}
         surface = _Surface(
-            "",
             owner,
             values.get("lateral_friction", DEFAULT_FRICTION),
             values.get("spinning_friction", 0.0),
@@ -407,7 +404,7 @@ class _Builder:
                 geom.size = [piece.size[0], 0.0, 0.0]
             else:
                 geom.size = [piece.size[0], piece.size[1] / 2, 0.0]
-            self._surfaces.append(_Surface(name, surface.owner, surface.friction, surface.spinning, surface.rolling))
+            self._surfaces.append(replace(surface, geom=name))
 
     def _add_top(self, body: Any, box: Any, name: str) -> None:
         """Add the top of a box that is as large as a table as a plane, for the links of arms."""
@@ -419,16 +416,15 @@ class _Builder:
 
     # Contacts, motors, sensors --------------------------------------------------------------------------------------
 
-    def at_home(self, robot: RobotSpec, gripper: bool) -> mujoco.MjData:
+    def at_home(self) -> mujoco.MjData:
         """Return the state of the bodies with the robot at its home and open fingers."""
         model = self.compiled()
         data = mujoco.MjData(model)
-        for arm in robot.arms:
-            for joint in arm.joints:
-                data.qpos[model.joint(f"robot/{joint.name}").qposadr[0]] = joint.home
-            if arm.gripper and gripper:
-                for name, opened in zip(arm.gripper.joints, arm.gripper.open, strict=True):
-                    data.qpos[model.joint(f"robot/{name}").qposadr[0]] = opened
+        positions = {joint.name: joint.home for arm in self._robot.arms for joint in arm.joints}
+        for hand in self._hands:
+            positions.update(zip(hand.joints, hand.open, strict=True))
+        for name, position in positions.items():
+            data.qpos[model.joint(f"robot/{name}").qposadr[0]] = position
         mujoco.mj_forward(model, data)
         return data
 
@@ -461,19 +457,19 @@ class _Builder:
                     solimp=list(IMPEDANCE),
                 )
 
-    def add_motors(self, robot: RobotSpec, gripper: bool, mode: Mode, at_home: mujoco.MjData) -> None:
+    def add_motors(self, at_home: mujoco.MjData) -> None:
         """Add a motor for each joint of the arms, and for each finger; couple the fingers of a hand.
 
         A motor of a velocity reaches it within a few physics steps, up to the joint's largest force.
         """
         inertia = _joint_inertias(at_home)
-        for arm in robot.arms:
+        for arm, hand in zip(self._robot.arms, self._gripper_of_arm, strict=True):
             for joint in arm.joints:
                 name = f"robot/{joint.name}"
                 gain = GAIN * inertia[name] / self._timestep
-                self._add_motor(name, None if mode == "torque" else gain, joint.effort)
-            if arm.gripper and gripper:
-                self._add_fingers(arm.gripper, inertia)
+                self._add_motor(name, None if self._mode == "torque" else gain, joint.effort)
+            if hand:
+                self._add_fingers(hand, inertia)
 
     def _add_fingers(self, grip: GripperSpec, inertia: Mapping[str, float]) -> None:
         for joint, speed in zip(grip.joints, finger_speeds(grip), strict=True):
@@ -500,30 +496,29 @@ class _Builder:
             motor.set_to_velocity(kv=gain)
         motor.forcelimited, motor.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
 
-    def add_sensors(self, robot: RobotSpec, gripper: bool, objects: Mapping[int, ObjectSpec]) -> None:
+    def add_sensors(self) -> None:
         """Add sensors of tools, handles, spins and contacts."""
         site, body, tree = mujoco.mjtObj.mjOBJ_SITE, mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_XBODY
         kinds = mujoco.mjtSensor
-        for number in range(len(robot.arms)):
+        for number in range(len(self._robot.arms)):
             for name, kind in (
                 ("position", kinds.mjSENS_FRAMEPOS),
                 ("orientation", kinds.mjSENS_FRAMEQUAT),
                 ("velocity", kinds.mjSENS_FRAMELINVEL),
             ):
                 self._add_sensor(f"tool/{number}/{name}", kind, site, f"tool/{number}")
-        for p in range(self._parts):
+        for p in range(len(self.parts)):
             self._add_sensor(f"handle/{p}", kinds.mjSENS_FRAMEPOS, site, f"handle/{p}")
-        hands = [arm.gripper.links for arm in robot.arms if arm.gripper and gripper]
-        for k in objects:
+        for k in self._objects:
             name = f"object/{k}"
             self._add_sensor(f"spin/{k}", kinds.mjSENS_FRAMEANGVEL, tree, name)
             self._add_contact(f"touch/{k}", (tree, self._base), name, _FORCE, _STRONGEST)
-            for hand, links in enumerate(hands):
-                for finger, link in enumerate(links):
+            for hand, grip in enumerate(self._hands):
+                for finger, link in enumerate(grip.links):
                     on_finger = body, f"robot/{self._links[link][0]}"
                     self._add_contact(f"finger/{k}/{hand}/{finger}", on_finger, name, _FORCE, _STRONGEST)
-            others = ["world", *(f"part/{p}" for p in range(self._parts))]
-            for number, other in enumerate([*others, *(f"object/{i}" for i in objects if i != k)]):
+            others = ["world", *(f"part/{p}" for p in range(len(self.parts)))]
+            for number, other in enumerate([*others, *(f"object/{i}" for i in self._objects if i != k)]):
                 self._add_contact(f"depth/{k}/{number}", (body, other), name, _DISTANCE, _NEAREST)
 
     def _add_contact(self, name: str, of: tuple[Any, str], body: str, field: int, which: int) -> None:
@@ -565,26 +560,24 @@ def _may_meet(first: str, second: str) -> bool:
 
 
 def _pieces_of_link(link: ET.Element) -> Iterator[Piece]:
-    """Return the collision shapes of a URDF link; a mesh becomes the convex hulls of its groups."""
+    """Return the collision shapes of a URDF link."""
     for collision in link.findall("collision"):
-        geometry = collision.find("geometry")
-        assert geometry is not None
-        shape, pose = geometry[0], origin_of(collision)
-        x, y, z = pose[:3, 3].tolist()
-        qx, qy, qz, qw = matrix_to_quaternion(pose[:3, :3]).tolist()
-        placed = (x, y, z), (qx, qy, qz, qw)
-        if shape.tag == "mesh":
-            scale = [float(word) for word in shape.get("scale", "1 1 1").split()]
-            for points in read_hulls(shape.get("filename", "")):
-                corners = tuple((a, b, c) for a, b, c in (points * scale).tolist())
-                yield Piece("hull", (), *placed, corners)
-        elif shape.tag == "box":
-            yield Piece("box", tuple(float(word) for word in shape.get("size", "").split()), *placed)
-        elif shape.tag == "sphere":
-            yield Piece("sphere", (float(shape.get("radius", "0")),), *placed)
-        else:
-            size = float(shape.get("radius", "0")), float(shape.get("length", "0"))
-            yield Piece("capsule" if shape.tag == "capsule" else "cylinder", size, *placed)
+        for shape in collision.iterfind("geometry/*"):
+            yield from (transformed(piece, origin_of(collision)) for piece in _pieces_of_shape(shape))
+
+
+def _pieces_of_shape(shape: ET.Element) -> list[Piece]:
+    """Return a shape of a URDF in its own frame; a mesh becomes the convex hulls of its groups."""
+    if shape.tag == "mesh":
+        scale = [float(word) for word in shape.get("scale", "1 1 1").split()]
+        hulls = [(points * scale).tolist() for points in read_hulls(shape.get("filename", ""))]
+        return [Piece("hull", (), points=tuple((x, y, z) for x, y, z in corners)) for corners in hulls]
+    if shape.tag == "box":
+        return [Piece("box", tuple(float(word) for word in shape.get("size", "").split()))]
+    if shape.tag == "sphere":
+        return [Piece("sphere", (float(shape.get("radius", "0")),))]
+    size = float(shape.get("radius", "0")), float(shape.get("length", "0"))
+    return [Piece("capsule" if shape.tag == "capsule" else "cylinder", size)]
 
 
 def _set_inertia(body: Any, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
