@@ -19,10 +19,12 @@ from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
 from mygym.registry import Algorithm, algorithm, implemented_combos, registry
 from mygym.registry.signatures import Parameter, parameters
+from mygym.tasks.context import ArmCommand
 from mygym.tasks.goals import goal_space
 from mygym.tasks.grammar import letters
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import camera_components
+from mygym.tasks.stage import CLOSED, Stage
 
 TASKS = registry("task").names()
 ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]
@@ -99,6 +101,20 @@ def is_grammatical(composition: str) -> bool:
     except ConfigError:
         return False
     return True
+
+
+SHIFT = Stage(
+    name="shift",
+    letter="",
+    requires=("near",),
+    gives=("placed",),
+    phrase="shift {object} {goal}",
+    potential=lambda context: 0.0 * context.part_position,
+    expert=lambda context, start_pose: ArmCommand(context.target, CLOSED),
+    needs_object=False,
+    needs_part=True,
+)
+"""A stage that moves parts of the workspace, for tests to register."""
 
 
 def several(*roles: str, stages: str | list[str] = "AGMDW") -> list[dict[str, Any]]:

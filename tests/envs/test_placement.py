@@ -19,11 +19,10 @@ from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.robotics.objects import ObjectSpec, load_object
 from mygym.robotics.workspace import load_workspace
-from mygym.tasks.context import ArmCommand
 from mygym.tasks.lookup import find_task
-from mygym.tasks.stage import CLOSED, Stage, register_stage
+from mygym.tasks.stage import register_stage
 from mygym.tasks.task import change_task
-from tests.components import needs_extra, several, tower
+from tests.components import SHIFT, needs_extra, several, tower
 
 SEEDS = st.integers(0, 2**32 - 1)
 TABLE = (np.array([-0.15, -0.15, 0.0]), np.array([0.15, 0.15, 0.0]))
@@ -196,21 +195,7 @@ def test_yaw_goals_are_in_the_range_on_either_side(cached_env: Any) -> None:
 @pytest.fixture(autouse=True)
 def shift() -> None:
     """Register a stage that moves parts of the workspace."""
-    register_stage(
-        "shift",
-        Stage(
-            name="shift",
-            letter="",
-            requires=("near",),
-            gives=("placed",),
-            phrase="shift {object} {goal}",
-            potential=lambda view: 0.0 * view.part_position,
-            expert=lambda view, entry: ArmCommand(view.target, CLOSED),
-            ends=("near",),
-            needs_object=False,
-            needs_part=True,
-        ),
-    )
+    register_stage("shift", replace(SHIFT, ends=("near",)))
 
 
 DRAWER: dict[str, Any] = {"stages": ["approach", "shift"], "part": "cabinet.drawer"}

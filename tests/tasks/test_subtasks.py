@@ -15,11 +15,11 @@ from mygym.errors import ConfigError
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.episode import act, advance
 from mygym.tasks.lookup import find_task
-from mygym.tasks.stage import CLOSED, Stage, SubTask, register_stage
+from mygym.tasks.stage import CLOSED, SubTask, register_stage
 from mygym.tasks.stages.handling import aligned
 from mygym.tasks.state import Progress, State
 from mygym.tasks.task import change_task, register_task
-from tests.components import compositions, is_grammatical, tower
+from tests.components import SHIFT, compositions, is_grammatical, tower
 from tests.tasks.states import (
     OPEN,
     PARTS,
@@ -39,22 +39,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 @pytest.fixture(autouse=True)
 def shift() -> None:
     """Register a stage that moves parts and counts its steps; it takes at least three steps."""
-    register_stage(
-        "shift",
-        Stage(
-            name="shift",
-            letter="",
-            requires=("near",),
-            gives=("placed",),
-            phrase="shift {object} {goal}",
-            potential=lambda context: 0.0 * context.part_position,
-            expert=lambda context, start_pose: ArmCommand(context.target, CLOSED),
-            complete=lambda context: context.count >= 2,
-            count=lambda context: context.count + 1,
-            needs_object=False,
-            needs_part=True,
-        ),
-    )
+    counts = replace(SHIFT, complete=lambda context: context.count >= 2, count=lambda context: context.count + 1)
+    register_stage("shift", counts)
 
 
 # predicates of sub-tasks --------------------------------------------------------------------------------------------
