@@ -16,7 +16,7 @@ from mygym.robotics.fixtures import (
     fixture_pose,
     fixture_urdf,
 )
-from mygym.robotics.shapes import Piece, pieces
+from mygym.robotics.shapes import pieces
 from mygym.robotics.workspace import WorkspaceSpec
 from mygym.tasks.state import State
 
@@ -63,14 +63,11 @@ class FixtureBodies:
 
     def _add_rigid(self, spec: FixtureSpec) -> tuple[int, ...]:
         """Add static shapes as few bodies: a reset takes 0.1 ms per body, 0.01 ms per shape of a body."""
-        shapes = pieces(base_geoms(spec))
-        groups = [shapes[first : first + MAX_PIECES] for first in range(0, len(shapes), MAX_PIECES)]
-        return tuple(self._add_group(group, spec) for group in groups)
-
-    def _add_group(self, group: tuple[Piece, ...], spec: FixtureSpec) -> int:
-        body = create_plain(self._client, 0.0, group, *fixture_pose(spec))
-        bullet.changeDynamics(body, -1, lateralFriction=spec.friction, physicsClientId=self._client)
-        return body
+        shapes, bodies = pieces(base_geoms(spec)), []
+        for first in range(0, len(shapes), MAX_PIECES):
+            bodies.append(create_plain(self._client, 0.0, shapes[first : first + MAX_PIECES], *fixture_pose(spec)))
+            bullet.changeDynamics(bodies[-1], -1, lateralFriction=spec.friction, physicsClientId=self._client)
+        return tuple(bodies)
 
     def _load_urdf(self, path: str, spec: FixtureSpec, rigid: bool) -> int:
         return int(

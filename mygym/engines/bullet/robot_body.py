@@ -71,7 +71,7 @@ class RobotBody:
     """
 
     def __init__(self, robot: RobotSpec, client: int, gripper: bool, mode: Mode, dt: float, substeps: int) -> None:
-        self.robot, self._client, self._mode, self._dt, self._substep = robot, client, mode, dt, dt / substeps
+        self.robot, self._client, self._mode, self._dt = robot, client, mode, dt
         self._urdf, merged = simulated_model(robot, gripper, mode)
         grips = [arm.gripper if gripper else None for arm in robot.arms]
         present = [grip for grip in grips if grip]
@@ -87,8 +87,10 @@ class RobotBody:
         self._full_forces = self._forces
         self._friction = [0.0] * len(joints)
         self._gain: FloatArray | None = None
-        # Arms are driven by velocities, fingers to positions.
-        self._gains = [0.0] * len(joints) + [self._gain_of(robot.motor.position_gain)] * len(self._open)
+        # Arms are driven by velocities, fingers to positions. The robot's gain is the rate in 1/s at which errors
+        # decay; Bullet's is the share of an error that a physics step removes.
+        finger_gain = 1.0 - math.exp(-robot.motor.position_gain * (dt / substeps))
+        self._gains = [0.0] * len(joints) + [finger_gain] * len(self._open)
         self._finger_rest = [0.0] * len(self._open)
         self._velocity_gains = [robot.motor.velocity_gain] * len(self._speeds)
         self.body = -1
@@ -200,7 +202,10 @@ class RobotBody:
             grippers: Opening of each gripper, -1 closed to +1 open.
         """
         if self._mode == "torque":
-            self._apply_torques(command if self._gain is None else command * self._gain)
+            torques = (command if self._gain is None else command * self._gain).tolist()  # held through all substeps
+            bullet.setJointMotorControlArray(
+                self.body, self._arm_joints, bullet.TORQUE_CONTROL, forces=torques, physicsClientId=self._client
+            )
             self._set_motors(self._fingers, self._finger_targets(grippers), self._finger_rest, len(q))
             return
         velocities: list[float] = command.tolist()
@@ -231,12 +236,6 @@ class RobotBody:
             physicsClientId=self._client,
         )
 
-    def _apply_torques(self, torques: FloatArray) -> None:
-        """Apply torques `(J,)` N m, which hold through all substeps of a control step."""
-        bullet.setJointMotorControlArray(
-            self.body, self._arm_joints, bullet.TORQUE_CONTROL, forces=torques.tolist(), physicsClientId=self._client
-        )
-
     def _finger_targets(self, grippers: FloatArray) -> list[float]:
         if not self._fingers:
             return []
@@ -260,10 +259,6 @@ class RobotBody:
         gain = self.robot.motor.acceleration * self._dt
         brake = math.sqrt(gain * gain + 2.0 * self.robot.motor.acceleration * farthest) - gain
         return min(1.0 / max(slowest, 1e-6), brake / farthest)
-
-    def _gain_of(self, rate: float) -> float:
-        """Return Bullet's gain, the fraction of an error removed by one physics step, for a decay of `rate` in 1/s."""
-        return 1.0 - math.exp(-rate * self._substep)
 
     def inverse_dynamics(self, arm: int, q: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:
         """Return the torques `(J,)` N m that give an arm's joints an acceleration; all arguments `(J,)` of that arm.
