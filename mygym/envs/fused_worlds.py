@@ -11,7 +11,6 @@ from mygym.engines.arrays import Arrays, check_memory, free_memory
 from mygym.engines.engine import FUSED
 from mygym.engines.fused.arm import (
     CONTROLLERS,
-    SUBSTEPS,
     ArmModel,
     GripperModel,
     MotorModel,
@@ -157,19 +156,14 @@ def arm_model(env: RobotEnv, acceleration: FloatArray) -> ArmModel:
     controller = world.controller
     assert isinstance(controller, EndEffectorController)
     deceleration = world.robot.motor.acceleration
-    motors = MotorModel(controller.limits.velocity, acceleration, deceleration, SUBSTEPS)
+    motors = MotorModel(controller.limits.velocity, acceleration, deceleration)
     return ArmModel(controller, motors, world.home)
 
 
-def world_model(env: RobotEnv, acceleration: FloatArray, robot: str) -> WorldModel:
-    """Return the model of an environment's arm, and of its gripper and object if it has one.
-
-    Args:
-        env: An environment that `check_supported` accepts.
-        acceleration: See `arm_model`.
-        robot: Registered name of the robot.
-    """
-    arm, world = arm_model(env, acceleration), env.world
+def world_model(env: RobotEnv) -> WorldModel:
+    """Return the model of the arm of an environment that `check_supported` accepts, and of its gripper and object."""
+    robot = registry("robot").get(env.env_spec.robot or env.task.robot).name
+    arm, world = arm_model(env, np.array(fitted_accelerations()[robot])), env.world
     fingers = world.robot.gripper
     if fingers is None or not (env.task.roles or world.has_gripper):
         return WorldModel(arm)
@@ -191,6 +185,5 @@ def fused_worlds(env: RobotEnv, arrays: Arrays) -> Callable[[int], BatchWorld]:
         env: An environment that `check_supported` accepts; its world needs a reset afterwards.
         arrays: Array library.
     """
-    robot = registry("robot").get(env.env_spec.robot or env.task.robot).name
-    model = world_model(env, np.array(fitted_accelerations()[robot]), robot)
+    model = world_model(env)
     return lambda count: BatchWorld(model, count, arrays)

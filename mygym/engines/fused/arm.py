@@ -44,16 +44,13 @@ class MotorModel:
     """`(J,)` rad/s²: largest accelerations, fitted to Bullet; `(J, N)` for values of each arm."""
     deceleration: float
     """rad/s²: `MotorSpec.acceleration`, by which a target velocity leaves room to brake."""
-    substeps: int
-    """Physics steps in a control step."""
 
 
 class BatchMotors:
     """Motors of a batch of arms, driven in control steps of `dt` s."""
 
     def __init__(self, model: MotorModel, dt: float, arrays: Arrays) -> None:
-        self._xp, self._dt, self._substeps = arrays.xp, dt, model.substeps
-        self._substep = dt / model.substeps
+        self._xp, self._dt, self._substep = arrays.xp, dt, dt / SUBSTEPS
         self._velocity = arrays.floats(model.velocity)[:, None]
         gain = arrays.floats(model.acceleration * self._substep)
         self._gain = gain if gain.ndim == 2 else gain[:, None]
@@ -72,7 +69,7 @@ class BatchMotors:
 
         In each physics step `v += clip(target − v, ±gain)` and `q += v h`; here as the sum over the physics steps.
         """
-        xp, steps = self._xp, self._substeps
+        xp, steps = self._xp, SUBSTEPS
         change = target - velocity
         size = xp.abs(change)
         limited = xp.clip(xp.floor(size / self._gain), None, float(steps))  # steps at the limit

@@ -25,18 +25,10 @@ CLOSING = 0.003
 """m by which fingers around a box may be narrower than it before a step, as the tool turns in it."""
 
 
-@dataclass(frozen=True)
-class GraspLimits:
-    """Limits within which fingers hold a box; measured in Bullet with a cube of 4 cm."""
-
-    aside: float = 0.015
-    """m: largest distance of the tool point from the centre of the box, across the closing axis."""
-    above: float = 0.013
-    """m: largest height of the tool point above the centre of the box."""
-    angle: float = 0.3
-    """rad: largest angle between the closing axis and an axis of the box."""
-    speed: float = 0.5
-    """m/s: largest speed of the tool relative to the box."""
+ASIDE, ABOVE, ANGLE, SPEED = 0.015, 0.013, 0.3, 0.5
+"""Limits within which fingers hold a box, measured in Bullet with a cube of 4 cm: m from the centre of the box to the
+tool point, across the closing axis and upwards; rad between the closing axis and an axis of the box; m/s of the tool
+relative to the box."""
 
 
 class BatchGrasp:
@@ -44,7 +36,6 @@ class BatchGrasp:
 
     def __init__(self, gripper: BatchGripper, box: BatchBox, count: int, arrays: Arrays) -> None:
         self._gripper, self._box, self._arrays = gripper, box, arrays
-        self.limits = GraspLimits()
         self.held: Array = arrays.zeros(count, dtype=arrays.xp.bool)
         """`(N,)` bool."""
         self.grip: Array = arrays.zeros(3, count)
@@ -101,7 +92,7 @@ class BatchGrasp:
 
     def catch(self, position: Array, rotation: Array, velocity: Array) -> None:
         """Begin to hold the boxes that both fingers squeeze within the limits."""
-        xp, box, gripper, limits = self._arrays.xp, self._box, self._gripper, self.limits
+        xp, box, gripper = self._arrays.xp, self._box, self._gripper
         both = box.contact[0] & box.contact[1] & ~self.held
         offset, angle, thickness = self._relative(position, rotation)
         speed = xp.sqrt(xp.sum((velocity - box.velocity) ** 2, axis=0))
@@ -109,10 +100,10 @@ class BatchGrasp:
             both
             & (gripper.width < thickness + 2 * TOUCHING)
             & (gripper.target < thickness - PRESS)
-            & (xp.abs(offset[0]) < limits.aside)
-            & (-offset[2] < limits.above)
-            & (xp.abs(angle) < limits.angle)
-            & (speed < limits.speed)
+            & (xp.abs(offset[0]) < ASIDE)
+            & (-offset[2] < ABOVE)
+            & (xp.abs(angle) < ANGLE)
+            & (speed < SPEED)
         )
         # A squeeze that does not hold counts as a touch of the first finger alone.
         box.contact[1] = box.contact[1] & (~both | caught)

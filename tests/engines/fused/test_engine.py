@@ -80,7 +80,7 @@ def test_linear_systems_are_solved() -> None:
 def test_motors_sum_over_the_physics_steps(library: str) -> None:
     arrays, rng = arrays_of(library), np.random.default_rng(0)
     acceleration = np.array([20.0, 60.0, 500.0])
-    motors = BatchMotors(MotorModel(np.full(3, 2.0), acceleration, 60.0, 8), 0.04, arrays)
+    motors = BatchMotors(MotorModel(np.full(3, 2.0), acceleration, 60.0), 0.04, arrays)
     q, velocity, target = rng.uniform(-2, 2, (3, 3, 50))
     position, speed = (to_numpy(each) for each in motors.drive(*map(arrays.floats, (q, velocity, target))))
     for _ in range(8):
