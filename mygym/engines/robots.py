@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -238,9 +237,7 @@ def _candidates(points: FloatArray, axes: FloatArray) -> list[Primitive]:
         Primitive("box", (("size", text_of(edges)),), pose, float(np.prod(edges))),
         Primitive("sphere", (("radius", repr(radius)),), pose, 4 / 3 * np.pi * radius**3),
     ]
-    for x, y, z in permutations(range(3)):
-        if x > y:  # once for each axis z
-            continue
+    for x, y, z in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):  # z is the axis of the round shape
         permuted = np.eye(3)[:, [x, y, z]]
         if np.linalg.det(permuted) < 0:
             permuted[:, 0] *= -1
