@@ -109,20 +109,19 @@ class ObservationBuilder:
         self._critic = self._critic_builder(context)
         self.memory = Memory()
         """Last images, and last positions of objects, for the next observation."""
-        names = [name for name in by_name if name not in self._images]
-        components = [by_name[name] for name in names]
-        self._functions = tuple(self._function(name, by_name[name]) for name in names)
-        widths = [self._width(*named, context) for named in zip(names, components, strict=True)]
-        self.widths = dict(zip(names, widths, strict=True))
+        components = {name: component for name, component in by_name.items() if name not in self._images}
+        self._functions = tuple(self._function(name, component) for name, component in components.items())
+        self.widths = {name: self._width(name, component, context) for name, component in components.items()}
         """Number of values of each component that is no image; in shared spaces it may have more room."""
-        rooms = rooms_of(names, components, widths, context, key) if shared else widths
+        widths = list(self.widths.values())
+        rooms = rooms_of(components, self.widths, context, key) if shared else widths
         if not shared:
             check_present(self.widths, context, key)
         ends = np.cumsum(rooms, dtype=int).tolist()
         starts = [end - room for end, room in zip(ends, rooms, strict=True)]
-        self.slices = {name: slice(start, end) for name, start, end in zip(names, starts, ends, strict=True)}
+        self.slices = {name: slice(start, end) for name, start, end in zip(components, starts, ends, strict=True)}
         """Slice of the observation vector that holds each component."""
-        self._bound = np.repeat([component.bound for component in components], rooms).astype(np.float32)
+        self._bound = np.repeat([component.bound for component in components.values()], rooms).astype(np.float32)
         self._lower, self._bounds = -self._bound, tuple(self._bound.tolist())
         self._positions: NDArray[np.intp] | None = None
         if rooms != widths:

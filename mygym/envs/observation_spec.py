@@ -62,13 +62,12 @@ def _default_components(task: Task, world: World, shared: bool, images: ImagePar
 
 
 def rooms_of(
-    names: Sequence[str], components: Sequence[Component], widths: Sequence[int], context: EpisodeContext, key: str
+    components: Mapping[str, Component], widths: Mapping[str, int], context: EpisodeContext, key: str
 ) -> list[int]:
     """Return the number of values of each component in shared spaces.
 
     Args:
-        names: Names of the components.
-        components: The components.
+        components: The components by name.
         widths: Number of values of each in this task.
         context: Any context of the task.
         key: Config key of the names, for messages.
@@ -77,9 +76,9 @@ def rooms_of(
         ConfigError: A component needs more room than shared spaces have.
     """
     rooms = []
-    for name, component, width in zip(names, components, widths, strict=True):
+    for name, component in components.items():
         if component.of in ROBOTS:
-            rooms.append(width)
+            rooms.append(widths[name])
             continue
         if component.uses_camera:
             raise ConfigError(bad_value(key, name, "images; or spaces: own", "is not available in shared spaces"))
@@ -87,8 +86,8 @@ def rooms_of(
             why = f"has as many numbers as the task has {component.of}, and spaces are shared"
             raise ConfigError(bad_value(key, name, "stage_name in its place; or spaces: own", why))
         rooms.append(SLOTS[component.of] * component.size)
-        if width > rooms[-1]:
-            raise ConfigError(no_room(component.of, width // component.size, context.task.name))
+        if widths[name] > rooms[-1]:
+            raise ConfigError(no_room(component.of, widths[name] // component.size, context.task.name))
     return rooms
 
 
