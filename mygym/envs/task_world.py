@@ -10,7 +10,6 @@ import numpy as np
 
 from mygym.config.schema import TaskParams
 from mygym.engines.engine import inspection_of, make_world
-from mygym.engines.inspection import Inspection
 from mygym.engines.robots import find_robot
 from mygym.engines.world import World, WorldSpec
 from mygym.envs.areas import check_areas, resolve_areas
@@ -41,28 +40,18 @@ def check_home(world: World, areas: Mapping[str, Box]) -> None:
         why = f"puts the tool at {tool.round(3).tolist()}, outside its bounds"
         raise ConfigError(bad_value(KEY, home, f"a posture with the tool within {list(low)} to {list(high)}", why))
     world.reset(np.tile((0.0, 0.0, -10.0, 0.0, 0.0, 0.0, 1.0), (len(world.objects), 1)))  # objects out of the way
+    specs = [spec for slot in world.alternatives for spec in slot]
+    margin = max((float(np.hypot(*spec.size[:2])) / 2 for spec in specs), default=0.0)
+    height = max((spec.size[2] for spec in specs), default=0.0)
     with inspection_of(world) as shapes:
-        _check_free(world, shapes, home, areas)
-
-
-def _check_free(world: World, shapes: Inspection, home: list[float], areas: Mapping[str, Box]) -> None:
-    """Check that the robot does not collide, and is away from where objects start.
-
-    Raises:
-        ConfigError: It is not.
-    """
-    if messages := shapes.collisions():
-        raise ConfigError(bad_value(KEY, home, "a posture without collisions", f"collides: {messages[0]}"))
-    for name in (name for name in areas if world.objects and (name == "object" or name.endswith("_start"))):
-        first, last = areas[name]
-        specs = [spec for slot in world.alternatives for spec in slot]
-        margin = max(float(np.hypot(*spec.size[:2])) / 2 for spec in specs)
-        height = max(spec.size[2] for spec in specs)
-        (x, y, z), (far_x, far_y, far_z) = first.tolist(), last.tolist()
-        box = Area((x - margin, y - margin, z), (far_x + margin, far_y + margin, far_z + height))
-        if shapes.robot_overlaps(box):
-            why = f"puts the arm where objects start, in the area {name}"
-            raise ConfigError(bad_value(KEY, home, "a posture above or beside that area", why))
+        if messages := shapes.collisions():
+            raise ConfigError(bad_value(KEY, home, "a posture without collisions", f"collides: {messages[0]}"))
+        for name in (name for name in areas if specs and (name == "object" or name.endswith("_start"))):
+            (x, y, z), (far_x, far_y, far_z) = (corner.tolist() for corner in areas[name])
+            box = Area((x - margin, y - margin, z), (far_x + margin, far_y + margin, far_z + height))
+            if shapes.robot_overlaps(box):
+                why = f"puts the arm where objects start, in the area {name}"
+                raise ConfigError(bad_value(KEY, home, "a posture above or beside that area", why))
 
 
 @dataclass(frozen=True)
