@@ -163,7 +163,7 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
     for number, (subtask, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
         if subtask.part:
             return
-        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
+        bound = task.stage_bindings[task.sequence.firsts[number]]
         given = [task.sequence.predicates[predicate] for stage in stages for predicate in stage.gives]
         strikes = any(predicate.strikes_goal for predicate in given)
         is_goal = name in task.goal_areas(number)
@@ -187,9 +187,7 @@ def _unsupported(shapes: Inspection, points: FloatArray, spec: ObjectSpec | None
 
 def _any(overlaps: Mapping[str, NDArray[np.bool_]], count: int) -> NDArray[np.bool_]:
     """Return `(count,)`: whether any fixture is overlapped at each point."""
-    result = np.zeros(count, dtype=bool)
-    for overlap in overlaps.values():
-        result |= overlap
+    result: NDArray[np.bool_] = np.any([np.zeros(count, dtype=bool), *overlaps.values()], axis=0)
     return result
 
 

@@ -190,7 +190,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     part_positions: dict[int, float] = {}
     for number, (subtask, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
-        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
+        bound = task.stage_bindings[task.sequence.firsts[number]]
         spec = world.objects[bound.object] if bound.object is not None else None
         if subtask.part:
             part = bound.part or 0
@@ -288,7 +288,7 @@ def check_distances(task: Task, areas: Mapping[str, Box]) -> None:
     """
     starts: dict[str, Sequence[Box]] = {role: [object_area(areas, role)] for role in task.roles}
     for number, subtask in enumerate(task.subtasks):
-        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
+        bound = task.stage_bindings[task.sequence.firsts[number]]
         if bound.object is None:
             continue
         goals = [areas[name] for name in task.goal_areas(number) if name in areas]

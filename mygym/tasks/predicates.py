@@ -105,7 +105,7 @@ def hit_position(context: StageContext) -> Array:
 def has_hit(context: StageContext) -> Array:
     """`(N,)` bool: the object met a body other than the robot in the last control step; True for a part."""
     if context.bound.object is None:
-        return namespace(context.state.time).ones_like(context.state.time, dtype=bool)
+        return always(context)
     return context.state.hit[:, context.bound.object]
 
 
