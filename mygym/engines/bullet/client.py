@@ -7,7 +7,7 @@ import ctypes
 import os
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -99,3 +99,9 @@ def joint_infos(body: int, client: int) -> list[Any]:
 def urdf_file(name: str, text: str) -> str:
     """Write a temporary URDF file and return its path; see `temporary_file`."""
     return temporary_file(f"{name}.urdf", text.replace("><", ">\n<"))  # Bullet truncates very long lines
+
+
+def load_urdf(name: str, text: str, client: int, *pose: Sequence[float], **options: Any) -> int:
+    """Load a URDF text into a client, fixed at a position in m and a quaternion, and return the body's id."""
+    file = urdf_file(name, text)
+    return int(bullet.loadURDF(file, *pose, useFixedBase=True, physicsClientId=client, **options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mygym.engines.bullet.client import bullet, joint_infos, urdf_file
+from mygym.engines.bullet.client import bullet, joint_infos, load_urdf
 from mygym.engines.bullet.object_bodies import MAX_PIECES, create_plain
 from mygym.engines.bullet.robot_body import URDF_FLAGS
 from mygym.engines.world import GRAVITY
@@ -28,8 +28,8 @@ class FixtureBodies:
         self._client, self._dt, self._substeps = client, dt, substeps
         self._fixtures = {name: spec for name, spec in workspace.fixtures.items() if spec.collides}
         self._movables = {name: articulated_parts(spec) for name, spec in self._fixtures.items()}
-        self._files = {
-            name: urdf_file(name, fixture_urdf(spec, "collision"))
+        self._urdfs = {
+            name: fixture_urdf(spec, "collision")
             for name, spec in self._fixtures.items()
             if self._movables[name] or spec.urdf
         }
@@ -51,11 +51,12 @@ class FixtureBodies:
         """
         self.bodies, self._links, self._groups, self._weights = {}, [], [], []
         for name, spec in self._fixtures.items():
-            if name not in self._files:
+            if name not in self._urdfs:
                 self.bodies[name] = self._add_rigid(spec)
                 continue
             parts = self._movables[name]
-            body = self._load_urdf(self._files[name], spec, rigid=not parts)
+            options = {"flags": URDF_FLAGS, "useMaximalCoordinates": not parts}  # a fixture without joints is rigid
+            body = load_urdf(name, self._urdfs[name], self._client, *fixture_pose(spec), **options)
             self.bodies[name] = (body,)
             if parts:
                 first = len(self._links)
@@ -68,18 +69,6 @@ class FixtureBodies:
             bodies.append(create_plain(self._client, 0.0, shapes[first : first + MAX_PIECES], *fixture_pose(spec)))
             bullet.changeDynamics(bodies[-1], -1, lateralFriction=spec.friction, physicsClientId=self._client)
         return tuple(bodies)
-
-    def _load_urdf(self, path: str, spec: FixtureSpec, rigid: bool) -> int:
-        return int(
-            bullet.loadURDF(
-                path,
-                *fixture_pose(spec),
-                useFixedBase=True,
-                useMaximalCoordinates=rigid,
-                flags=URDF_FLAGS,
-                physicsClientId=self._client,
-            )
-        )
 
     def _set_joints(self, body: int, parts: Sequence[ArticulatedPart], positions: Sequence[float]) -> None:
         """Place the parts of a body, and set their dry friction and weight."""

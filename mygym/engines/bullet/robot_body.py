@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mygym.engines.bullet.client import bullet, joint_infos, temporary_client, urdf_file
+from mygym.engines.bullet.client import bullet, joint_infos, load_urdf, temporary_client
 from mygym.engines.robots import finger_speeds, simulated_model, width_coefficients
 from mygym.robotics.controllers import Mode
 from mygym.robotics.robots import ArmSpec, RobotSpec
@@ -44,17 +44,11 @@ class _Arm:
     """`(4,)` quaternion in the link's frame; None if the frames are parallel."""
 
 
-def _load_urdf(name: str, urdf: str, client: int, *base: Sequence[float]) -> int:
-    """Load a URDF text into a client, fixed at position and orientation `base`, and return the body's id."""
-    path = urdf_file(name, urdf)
-    return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=URDF_FLAGS, physicsClientId=client))
-
-
 @lru_cache(maxsize=64)
 def _joint_and_link_indices(name: str, urdf: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Return Bullet's index of each joint and of each link, which are the same at every load of a URDF text."""
     with temporary_client() as client:
-        infos = joint_infos(_load_urdf(name, urdf, client), client)
+        infos = joint_infos(load_urdf(name, urdf, client, flags=URDF_FLAGS), client)
     return {info[1].decode(): int(info[0]) for info in infos}, {info[12].decode(): int(info[0]) for info in infos}
 
 
@@ -154,7 +148,8 @@ class RobotBody:
     def load(self, joint_position: FloatArray) -> None:
         """Load the robot into an empty client, without velocity, grippers open, joints at `(J,)` rad."""
         client, robot = self._client, self.robot
-        self.body = _load_urdf(robot.name, self._urdf, client, robot.base_position, robot.base_orientation)
+        base = robot.base_position, robot.base_orientation
+        self.body = load_urdf(robot.name, self._urdf, client, *base, flags=URDF_FLAGS)
         positions = [*joint_position.tolist(), *self._open.tolist()]
         free = len(self._arm_joints) if self._mode == "torque" else 0
         forces = self._friction[:free] + self._forces[free:]  # friction: see `FixtureBodies`

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mygym.engines.bullet.client import bullet, closing, connect, joint_infos, urdf_file
+from mygym.engines.bullet.client import bullet, closing, connect, joint_infos, load_urdf
 from mygym.engines.rendering.appearance import Appearance
 from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
@@ -42,8 +42,7 @@ def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orienta
     # Bullet warns of links without mass, and rotates the frame of links whose moments differ.
     unit_inertial = Inertial(1.0, spec.inertial.centre, np.eye(3))
     robot.append(link_element(spec.name, spec.geoms, spec.color, unit_inertial, collisions=False, origin=origin))
-    path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
-    return int(bullet.loadURDF(path, position, orientation, useFixedBase=True, physicsClientId=client))
+    return load_urdf(spec.name, ET.tostring(robot, encoding="unicode"), client, position, orientation)
 
 
 def rendered(
@@ -101,10 +100,8 @@ class Scene:
         """Load visual bodies of the robot, the fixtures, the objects and the goal."""
         world, client = self.world, self.client
         robot = world.robot
-        path = urdf_file(f"{robot.name}_visual", light_urdf(robot_model(robot), "visual"))
-        self.robot = bullet.loadURDF(
-            path, robot.base_position, robot.base_orientation, useFixedBase=True, physicsClientId=client
-        )
+        text = light_urdf(robot_model(robot), "visual")
+        self.robot = load_urdf(f"{robot.name}_visual", text, client, robot.base_position, robot.base_orientation)
         infos = joint_infos(self.robot, client)
         number = {info[1].decode(): info[0] for info in infos}
         self._links = {info[12].decode(): info[0] for info in infos}
@@ -124,9 +121,8 @@ class Scene:
         for name, fixture in self.world.workspace.fixtures.items():
             if not fixture.visible:
                 continue
-            path = urdf_file(f"{name}_visual", fixture_urdf(fixture, "visual"))
-            pose = fixture_pose(fixture)
-            body = bullet.loadURDF(path, *pose, useFixedBase=True, physicsClientId=self.client)
+            text = fixture_urdf(fixture, "visual")
+            body = load_urdf(f"{name}_visual", text, self.client, *fixture_pose(fixture))
             self._fixtures.append(body)
             for info in joint_infos(body, self.client):
                 joints[f"{name}.{info[1].decode()}"] = body, info[0]
