@@ -52,7 +52,8 @@ def hidden_layers(module: Any, values: jax.Array, train: bool) -> jax.Array:
 
 BINARY_TEMPERATURE = 0.02
 """Weight of the entropy of binary actions in the actor's loss, in `return_scale`. The weight for continuous actions is
-learned and falls to a tenth of this: then a hand that holds a cube at its place would never open, nor learn to."""
+learned, and falls to a tenth of it. With so little entropy, a hand that holds a cube at its place never opens.
+"""
 
 
 @dataclass(frozen=True)

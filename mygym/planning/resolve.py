@@ -95,7 +95,7 @@ def _algorithms_of_task(task: Task, engine: str) -> tuple[Sequence[str], str]:
     names, origin = task.run_defaults.get("algo", ()), f"task {task.name}"
     if isinstance(names, Mapping):
         for name in names:
-            registry("engine").get(name, f"{origin}: run_defaults: algo")
+            registry("engine").get(name, f"{origin}: run_defaults.algo")
         if engine in names and engine != BULLET:
             origin += f", in {engine}"
         names = names.get(engine, names.get(BULLET, ()))

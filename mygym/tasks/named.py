@@ -4,7 +4,7 @@ from mygym.tasks.stage import SubTask
 from mygym.tasks.task import register_task
 
 # In PyBullet, env steps are the cost of a run, and xqc needs the fewest. MuJoCo steps many worlds at once: there ppo is
-# quicker (benchmarks/tables/learning). In the other tasks, xqc has more success in both.
+# quicker (benchmarks/tables/learning). In the other tasks of xqc, ppo has less success or was not measured in MuJoCo.
 XQC_OR_PPO = {"algo": {"pybullet": "xqc", "mujoco": "ppo", "mujoco_10ms": "ppo"}}
 
 register_task(

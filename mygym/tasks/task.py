@@ -14,6 +14,7 @@ from mygym.config.schema import Distractor, RunConfig, TaskParams
 from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
+from mygym.registry.signatures import fits
 from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.grammar import StageSequence, held_after, is_letters, parse, stage_sequence
 from mygym.tasks.stage import Stage, SubTask, describe_subtask, read_subtask, readable, stage_phrases
@@ -37,14 +38,21 @@ class GoalSlots:
     """Slot whose first number is the object's goal yaw in rad; None: any yaw."""
 
 
+ALGORITHMS = str | list[str] | dict[str, str | list[str]]
+"""Type of `algo` in `run_defaults`."""
+
+
 def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
     """Check the numbers of a task against the ranges of `TaskParams` and `SubTask`, as for a config.
 
     Raises:
-        RegistryError: A number is out of its range, or the preferred values are no mapping.
+        RegistryError: A number is out of its range, or the preferred values or their `algo` have a wrong form.
     """
     if not isinstance(preferred := numbers.get("run_defaults", {}), Mapping):
         raise RegistryError(bad_value(f"task {name}: run_defaults", preferred, "a mapping of config values"))
+    if not fits(algorithms := preferred.get("algo", ()), ALGORITHMS):
+        allowed = "a name, a list of names, or a mapping from engines to either"
+        raise RegistryError(bad_value(f"task {name}: run_defaults.algo", algorithms, allowed))
     params = {key: value for key, value in numbers.items() if key in TaskParams.model_fields}
     try:
         TaskParams.model_validate({**params, "distractors": list(params.get("distractors", ()))})

@@ -282,7 +282,7 @@ def test_a_task_may_choose_its_algorithm_by_engine(engine: str, algo: str, origi
     resolved = resolve_config(overrides={"task": "engines", "engine": engine, "framework": "pytorch"})
     assert (resolved.config.algo, resolved.origins["algo"]) == (algo, origin)
     register_task("engines", ("approach", "push"), run_defaults={"algo": {"mujocco": "ppo"}}, override=True)
-    with pytest.raises(MygymError, match=r"task engines: run_defaults: algo.*mujocco.*'mujoco'"):
+    with pytest.raises(MygymError, match=r"task engines: run_defaults\.algo: 'mujocco'.*'mujoco'"):
         resolve_config(overrides={"task": "engines", "engine": engine})
 
 

@@ -59,6 +59,8 @@ def test_compositions_do_not_depend_on_user_tasks() -> None:
         ({"colors": {"cube": (1, 0, 0)}}, ["colors.cube", "a list of 4"]),
         ({"deceleration": 0}, ["task.0.deceleration: 0", "greater than 0"]),
         ({"run_defaults": ["ppo"]}, ["task wrong: run_defaults: ['ppo']", "a mapping"]),
+        ({"run_defaults": {"algo": 5}}, ["task wrong: run_defaults.algo: 5", "a list of names"]),
+        ({"run_defaults": {"algo": {"mujoco": [5]}}}, ["run_defaults.algo: {'mujoco': [5]}", "a mapping from engines"]),
         ({"tolerence": 0.03}, ["task wrong: 'tolerence'", "did you mean 'tolerance'"]),
         ({"onnto": "die"}, ["task wrong: 'onnto'", "did you mean 'onto'"]),
         ({"parts": ("cabinet.drawer",)}, ["task wrong: 'parts'", "did you mean 'part'"]),
