@@ -18,7 +18,7 @@ RECIPES = Path(__file__).with_name("recipes")
 
 SECTIONS = (
     *("defaults", "run_defaults", "stage_defaults", "task_defaults", "engine_defaults", "engine_stage_defaults"),
-    "search_space",
+    *("engine_task_defaults", "search_space"),
 )
 """Fields of an `Algorithm` that its recipe has."""
 

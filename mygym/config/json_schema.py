@@ -121,6 +121,8 @@ def _layers(algorithm: Algorithm) -> Iterator[Mapping[str, Any]]:
     yield {**algorithm.run_defaults, "algo_params": algorithm.defaults}
     yield from (algorithm.stage_defaults, *algorithm.task_defaults.values())
     yield from (*algorithm.engine_defaults.values(), *algorithm.engine_stage_defaults.values())
+    for of_tasks in algorithm.engine_task_defaults.values():
+        yield from of_tasks.values()
 
 
 def _where(condition: Mapping[str, Any], then: Mapping[str, Any]) -> Json:

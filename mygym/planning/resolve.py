@@ -184,13 +184,14 @@ def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
 
 
 def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
-    """Return the algorithm's values for the engine and the number of the task's stages.
+    """Return the algorithm's values for the engine, the number of the task's stages and, in this engine, the task.
 
     Without any, for another engine that has batches, those of short rollouts in many environments; else empty.
     """
     values = dict(entry.engine_defaults.get(asked.engine, {}))
     if len(task.stage_names) > 1:
         values = merged(values, entry.engine_stage_defaults.get(asked.engine, {}))
+        values = merged(values, entry.engine_task_defaults.get(asked.engine, {}).get(task.name, {}))
     if not values and "n_envs" not in asked.model_fields_set and has_batches(asked.engine):
         n_steps = entry.defaults.get("n_steps", 0) * entry.run_defaults.get("n_envs", 1) // ENVS_OF_A_BATCH
         if len(task.stage_names) == 1 and SHORTEST_ROLLOUT <= n_steps < entry.defaults["n_steps"]:

@@ -40,6 +40,8 @@ class Algorithm:
     """Values that it prefers for engines with batches, above the others; by the name of the engine."""
     engine_stage_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Values that it prefers for engines with batches and tasks of several stages, above `engine_defaults`."""
+    engine_task_defaults: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Values that it prefers for named tasks of several stages in such engines, above these; by engine, then task."""
     search_space: Mapping[str, Any] = field(default_factory=dict)
     """Hyperparameter → range of a sweep with `space: default`, e.g. `{"gamma": {"choice": [0.9, 0.95]}}`."""
     dict_observations: bool = True
@@ -123,6 +125,7 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
         task_defaults={**of_each(parent.task_defaults), **entry.task_defaults},
         engine_defaults=of_each(parent.engine_defaults),
         engine_stage_defaults=of_each(parent.engine_stage_defaults),
+        engine_task_defaults={engine: of_each(tasks) for engine, tasks in parent.engine_task_defaults.items()},
         search_space={**_constructor_defaults(whole, parent, parent.search_space), **entry.search_space},
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )

@@ -286,6 +286,21 @@ def test_a_task_may_choose_its_algorithm_by_engine(engine: str, algo: str, origi
         resolve_config(overrides={"task": "engines", "engine": engine})
 
 
+def test_an_algorithm_has_values_for_a_task_in_an_engine_above_those_of_the_task_and_of_the_engine() -> None:
+    def resolved(task: str, engine: str, **user: Any) -> dict[str, Any]:
+        config = resolve_config(overrides={"task": task, "engine": engine, "algo": "ppo", **user}).config
+        params = config.algo_params
+        values = {key: params[key] for key in ("n_steps", "batch_size")}
+        return {"every": config.eval.every, **values, "activation": params["policy_kwargs"]["activation_fn"]}
+
+    small = {"every": 25_000, "n_steps": 32, "batch_size": 256, "activation": "elu"}
+    usual = {"every": 50_000, "n_steps": 32, "batch_size": 512, "activation": "tanh"}
+    assert resolved("pick_and_place", "mujoco") == small
+    assert resolved("push", "mujoco") == usual
+    assert resolved("pick_and_place", "pybullet") == {**usual, "n_steps": 64}
+    assert resolved("pick_and_place", "mujoco", algo_params={"batch_size": 128}) == {**small, "batch_size": 128}
+
+
 @pytest.mark.parametrize("task", sorted(algorithm("ppo").task_defaults))
 def test_an_algorithm_has_values_for_named_tasks_below_those_of_the_user(task: str) -> None:
     resolved = resolve_config(overrides={"task": task, "algo": "ppo"})

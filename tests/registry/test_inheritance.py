@@ -114,6 +114,21 @@ def test_stated_values_win_and_the_rest_is_inherited() -> None:
     assert implemented_combos["heir"]["pytorch"][2] == {**ppo.defaults, "n_steps": 64}
 
 
+@pytest.mark.parametrize(
+    ("task", "engine"), [("stack", "pybullet"), ("reach", "fused"), ("push", "mujoco"), ("pick_and_place", "mujoco")]
+)
+def test_values_for_a_task_and_an_engine_are_inherited_below_those_stated(task: str, engine: str) -> None:
+    @register_algorithm("heir", defaults={"batch_size": 64})
+    class Heir(sb3.PPO):
+        """Heir."""
+
+    of_ppo, of_heir = (
+        resolve_config(overrides={"algo": algo, "task": task, "engine": engine}).values() for algo in ("ppo", "heir")
+    )
+    assert of_ppo["algo_params"].pop("batch_size") != of_heir["algo_params"].pop("batch_size") == 64
+    assert {**of_heir, "algo": "ppo"} == of_ppo
+
+
 def test_constructors_keep_the_defaults_that_they_declare() -> None:
     class Policy(MultiInputActorCriticPolicy):
         def __init__(self, *args: Any, net_arch: Any = (8,), **kwargs: Any) -> None:
