@@ -127,9 +127,10 @@ def make_router(service: Service) -> APIRouter:
         return service.waiting(await service.resume(run, steps, priority))
 
     @router.post("/runs/{identifier}/evaluate", status_code=201, summary="Queue fresh episodes; see /api/jobs/ID")
-    def evaluate(identifier: str, body: Evaluate | None = None, priority: Priority = 0) -> dict[str, Any]:
+    async def evaluate(identifier: str, body: Evaluate | None = None, priority: Priority = 0) -> dict[str, Any]:
         episodes = (body or Evaluate()).episodes
-        return service.waiting(jobs.evaluate(index.path(service.entry(identifier).id), episodes, priority))
+        run = await run_in_threadpool(lambda: index.path(service.entry(identifier).id))
+        return service.waiting(await service.evaluate(run, episodes, priority))
 
     @router.get("/jobs", summary="Newest jobs of the queue")
     def list_jobs() -> list[dict[str, Any]]:

@@ -134,6 +134,18 @@ def check_resume(run: Path, steps: int | None) -> None:
         resume_run(run, {} if steps is None else {"steps": steps}, lambda message: None)
 
 
+def check_policy(run: Path) -> None:
+    """Load the policy of a run, as `mygym evaluate` does.
+
+    Raises:
+        ConfigError: The config of the run is wrong here.
+        RunError: The run has no policy, or a damaged one.
+    """
+    from mygym.training.loading import load
+
+    load(run)
+
+
 @cache
 def schema() -> dict[str, Any]:
     """Return the JSON schema of configs."""

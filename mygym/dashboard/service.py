@@ -214,6 +214,11 @@ class Service:
             await self.helper.call(heavy.check_resume, run, steps)
         return self.jobs.resume(run, steps, priority)
 
+    async def evaluate(self, run: Path, episodes: int, priority: int = 0) -> QueuedJob:
+        """Queue fresh episodes of a run; refuse one whose policy cannot be loaded, in the words of the command line."""
+        await self.helper.call(heavy.check_policy, run)
+        return self.jobs.evaluate(run, episodes, priority)
+
     def listing(self, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Return all runs, and first the jobs that have no run yet; refuse a key of `where` that is no column."""
         for key in where or {}:

@@ -144,6 +144,16 @@ def test_a_complete_run_is_resumed_only_for_more_steps(client: Any, service: Ser
     assert answer.json()["errors"][0]["message"].startswith("steps: 8 is no longer than the run, which is complete")
     assert service.jobs.queue.newest() == []
     assert client.post(f"/api/runs/{identifier}/resume", json={"steps": 32}).status_code == 201
+    assert client.post(f"/api/runs/{identifier}/evaluate").status_code == 201
+
+
+def test_a_run_without_a_policy_is_not_evaluated(client: Any, service: Service) -> None:
+    make_run(service.logdir)
+    identifier = client.get("/api/runs").json()[0]["id"]
+    answer = client.post(f"/api/runs/{identifier}/evaluate")
+    assert answer.status_code == 422
+    assert "policy.safetensors: cannot be loaded: the file does not exist" in answer.json()["errors"][0]["message"]
+    assert service.jobs.queue.newest() == []
 
 
 def test_all_mistakes_of_a_foreign_body_are_listed(client: Any, service: Service) -> None:

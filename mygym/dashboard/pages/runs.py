@@ -451,8 +451,12 @@ class RunPage:
         steps = more + (self.service.index.get(self.id).record.steps) if more else None
         await attempt(lambda: self.service.resume(self.path, steps), "The rest of the run waits for a free core")
 
-    def _evaluate(self) -> None:
-        job = self.service.jobs.evaluate(self.path, 100)
+    async def _evaluate(self) -> None:
+        try:
+            job = await self.service.evaluate(self.path, 100)
+        except MygymError as error:
+            notify_error(error)
+            return
         ui.notify(f"Job {job.id} evaluates 100 fresh episodes")
         label = ui.label().move(self.ends)
 
