@@ -15,7 +15,7 @@ from mygym.benchmark.stored import StoredCell, is_stored, read_stored
 from mygym.benchmark.suite import Cell, Suite
 from mygym.config import load_file
 from mygym.config.layers import flatten
-from mygym.errors import ConfigError, MygymError, bad_value
+from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import RunRecord, read_run
 from mygym.reporting.settings import ENDED, different_keys
 from mygym.reporting.tables import duration
@@ -23,7 +23,7 @@ from mygym.sweeps.executors import Executor, execute, stop_left_over
 from mygym.sweeps.run import run_memory
 from mygym.sweeps.storage import SeedRun, write_config
 from mygym.training import directory, files
-from mygym.training.env_factory import try_worlds
+from mygym.training.env_factory import try_worlds_of
 
 SUITE = "suite.yaml"
 CELL = "cell.yaml"
@@ -123,12 +123,7 @@ class Benchmark:
         Raises:
             ConfigError: Task, robot and other values of a cell do not fit together; nothing has been written.
         """
-        tried: set[str] = set()
-        for cell in {run.cell.name: run.cell for run in self._waiting()}.values():
-            try:
-                try_worlds(cell.resolved, tried)
-            except MygymError as error:
-                raise ConfigError(f"{cell.name}: {error}") from error
+        try_worlds_of({f"the cell {run.cell.name}": run.cell.resolved for run in self._waiting()})
 
     def execute(
         self, executor: Executor, again: str, notify: Callable[[str], None], on_end: Callable[[], None]

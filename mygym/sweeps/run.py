@@ -23,7 +23,7 @@ from mygym.sweeps.settings import FAST, Sweep, check_space, judge, make_sweep
 from mygym.sweeps.space import ask, check_optuna, make_pruner, quiet, reopened, with_values
 from mygym.sweeps.storage import Outcome, SeedRun
 from mygym.training import directory, files
-from mygym.training.env_factory import make_vec_env, try_worlds
+from mygym.training.env_factory import make_vec_env, try_worlds_of
 from mygym.training.loading import read_config
 from mygym.training.model_factory import buffer_bytes, build_model, explained
 from mygym.training.result import Result
@@ -373,13 +373,20 @@ def _checked(sweep: Sweep, executor: Executor, notify: Callable[[str], None]) ->
         check_optuna(sweep.sampler)
     else:
         population.check(sweep)
-    evaluations, largest = check_space(sweep)
-    try_worlds(largest)  # else each trial would fail
-    memory, before = run_memory(largest), executor.jobs
+    trials = check_space(sweep)
+    try_worlds_of(trials)
+    evaluations = max(-(-trial.config.steps // trial.config.eval.every) for trial in trials.values())
+    memory, before = run_memory(max(trials.values(), key=_size)), executor.jobs
     executor.limit(memory)
     if executor.jobs < before:
         notify(f"jobs: {executor.jobs}, because a run needs about {memory / 1e9:.1f} GB of memory")
     return evaluations, memory
+
+
+def _size(resolved: Resolved) -> tuple[int, int]:
+    """Return the rows of the replay buffer of a run, and its number of environments."""
+    rows = resolved.config.algo_params.get("buffer_size")
+    return rows if isinstance(rows, int) else 0, resolved.config.n_envs
 
 
 def _execute(

@@ -332,37 +332,27 @@ MAX_COMBINATIONS = 64
 """Maximum number of combinations that are all built; of a larger space every corner of each parameter, and a sample."""
 
 
-def check_space(sweep: Sweep) -> tuple[int, Resolved]:
-    """Build the configs of a space; return the number of evaluations of the longest run, and the largest config.
+def check_space(sweep: Sweep) -> dict[str, Resolved]:
+    """Build the configs of a space; return the values of the parameters, in words for a message → config.
 
     Of lists all values are built, of ranges both ends and the middle. With more than `MAX_COMBINATIONS` combinations of
-    them, each value is built at least once, beside values of the other parameters that change with it. The largest
-    config has the largest replay buffer, then the most environments.
+    them, each value is built at least once, beside values of the other parameters that change with it.
 
     Raises:
         ConfigError: The schema refuses a config; the message has the values of the parameters.
     """
-    evaluations, largest = 0, None
+    trials: dict[str, Resolved] = {}
     for values in _combinations(sweep):
         config = with_values(
             sweep.base, {each.path: value for each, value in zip(sweep.parameters, values, strict=True)}
         )
+        shown = ", ".join(f"{each.key}={value}" for each, value in zip(sweep.parameters, values, strict=True))
+        words = f"the trial {shown}"
         try:
-            resolved = resolve_config(config)
+            trials[words] = resolve_config(config)
         except ConfigError as error:
-            shown = ", ".join(f"{each.key}={value}" for each, value in zip(sweep.parameters, values, strict=True))
-            raise ConfigError(f"{error} (in the trial {shown})") from error
-        evaluations = max(evaluations, -(-resolved.config.steps // resolved.config.eval.every))
-        if largest is None or _size(resolved) > _size(largest):
-            largest = resolved
-    assert largest is not None
-    return evaluations, largest
-
-
-def _size(resolved: Resolved) -> tuple[int, int]:
-    """Return the rows of the replay buffer of a run, and its number of environments."""
-    rows = resolved.config.algo_params.get("buffer_size")
-    return rows if isinstance(rows, int) else 0, resolved.config.n_envs
+            raise ConfigError(f"{error} (in {words})") from error
+    return trials
 
 
 def _combinations(sweep: Sweep) -> Iterator[tuple[Any, ...]]:

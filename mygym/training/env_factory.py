@@ -69,6 +69,23 @@ def try_worlds(run: Plannable, tried: set[str] | None = None) -> None:
         tried.add(repr(description))
 
 
+def try_worlds_of(runs: Mapping[str, Plannable]) -> None:
+    """Build and close each different world of several runs once, so that a mistake is found before the first run.
+
+    Args:
+        runs: Words for a message, such as `the trial seed=1` → run.
+
+    Raises:
+        ConfigError: `try_worlds` refuses a run.
+    """
+    tried: set[str] = set()
+    for words, run in runs.items():
+        try:
+            try_worlds(run, tried)
+        except MygymError as error:
+            raise ConfigError(f"{error} (in {words})") from error
+
+
 def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> dict[str, Any]:
     return {
         "imports": list(variants[0].config.imports),

@@ -573,11 +573,11 @@ def test_dry_run_and_wrong_flags_write_nothing(tmp_path: Path, mygym_command: Co
     [
         (
             {"task": "pick_and_place", "robot": "kuka", "algo": "ppo"},
-            "/kuka/pybullet/ppo: robot: 'kuka' has no gripper",
+            "robot: 'kuka' has no gripper",
         ),
         (
             {"task": "reach", "algo": "ppo", "set": {"task_params": {"areas": {"reach": {"low": [5, 0, 0]}}}}},
-            "reach/panda/pybullet/ppo: task_params.areas.reach",
+            "task_params.areas.reach",
         ),
     ],
 )
@@ -588,6 +588,7 @@ def test_a_cell_whose_world_cannot_be_is_refused_before_anything_is_written(
     outcome = mygym_command("benchmark", "mine.yaml", *flags)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert text in outcome.err
+    assert f"(in the cell {cell['task']}/{cell.get('robot', 'panda')}/pybullet/ppo)" in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 

@@ -163,6 +163,10 @@ def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) ->
             "--space algo_params.learning_rate={choice:[0.1]} --set algo_params.buffer_size=4_000_000_000",
             "needs too much memory",
         ),
+        (
+            "--set algo=ppo --set task=pick_and_place --space robot={choice:[panda,kuka]}",
+            "(in the trial robot=kuka)",
+        ),
         ("--space default --train-on 3", "--train-on N needs --resume DIR and --steps N"),
         ("--space default --executor rey", "did you mean 'ray'?"),
         ("--space default --address auto", "--address: 'auto' is the address of a Ray cluster"),
