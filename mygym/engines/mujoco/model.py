@@ -159,15 +159,8 @@ class Model:
         return owners
 
 
-def build_model(
-    robot: RobotSpec,
-    workspace: WorkspaceSpec,
-    objects: Mapping[int, ObjectSpec],
-    gripper: bool,
-    mode: Mode,
-    timestep: float,
-) -> Model:
-    """Compile the model of a world.
+class ModelBuilder:
+    """The bodies of a world, from which one model is compiled.
 
     Args:
         robot: The robot, at its base in the workspace.
@@ -175,51 +168,7 @@ def build_model(
         objects: Index in `State.object_position` → the object, of those that are present.
         gripper: Whether fingers move.
         mode: Meaning of the commands of joints.
-        timestep: s, duration of a physics step.
-
-    Raises:
-        AssetError: MuJoCo cannot represent a shape.
     """
-    builder = _Builder(robot, workspace, objects, gripper, mode, timestep)
-    at_home = builder.at_home()
-    builder.add_pairs(at_home)
-    builder.add_motors(at_home)
-    builder.add_sensors()
-    return Model(builder.compiled(), robot, builder.parts, objects, gripper)
-
-
-def build_shapes(
-    robot: RobotSpec,
-    workspace: WorkspaceSpec,
-    objects: Mapping[int, ObjectSpec],
-    gripper: bool,
-    mode: Mode,
-    probe: Sequence[Piece],
-) -> tuple[mujoco.MjModel, dict[str, list[int]]]:
-    """Compile the bodies of a world and a body `probe`, for questions about shapes.
-
-    Args:
-        robot: See `build_model`; also the next four.
-        workspace: The workspace.
-        objects: Index in `State.object_position` → the object.
-        gripper: Whether fingers move.
-        mode: Meaning of the commands of joints.
-        probe: Shapes of the probe in its frame; it is a free body after all others.
-
-    Returns:
-        The model, whose positions are those of `build_model` and then the probe's; and fixture → its geoms.
-
-    Raises:
-        AssetError: MuJoCo cannot represent a shape.
-    """
-    builder = _Builder(robot, workspace, objects, gripper, mode, 1.0)
-    builder.add_probe(probe)
-    model = builder.compiled()
-    return model, {name: [model.geom(geom).id for geom in geoms] for name, geoms in builder.fixtures.items()}
-
-
-class _Builder:
-    """A model in the making, at first the bodies of a world; for the arguments see `build_model`."""
 
     def __init__(
         self,
@@ -228,37 +177,64 @@ class _Builder:
         objects: Mapping[int, ObjectSpec],
         gripper: bool,
         mode: Mode,
-        timestep: float,
     ) -> None:
-        self._robot, self._objects, self._mode, self._timestep = robot, objects, mode, timestep
+        self._robot, self._objects, self._gripper, self._mode = robot, objects, gripper, mode
         self._gripper_of_arm = [arm.gripper if gripper else None for arm in robot.arms]
         self._hands = [hand for hand in self._gripper_of_arm if hand]
         self._spec = spec = mujoco.MjSpec()
         spec.compiler.degree = False
         option = spec.option
-        option.timestep = timestep
         # A grasped cube stays in the hand with this integrator alone: the others lose it in half of the episodes.
         option.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
         option.cone, option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, FRICTION_HARDNESS
         option.gravity = [0.0, 0.0, 0.0]  # weights of objects are forces: real arms compensate their own
         self._surfaces: list[_Surface] = []
-        self.parts: list[ArticulatedPart] = []
+        self._parts: list[ArticulatedPart] = []
         """Articulated parts of the fixtures, in the order of their bodies."""
         self._tops: dict[str, float] = {}
         """Geom of a table → height of its top, m."""
         self._text, self._links = simulated_model(robot, gripper, mode)
-        self.fixtures: dict[str, list[str]] = {}
+        self._fixtures: dict[str, list[str]] = {}
         """Fixture that collides → its geoms."""
         for name, fixture in workspace.fixtures.items():
             if fixture.collides:
                 first = len(self._surfaces)
                 self._add_fixture(fixture)
-                self.fixtures[name] = [surface.geom for surface in self._surfaces[first:]]
+                self._fixtures[name] = [surface.geom for surface in self._surfaces[first:]]
         self._add_robot()
         for k, spec_of_object in objects.items():
             self._add_object(k, spec_of_object)
 
-    def compiled(self) -> mujoco.MjModel:
+    def model(self, timestep: float) -> Model:
+        """Compile the model of the world, whose physics steps take `timestep` s.
+
+        Raises:
+            AssetError: MuJoCo cannot represent a shape.
+        """
+        self._spec.option.timestep = timestep
+        at_home = self._at_home()
+        self._add_pairs(at_home)
+        self._add_motors(at_home)
+        self._add_sensors()
+        return Model(self._compiled(), self._robot, self._parts, self._objects, self._gripper)
+
+    def shapes(self, probe: Sequence[Piece]) -> tuple[mujoco.MjModel, dict[str, list[int]]]:
+        """Compile the bodies of the world and a body `probe`, for questions about shapes.
+
+        Args:
+            probe: Shapes of the probe in its frame; it is a free body after all others.
+
+        Returns:
+            The model, whose positions are those of `model` and then the probe's; and fixture → its geoms.
+
+        Raises:
+            AssetError: MuJoCo cannot represent a shape.
+        """
+        self._add_probe(probe)
+        model = self._compiled()
+        return model, {name: [model.geom(geom).id for geom in geoms] for name, geoms in self._fixtures.items()}
+
+    def _compiled(self) -> mujoco.MjModel:
         """Compile the model.
 
         Raises:
@@ -294,8 +270,8 @@ class _Builder:
                 self._add_link_geoms(parent, link, pose, FIXTURE)
                 self._add_part_links(parent, root, joint.child, pose, parts)
                 continue
-            number, damping = len(self.parts), _dynamics(root, joint.name).get("damping", 0.0)
-            self.parts.append(part)
+            number, damping = len(self._parts), _dynamics(root, joint.name).get("damping", 0.0)
+            self._parts.append(part)
             body = self._add_body(parent, f"part/{number}", pose)
             _set_inertia(body, *inertial(link))
             added = self._add_joint(body, f"part/{number}", joint, damping)
@@ -346,7 +322,7 @@ class _Builder:
         body.mass, body.ipos, body.inertia = rigid.mass, [0.0, 0.0, 0.0], list(rigid.moments)
         body.iquat, body.explicitinertial = _wxyz(rigid.principal), True
 
-    def add_probe(self, shapes: Sequence[Piece]) -> None:
+    def _add_probe(self, shapes: Sequence[Piece]) -> None:
         """Add a free body of these shapes, which meets nothing."""
         body = self._spec.worldbody.add_body(name="probe", mass=1.0, inertia=[1.0, 1.0, 1.0], explicitinertial=True)
         body.add_freejoint(name="probe")
@@ -416,9 +392,9 @@ class _Builder:
 
     # Contacts, motors, sensors --------------------------------------------------------------------------------------
 
-    def at_home(self) -> mujoco.MjData:
+    def _at_home(self) -> mujoco.MjData:
         """Return the state of the bodies with the robot at its home and open fingers."""
-        model = self.compiled()
+        model = self._compiled()
         data = mujoco.MjData(model)
         positions = {joint.name: joint.home for arm in self._robot.arms for joint in arm.joints}
         for hand in self._hands:
@@ -428,7 +404,7 @@ class _Builder:
         mujoco.mj_forward(model, data)
         return data
 
-    def add_pairs(self, at_home: mujoco.MjData) -> None:
+    def _add_pairs(self, at_home: mujoco.MjData) -> None:
         """Add the pairs of geoms that may meet; their friction is the product of both, as in Bullet.
 
         For the links that are above a table at home it is a plane, without edges: all links are in the sphere around a
@@ -457,7 +433,7 @@ class _Builder:
                     solimp=list(IMPEDANCE),
                 )
 
-    def add_motors(self, at_home: mujoco.MjData) -> None:
+    def _add_motors(self, at_home: mujoco.MjData) -> None:
         """Add a motor for each joint of the arms, and for each finger; couple the fingers of a hand.
 
         A motor of a velocity reaches it within a few physics steps, up to the joint's largest force.
@@ -466,7 +442,7 @@ class _Builder:
         for arm, hand in zip(self._robot.arms, self._gripper_of_arm, strict=True):
             for joint in arm.joints:
                 name = f"robot/{joint.name}"
-                gain = GAIN * inertia[name] / self._timestep
+                gain = GAIN * inertia[name] / self._spec.option.timestep
                 self._add_motor(name, None if self._mode == "torque" else gain, joint.effort)
             if hand:
                 self._add_fingers(hand, inertia)
@@ -476,7 +452,7 @@ class _Builder:
             name, gain = f"robot/{joint}", grip.force / speed
             self._add_motor(name, gain, grip.force)
             # A lighter finger would swing: in a physics step its motor would give it more than the missing velocity.
-            self._spec.joint(name).armature = max(0.0, gain * self._timestep - inertia[name])
+            self._spec.joint(name).armature = max(0.0, gain * self._spec.option.timestep - inertia[name])
         for joint, opened, closed in zip(grip.joints[1:], grip.open[1:], grip.closed[1:], strict=True):
             ratio = (opened - closed) / (grip.open[0] - grip.closed[0])
             coupling = self._spec.add_equality(
@@ -496,7 +472,7 @@ class _Builder:
             motor.set_to_velocity(kv=gain)
         motor.forcelimited, motor.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, [-force, force]
 
-    def add_sensors(self) -> None:
+    def _add_sensors(self) -> None:
         """Add sensors of tools, handles, spins and contacts."""
         site, body, tree = mujoco.mjtObj.mjOBJ_SITE, mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_XBODY
         kinds = mujoco.mjtSensor
@@ -507,7 +483,7 @@ class _Builder:
                 ("velocity", kinds.mjSENS_FRAMELINVEL),
             ):
                 self._add_sensor(f"tool/{number}/{name}", kind, site, f"tool/{number}")
-        for p in range(len(self.parts)):
+        for p in range(len(self._parts)):
             self._add_sensor(f"handle/{p}", kinds.mjSENS_FRAMEPOS, site, f"handle/{p}")
         for k in self._objects:
             name = f"object/{k}"
@@ -517,7 +493,7 @@ class _Builder:
                 for finger, link in enumerate(grip.links):
                     on_finger = body, f"robot/{self._links[link][0]}"
                     self._add_contact(f"finger/{k}/{hand}/{finger}", on_finger, name, _FORCE, _STRONGEST)
-            others = ["world", *(f"part/{p}" for p in range(len(self.parts)))]
+            others = ["world", *(f"part/{p}" for p in range(len(self._parts)))]
             for number, other in enumerate([*others, *(f"object/{i}" for i in self._objects if i != k)]):
                 self._add_contact(f"depth/{k}/{number}", (body, other), name, _DISTANCE, _NEAREST)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
 from typing import Any, ClassVar
 
 import mujoco
@@ -16,7 +15,7 @@ from mygym.engines.arrays import Arrays, Rows, cores
 from mygym.engines.controllers import BatchArmControllers
 from mygym.engines.inspection import DEPTH, FAR, PROBE, Inspection, corners_of
 from mygym.engines.mujoco.bodies import FIELDS, Bodies
-from mygym.engines.mujoco.model import Model, build_model, build_shapes
+from mygym.engines.mujoco.model import Model, ModelBuilder
 from mygym.engines.robots import simulated_model
 from mygym.engines.world import World
 from mygym.errors import RunError
@@ -184,10 +183,12 @@ class MujocoWorld(World):
         if key not in self._bodies_of:
             if len(self._bodies_of) >= MAX_MODELS:
                 del self._bodies_of[next(iter(self._bodies_of))]
-            mode, gripper = self.control.kind.mode, self.has_gripper
-            model = build_model(self.robot, self.workspace, objects, gripper, mode, self.dt / self.substeps)
-            self._bodies_of[key] = Bodies(model, mode, 1, self.dt, self.moving_distractors)
+            model = self._builder(objects).model(self.dt / self.substeps)
+            self._bodies_of[key] = Bodies(model, self.control.kind.mode, 1, self.dt, self.moving_distractors)
         return self._bodies_of[key]
+
+    def _builder(self, objects: Mapping[int, ObjectSpec]) -> ModelBuilder:
+        return ModelBuilder(self.robot, self.workspace, objects, self.has_gripper, self.control.kind.mode)
 
     def _load(self, joint_position: FloatArray, part_position: list[float], object_poses: FloatArray) -> None:
         self.bodies = bodies = self._bodies()
@@ -233,9 +234,13 @@ class MujocoWorld(World):
     @property
     def inspection(self) -> MujocoInspection:
         """Answers about the shapes of the world's bodies in its current state."""
-        objects, gripper = self.bodies.model.objects, self.has_gripper
-        model = partial(build_shapes, self.robot, self.workspace, objects, gripper, self.control.kind.mode)
-        return MujocoInspection(model, self.robot, self.bodies.positions[0], self.state.ee_position[0])
+        objects = self.bodies.model.objects
+        return MujocoInspection(
+            lambda probe: self._builder(objects).shapes(probe),
+            self.robot,
+            self.bodies.positions[0],
+            self.state.ee_position[0],
+        )
 
     def batch(self, count: int) -> MujocoWorlds:
         """Return `count` worlds of this description, see `World.batch`."""
@@ -260,7 +265,7 @@ class MujocoInspection(Inspection):
     """Answers about the shapes of a world, which does not change; shapes are numbers of geoms.
 
     Args:
-        build: Function of the shapes of a probe that returns `build_shapes` of the world.
+        build: Function of the shapes of a probe that returns `ModelBuilder.shapes` of the world.
         robot: The robot.
         positions: MuJoCo's positions `(nq,)` of the world.
         tool: `(3,)` m, tool point of the first arm.
