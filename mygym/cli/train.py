@@ -137,14 +137,15 @@ def resume_seeds(
     `program` has the words that start `train.py`, without flags. Without seeds they are those that the setting has.
 
     Raises:
-        ConfigError: The folder has no run, or a seed to extend has none.
+        ConfigError: The folder has no run, a seed to extend has none, or a new run would be one of another setting.
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
         RunError: A run has failed.
     """
     records = {record.seed: record for record in find_runs(setting) if record.setting == str(setting)}
     if not records:
         raise ConfigError(bad_value("--resume", str(setting), "a run, or a setting with runs", "has no runs"))
-    config = str(Path(next(iter(records.values())).path) / directory.CONFIG)
+    digest = setting.absolute().name.rpartition("-")[2]  # that of the config changes when a run is extended
+    origin = next((record for record in records.values() if record.config_hash == digest), None)
     logdir = str(setting.absolute().parents[3])  # LOGDIR/TASK/ROBOT/ALGO/SETTING; that of the config may be relative
     commands: dict[int, Sequence[str]] = {}
     for seed in seeds if seeds is not None else sorted(seed for seed in records if seed is not None):
@@ -152,7 +153,13 @@ def resume_seeds(
         if record is None and steps is not None:  # with other steps, the run would be one of another setting
             raise ConfigError(bad_value("--steps", steps, f"first --seeds {seed} without --steps", "extends runs"))
         if record is None:
-            commands[seed] = ["--config", config, "--seed", str(seed), "--logdir", logdir]
+            if origin is None:
+                config = Path(next(iter(records.values())).path) / directory.CONFIG
+                allowed = f"a seed of {[*records]}; or --config {config} --seed {seed}"
+                why = f"would be a run of another setting: those of {setting} were extended, or the folder was renamed"
+                raise ConfigError(bad_value("--seeds", seed, allowed, why))
+            config = Path(origin.path) / directory.CONFIG
+            commands[seed] = ["--config", str(config), "--seed", str(seed), "--logdir", logdir]
         elif record.status in RESUMED or (steps is not None and record.status == "done" and record.steps < steps):
             commands[seed] = ["--resume", record.path, *([] if steps is None else ["--steps", str(steps)])]
     _train(program, commands, jobs, setting, "" if steps is None else f" --steps {steps}")

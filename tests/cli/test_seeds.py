@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -47,7 +48,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Words that start a program that leaves a run like `train.py`, in a new current folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").write_text(SCRIPT)
-    make_run(tmp_path, 1.0, status="interrupted").rename(tmp_path / "template")
+    template = make_run(tmp_path, 1.0, status="interrupted").rename(tmp_path / "template")
+    result = json.loads((template / "result.json").read_text())
+    (template / "result.json").write_text(json.dumps({**result, "config_hash": "setting"}))
     return [sys.executable, str(tmp_path / "script.py")]
 
 
@@ -107,6 +110,18 @@ def test_all_runs_of_a_setting_are_extended(program: list[str]) -> None:
     assert Path("setting/seed_0/result.json").stat().st_mtime_ns == ended, "it has the steps already"
     with pytest.raises(ConfigError, match="--steps: 30000 extends runs; allowed: first --seeds 2 without --steps"):
         resume_seeds(program, Path("setting"), [0, 2], 1, 30_000)
+
+
+def test_a_new_seed_does_not_join_runs_that_were_extended(program: list[str]) -> None:
+    train_seeds(program, [], [0, 1], 1)
+    for seed in (0, 1):
+        result = Path(f"setting/seed_{seed}/result.json")
+        result.write_text(result.read_text().replace('"setting"', '"of_more_steps"'))
+        if seed == 0:
+            resume_seeds(program, Path("setting"), [0, 1, 2], 1)  # with the config of the seed 1
+    shutil.rmtree("setting/seed_2")
+    with pytest.raises(ConfigError, match=r"--seeds: 2 .*were extended.* a seed of \[0, 1\]; or --config .* --seed 2"):
+        resume_seeds(program, Path("setting"), [0, 1, 2], 1)
 
 
 def test_a_signal_stops_every_process(program: list[str]) -> None:
