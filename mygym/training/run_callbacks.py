@@ -23,6 +23,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.config.loading import as_plain
 from mygym.errors import DivergedError, RunError, print_message
+from mygym.registry.signatures import wrong_result
 from mygym.training.checkpoints.states import load_normalizer_state
 from mygym.training.evaluation import Evaluation
 from mygym.training.policy import load_weights, normalizer_of, weights
@@ -485,6 +486,10 @@ class UserCallbacks(CallbackList):
     def _on_step(self) -> bool:
         results = [(callback, callback.on_step()) for callback in self.callbacks]
         for callback, goes_on in results:
+            if goes_on is None:  # a forgotten `return` would end the training
+                function = getattr(callback, "callback", None) or callback._on_step  # of the user, in SB3's callback
+                name = getattr(function, "__qualname__", type(callback).__name__)
+                raise wrong_result(f"callback {name}", function, goes_on, "True, or False to end the training")
             if not goes_on:
                 self.notify(f"{type(callback).__name__} ends the training after {self.num_timesteps:,} steps")
         return all(goes_on for _, goes_on in results)

@@ -73,6 +73,23 @@ def test_a_callback_gets_every_step_and_may_end_the_training(
     assert "note: Counter ends the training after 60 steps" in capsys.readouterr().err
 
 
+class Forgetful(BaseCallback):
+    def _on_step(self) -> bool:
+        return None  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("callback", "name"),
+    [(Forgetful(), "Forgetful._on_step"), (lambda local, others: None, r"<lambda>")],
+    ids=["class", "function"],
+)
+def test_a_callback_that_returns_nothing_is_named(callback: Any, name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        RegistryError, match=rf"callback .*{name}: result: 'None' .*test_callbacks.py:.* True, or False"
+    ):
+        mygym.train(config("sac", tmp_path), callbacks=callback)
+
+
 def logged(run: Path) -> list[dict[str, Any]]:
     """Lines of `progress.jsonl`."""
     return [json.loads(line) for line in (run / "progress.jsonl").read_text().splitlines()]
