@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import random
 import re
 import shutil
 import subprocess
@@ -17,7 +15,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
@@ -36,6 +33,7 @@ from tests.conftest import ROOT
 from tests.reporting.runs import make_run
 from tests.sweeps import slurm
 from tests.sweeps.executor import TrainingExecutor
+from tests.sweeps.kills import killed_at_ten_moments, start
 
 SHORT = {
     "steps": 60,
@@ -146,28 +144,11 @@ def test_a_benchmark_killed_at_ten_moments_has_the_same_table(tmp_path: Path) ->
     content = {**long, "cells": [{**sac, "seeds": 5}, {**td3, "set": SMALL, "seeds": 4}]}
     (tmp_path / "long.yaml").write_text(yaml.safe_dump(content))
 
-    def start(folder: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "mygym", "benchmark", "long.yaml", "--logdir", folder, "--jobs", "2"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+    def begin(folder: str) -> subprocess.Popen[bytes]:
+        return start(tmp_path, "benchmark", "long.yaml", "--logdir", folder, "--jobs", "2")
 
-    assert start("whole").wait() == 0
-    rng, kills = random.Random(0), 0
-    process = start("killed")
-    while kills < 10:
-        try:
-            process.wait(timeout=rng.uniform(3, 9))
-            break
-        except subprocess.TimeoutExpired:
-            kills += 1
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.wait()
-        for child in children if rng.random() < 0.5 else ():  # else the run goes on, until the command is repeated
-            child.kill()
-        process = start("killed")
-    assert process.wait() == 0
-    assert kills == 10
+    assert begin("whole").wait() == 0
+    assert killed_at_ten_moments(lambda: begin("killed")) == 0
     assert len(results(tmp_path / "whole")) == 9
     assert results(tmp_path / "killed") == results(tmp_path / "whole")
 
@@ -445,6 +426,15 @@ def test_a_table_alone_counts_and_is_verified(folder: Path, original: Path, mygy
     assert build_table(benchmark(folder)).cells[0].verified == (True,), "the table remembers it"
 
 
+def write_archive(path: Path, run: Path, changed: Mapping[str, str | None]) -> None:
+    """Write a zip file of a run, with other contents of files; None leaves a file out."""
+    content = {name: (run / name).read_bytes() for name in ("config.yaml", "result.json", "policy.safetensors")}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**content, **changed}.items():
+            if text is not None:
+                archive.writestr(f"a/seed_0/{name}", text)
+
+
 def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     folder: Path,
     original: Path,
@@ -456,14 +446,13 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     result = json.loads((run / "result.json").read_text())
     evil = tmp_path / "evil.py"
     evil.write_text("raise SystemExit('their code ran')")
-    with zipfile.ZipFile(tmp_path / "theirs.zip", "w") as archive:
-        archive.writestr("a/seed_0/config.yaml", yaml.safe_dump({**config, "imports": [str(evil)]}))
-        archive.writestr(
-            "a/seed_0/result.json", json.dumps({**result, "success_rate": 1.0, "stage_reached": {"d": 100}})
-        )
-        archive.write(run / "policy.safetensors", "a/seed_0/policy.safetensors")
-        archive.write(evil, "a/seed_0/evil.py")
-        archive.write(evil, "../../evil.py")
+    changed = {
+        "config.yaml": yaml.safe_dump({**config, "imports": [str(evil)]}),
+        "result.json": json.dumps({**result, "success_rate": 1.0, "stage_reached": {"d": 100}}),
+        "evil.py": evil.read_text(),
+        "../../../../evil.py": evil.read_text(),
+    }
+    write_archive(tmp_path / "theirs.zip", run, changed)
     added = ["benchmark", str(folder), "--add", str(tmp_path / "theirs.zip"), "--as", "theirs", "--episodes", "4"]
     outcome = mygym_command(*added)
     assert outcome.code == 0, outcome
@@ -496,12 +485,9 @@ def test_a_message_names_the_archive_and_the_path_in_it(
     mygym_command: Command,
 ) -> None:
     (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
-    texts = {name: (run / name).read_bytes() for name in ("config.yaml", "result.json", "policy.safetensors")}
-    with zipfile.ZipFile(tmp_path / "theirs.zip", "w") as archive:
-        for name, text in texts.items():
-            changed = json.dumps({**json.loads(texts["result.json"]), "task": "a/b"}) if content == "task" else content
-            if name != file or changed is not None:
-                archive.writestr(f"a/seed_0/{name}", changed if name == file and changed is not None else text)
+    if content == "task":
+        content = json.dumps({**json.loads((run / "result.json").read_text()), "task": "a/b"})
+    write_archive(tmp_path / "theirs.zip", run, {file: content})
     outcome = mygym_command("benchmark", str(folder), "--add", str(tmp_path / "theirs.zip"), "--episodes", "1")
     assert outcome.code in (1, 2)
     assert str(tmp_path / "theirs.zip") in outcome.err

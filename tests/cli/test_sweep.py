@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import random
 import shutil
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import mygym
@@ -21,8 +16,8 @@ from mygym.cli.main import main
 from mygym.config import load_file
 from mygym.sweeps import executors
 from tests.command import Command
-from tests.conftest import ROOT
 from tests.sweeps.executor import TrainingExecutor
+from tests.sweeps.kills import killed_at_ten_moments, start
 
 FILE = """
 algo: ppo
@@ -188,29 +183,12 @@ def test_bad_input_writes_nothing(words: str, text: str, mygym_command: Command,
 def test_a_sweep_killed_at_ten_moments_is_the_same_sweep(tmp_path: Path) -> None:
     (tmp_path / "space.yaml").write_text(FILE.format(steps=3072, every=512, trials=9, pruner="hyperband"))
 
-    def start(*words: str) -> Any:
-        command = [sys.executable, "-m", "mygym", "sweep", *words, "--jobs", "1"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    def begin(folder: str) -> subprocess.Popen[bytes]:
+        words = ["--resume", folder] if (tmp_path / folder).exists() else ["space.yaml", "--out", folder]
+        return start(tmp_path, "sweep", *words, "--jobs", "1")
 
-    assert start("space.yaml", "--out", "whole").wait() == 0
-    rng, kills = random.Random(0), 0
-    process = start("space.yaml", "--out", "killed")
-    while kills < 10:
-        try:
-            process.wait(timeout=rng.uniform(3, 9))
-            break
-        except subprocess.TimeoutExpired:
-            kills += 1
-        children = psutil.Process(process.pid).children(recursive=True)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        for child in children if rng.random() < 0.5 else ():  # else the run goes on, until the sweep is resumed
-            child.kill()
-        begun = (tmp_path / "killed").exists()
-        process = start("--resume", "killed") if begun else start("space.yaml", "--out", "killed")
-    assert process.wait() == 0
-    assert kills == 10
+    assert begin("whole").wait() == 0
+    assert killed_at_ten_moments(lambda: begin("killed")) == 0
     tables = [rows_of(tmp_path / name) for name in ("killed", "whole")]
     for row in (row for table in tables for row in table if row["state"] == "pruned"):
         del row["runs"]  # the run of a killed sweep goes on: it may end before the next sweep stops it
