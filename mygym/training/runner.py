@@ -161,12 +161,15 @@ class Loop:
             `(n_envs,)`, whether an episode has ended `(n_envs,)`, and infos.
 
         Raises:
-            RunError: `next_iteration` was not called before, or returned False.
+            RunError: `next_iteration` was not called before, or returned False, or the actions have another shape.
             TrainingStopped: A callback ended the training; `learn` handles it.
         """
         runner = self.runner
         self._check_iterating("loop.step()")
         values = actions.detach().cpu().numpy() if isinstance(actions, torch.Tensor) else actions
+        shape = (self.envs.num_envs, *(self.envs.action_space.shape or ()))
+        if np.shape(values) != shape:  # clipping would broadcast them
+            raise RunError(f"{type(runner).__name__}.training: actions of shape {np.shape(values)}; allowed: {shape}")
         observations, rewards, dones, infos = self.envs.step(self._within_bounds(values))
         runner.num_timesteps += self.envs.num_envs
         self._stepped = True

@@ -376,6 +376,14 @@ def rolls_out(steps: int, act: Any) -> Any:
         (returns_nothing, "returned None instead of loop.curves"),
         (lambda self, loop: loop.rollout(3, self.predict), r"loop.rollout\(\) without a loop.next_iteration"),
         (
+            rolls_out(3, lambda runner: lambda observations: runner.predict(observations)[0][:, :1]),
+            r"actions of shape \(2, 1\); allowed: \(2, 3\)",
+        ),
+        (
+            rolls_out(3, lambda runner: lambda observations: runner.predict(observations)[0][0]),
+            r"actions of shape \(3,\); allowed: \(2, 3\)",
+        ),
+        (
             rolls_out(3, lambda runner: runner.predict),
             r"`act` returned a tuple; .*array .*predict\(observations\)\[0\]",
         ),
