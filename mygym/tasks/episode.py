@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mygym.registry.signatures import wrong_result
-from mygym.tasks.context import ArmCommand, StageContext, StartPose
+from mygym.tasks.context import ArmCommand, Condition, StageContext, StartPose
 from mygym.tasks.state import Progress, State, namespace
 from mygym.tasks.task import Task
 from mygym.types import Array
@@ -63,9 +63,9 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     if index < len(task.stage_bindings):
         context = StageContext(state, progress, goals, task.stage_bindings[index])
         stage = task.sequence.stages[index]
-        complete, *further = (_of_shape(predicates[name].begins, context, "predicate", name) for name in stage.gives)
+        complete, *further = (_condition(predicates[name].begins, context, "predicate", name) for name in stage.gives)
         if stage.complete is not None:
-            further.append(_of_shape(stage.complete, context, "stage", stage.name))
+            further.append(_condition(stage.complete, context, "stage", stage.name))
         for condition in further:
             complete = complete & condition
         if stage.count is not None:
@@ -73,12 +73,13 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
         next_stage = index + xp.astype(complete, progress.stage.dtype)
         if stage.returns is not None:
             before = max(index - 1, task.sequence.firsts[task.stage_bindings[index].subtask])
-            next_stage = xp.where(stage.returns(context) & ~complete, before, next_stage)
+            returns = _condition(stage.returns, context, "stage", stage.name)
+            next_stage = xp.where(returns & ~complete, before, next_stage)
     else:
         next_stage = xp.full_like(progress.stage, index)
     for name, giver in task.sequence.kept[index]:  # latest giver first, so that the earliest loss wins
         context = StageContext(state, progress, goals, task.stage_bindings[giver])
-        keeps = _of_shape(predicates[name].keeps, context, "predicate", name)
+        keeps = _condition(predicates[name].keeps, context, "predicate", name)
         next_stage = xp.where(keeps, next_stage, giver)
     return next_stage, count
 
@@ -92,6 +93,19 @@ def _of_shape(function: Callable[[StageContext], Array], context: StageContext, 
     result, shape = function(context), context.state.time.shape
     if getattr(result, "shape", None) != shape:
         raise wrong_result(f"{kind} {name}", function, result, f"shape {tuple(shape)}, a value for each episode")
+    return result
+
+
+def _condition(function: Condition, context: StageContext, kind: str, name: str) -> Array:
+    """Return the result `(N,)` bool of a condition of a stage or predicate.
+
+    Raises:
+        RegistryError: The result has another shape or dtype; a number such as 0.3 would be added to the stage.
+    """
+    result = _of_shape(function, context, kind, name)
+    if result.dtype != (context.state.time >= 0).dtype:  # bool of numpy or torch
+        allowed = f"bool of shape {tuple(result.shape)}, a value for each episode"
+        raise wrong_result(f"{kind} {name}", function, result, allowed)
     return result
 
 

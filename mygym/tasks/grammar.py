@@ -125,14 +125,15 @@ def _known_predicates(stages: Sequence[Stage]) -> dict[str, Predicate]:
     """Return name → predicate, of the built-in predicates and those that the stages mention.
 
     Raises:
-        ConfigError: A stage gives an unknown predicate.
+        ConfigError: A stage requires, gives or ends an unknown predicate.
     """
     predicates = load_predicates(name for stage in stages for name in (*stage.requires, *stage.gives, *stage.ends))
     for stage in stages:
-        for name in stage.gives:
-            if name not in predicates:
-                why = "is not a known predicate"
-                raise ConfigError(bad_value(f"stage {stage.name}: gives", name, list(predicates), why))
+        for key in ("requires", "gives", "ends"):
+            for name in getattr(stage, key):
+                if name not in predicates:
+                    why = "is not a known predicate"
+                    raise ConfigError(bad_value(f"stage {stage.name}: {key}", name, list(predicates), why))
     return predicates
 
 

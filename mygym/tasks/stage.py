@@ -89,11 +89,12 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
         The stage.
 
     Raises:
-        RegistryError: The name or the letter is taken, the stage has another name or no capital as its letter, or the
-            phrase has a placeholder other than `{object}` and `{goal}`.
+        RegistryError: The name or the letter is taken, the stage has another name or no capital as its letter, the
+            phrase has a placeholder other than `{object}` and `{goal}`, or a field has a value of another type.
     """
     if stage.name != name:
         raise RegistryError(bad_value(f"stage {name}: name", stage.name, [name], "is not the registered name"))
+    _check_types(stage)
     if stage.letter:
         _check_letter(stage)
     try:
@@ -103,6 +104,24 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
         raise RegistryError(bad_value(f"stage {name}: phrase", stage.phrase, allowed, why)) from None
     registry("stage").register(name, stage, help=help, override=override)
     return stage
+
+
+def _check_types(stage: Stage) -> None:
+    """Refuse predicates that are no tuple of names, such as `("held")`, and functions that cannot be called.
+
+    Raises:
+        RegistryError: A composition would fail far from the stage.
+    """
+    for field in ("requires", "gives", "ends"):
+        names = getattr(stage, field)
+        if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+            raise RegistryError(bad_value(f"stage {stage.name}: {field}", names, 'a tuple of names, such as ("held",)'))
+    for field in ("potential", "expert", "start_pose", "complete", "count", "returns", "waypoint"):
+        function = getattr(stage, field)
+        optional = hasattr(Stage, field)  # its default is None
+        if not callable(function) and not (optional and function is None):
+            allowed = "a function or None" if optional else "a function"
+            raise RegistryError(bad_value(f"stage {stage.name}: {field}", function, allowed))
 
 
 def _check_letter(stage: Stage) -> None:

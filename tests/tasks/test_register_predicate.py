@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mygym
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, StageContext
@@ -138,6 +139,45 @@ def test_an_event_with_a_term_needs_achieved_later() -> None:
 def test_an_unknown_predicate_is_refused_with_the_known_predicates() -> None:
     with pytest.raises(ConfigError, match=r"stage hoist: gives: 'hihg' is not a known predicate.* near"):
         find_task(hoist("hihg"))
+
+
+@pytest.mark.parametrize("field", ["requires", "ends"])
+def test_an_unknown_predicate_of_another_field_is_refused_too(field: str) -> None:
+    with pytest.raises(ConfigError, match=rf"stage hoist: {field}: 'heldd' is not a known predicate.* held"):
+        find_task(hoist("near", **{field: ("heldd",)}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("requires", "held", r"a tuple of names, such as \(\"held\",\)"),
+        ("ends", "held", "a tuple of names"),
+        ("requires", (3,), "a tuple of names"),
+        ("potential", 3, "a function$"),
+        ("expert", None, "a function$"),
+        ("complete", True, "a function or None"),
+        ("waypoint", (0, 0, 0), "a function or None"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_when_the_stage_is_registered(field: str, value: Any, allowed: str) -> None:
+    with pytest.raises(RegistryError, match=f"stage hoist: {field}: .*allowed: {allowed}"):
+        hoist("held", **{field: value})
+
+
+@pytest.mark.parametrize("field", ["begins", "complete", "returns"])
+def test_a_condition_that_returns_numbers_is_refused(field: str) -> None:
+    """A step to the next stage would add the number to the stage, and the task would never be solved."""
+
+    def height_above_goal(context: StageContext) -> Any:
+        return context.object_position[:, 2] - context.goal[:, 2]
+
+    register_predicate("high", override=True)(height_above_goal if field == "begins" else is_high)
+    fields = {} if field == "begins" else {field: height_above_goal}
+    key = "predicate high" if field == "begins" else "stage hoist"
+    with RobotEnv(hoist("high", requires=(), **fields)[2:]) as env:
+        env.reset(seed=0)
+        with pytest.raises(RegistryError, match=rf"{key}: result: .*ndarray.*\.py:\d+.*allowed: bool of shape \(1,\)"):
+            env.step(env.action_space.sample())
 
 
 @pytest.mark.parametrize("built_in", [False, True])
