@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.service import Service, command_line, messages_of, run_id, stages_of, yaml_of
-from mygym.errors import MygymError, bad_value, did_you_mean
+from mygym.errors import ConfigError, MygymError, bad_value, did_you_mean
 from mygym.registry import REGISTRIES
 from mygym.reporting.doctor import diagnose
 from mygym.reporting.run_logs import read_logs
@@ -54,7 +54,7 @@ class Evaluate(BaseModel):
 
 def make_router(service: Service) -> APIRouter:
     """Return the routes of the API."""
-    router = APIRouter(prefix="/api")
+    router = APIRouter(prefix="/api", dependencies=[Depends(_check_query)])
     index, jobs = service.index, service.jobs
 
     @router.get("/runs", summary="List runs and waiting jobs; other query parameters filter by a column: ?algo=sac")
@@ -194,6 +194,24 @@ def add_api(app: FastAPI, service: Service) -> None:
     @app.get("/api", include_in_schema=False)
     def page() -> HTMLResponse:
         return HTMLResponse(_page(app.openapi()))
+
+
+def _check_query(request: Request) -> None:
+    """Refuse query parameters that the operation does not take; FastAPI would ignore `?priorty=5`.
+
+    Raises:
+        ConfigError: A parameter is unknown.
+    """
+    route: APIRoute = request.scope["route"]
+    if route.dependant.request_param_name is not None:  # the operation reads and checks the query itself
+        return
+    known = [parameter.alias for parameter in route.dependant.query_params]
+    for name, value in request.query_params.items():
+        if name not in known:
+            key = f"?{name}"
+            raise ConfigError(
+                bad_value(key, value, known or "no query parameters", "is no parameter of this operation")
+            )
 
 
 def _place(detail: Mapping[str, Any]) -> list[str]:

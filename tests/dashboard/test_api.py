@@ -263,6 +263,15 @@ def test_strategies_and_controllers_have_parameters(
     assert "step" in {row["name"] for row in controllers["ee_delta"]["parameters"]}
 
 
+@pytest.mark.parametrize("path", ["start_training?priorty=5", "runs?priority=5&slot=1", "check?priority=5"])
+def test_an_unknown_query_parameter_is_refused(client: Any, path: str) -> None:
+    answer = client.post(f"/api/{path}", json={"algo": "sac"})
+    assert answer.status_code == 422
+    assert "is no parameter of this operation" in answer.json()["errors"][0]["message"]
+    assert client.get("/api/jobs").json() == []
+    assert client.get("/api/jobs?stat=x").status_code == 422
+
+
 def test_training_starts_by_post(client: Any, service: Service) -> None:
     body = {"strategy": "standard", "algo": "sac", "steps": 1000}
     answer = client.post("/api/start_training?priority=3", json=body)
