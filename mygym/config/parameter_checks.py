@@ -18,7 +18,7 @@ from mygym.config.schema import RunConfig
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters, signature
+from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters, signature, source_location
 
 
 @dataclass(frozen=True)
@@ -383,9 +383,25 @@ def training_defaults(runner: Any) -> dict[str, Any]:
 
 def check_training(runner: Any, values: Mapping[str, Any]) -> None:
     """Refuse `training_params` that `training` of a `Runner` does not accept, see `check_parameters`."""
+    _check_training_signature(runner)
     of_constructor = {"algo_params": parameters(runner, leave_out=RUN_PARAMETERS)}
     known = training_parameters(runner)
     check_parameters("training_params", f"{runner.__name__}.training", known, values, of_constructor)
+
+
+def _check_training_signature(runner: Any) -> None:
+    """Refuse a `training` that cannot be called with a loop, or whose further parameters are not keyword-only.
+
+    Raises:
+        ConfigError: The run would fail when it begins, or would ignore the parameters.
+    """
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = signature(runner.training).parameters.values()
+    names = [parameter.name for parameter in taken if parameter.kind in by_position]
+    if len(names) != 2:
+        key = f"{source_location(runner.training)}: {runner.__name__}.training"
+        why = "are not its parameters by position; training parameters stand after `*`"
+        raise ConfigError(bad_value(key, names, "(self, loop, *, length: int = 50)", why))
 
 
 def refusal_of_type(value: Any, hint: Any) -> str:

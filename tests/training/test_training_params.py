@@ -78,6 +78,25 @@ def test_training_parameters_are_validated_first(
     assert list(tmp_path.iterdir()) == []
 
 
+def without_a_loop(self: Any) -> None: ...
+
+
+def with_two_arguments(self: Any, loop: Any, env: Any) -> None: ...
+
+
+def with_a_parameter_by_position(self: Any, loop: Any, length: int = 25) -> None: ...
+
+
+@pytest.mark.parametrize("training", [without_a_loop, with_two_arguments, with_a_parameter_by_position])
+def test_a_training_of_another_signature_is_refused_before_the_run(training: Any, tmp_path: Path) -> None:
+    name = registered(type("Wrong", (Climber,), {"training": training}))
+    with pytest.raises(
+        ConfigError, match=r"test_training_params\.py:\d+: Wrong\.training: \['self'.*\(self, loop, \*, "
+    ):
+        mygym.train(config(name, tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_training_parameters_have_ranges(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"training_params\.episodes: 0 .*allowed: at least 1"):
         mygym.train({"algo": "cem", "logdir": str(tmp_path), "training_params": {"episodes": 0}})
