@@ -321,8 +321,9 @@ LIBRARIES = ("stable_baselines3", "sb3_contrib", "sbx")
 RUNNER = "mygym.Runner"
 """The base class of algorithms with a custom training loop."""
 
-FIXED = frozenset({"gamma"})
-"""Hyperparameters that cannot be scheduled, because the environment also uses them to shape rewards."""
+FIXED = frozenset({"gamma", "policy"})
+"""Hyperparameters that cannot be scheduled: the environment also uses gamma, to shape rewards; a policy is a name, also
+where the constructor of a user's class has no type hint."""
 
 
 def _reads(called: str, held: str = "") -> dict[str, str]:

@@ -452,6 +452,14 @@ def test_gamma_and_whole_numbers_are_never_scheduled() -> None:
             assert "learning_rate" in may_be_scheduled(cls)
 
 
+def test_a_policy_without_a_type_hint_may_not_be_scheduled() -> None:
+    class Untyped(Runner):
+        def __init__(self, policy, env, noise=0.1, **kwargs):  # type: ignore[no-untyped-def]
+            super().__init__(policy, env, **kwargs)
+
+    assert may_be_scheduled(Untyped) == {"noise": "held"}
+
+
 def library_class(key: str) -> Any:
     package, _, name = key.partition(".")
     return getattr(pytest.importorskip(package), name)
