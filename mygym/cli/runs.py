@@ -77,7 +77,7 @@ def runs(options: argparse.Namespace) -> None:
         cells = asdict if form == "csv" else _paper_cells
         print(FORMATS[form]([cells(record) for record in records]), end="")
     else:
-        _print(records, options.folder)
+        _print(records, options.folder, options.where)
     if records and (options.delete or options.archive):
         _remove(records, options)
 
@@ -103,9 +103,9 @@ def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:
     return [*known, *(record for record in records if getattr(record, column) is None)]
 
 
-def _print(records: Sequence[RunRecord], folder: str) -> None:
+def _print(records: Sequence[RunRecord], folder: str, where: str | None) -> None:
     if not records:
-        print_message(f"no runs in {folder}")
+        print_message(f"no runs in {folder}" + (f" with {where}" if where else ""))
         return
     print_table([_cells(record) for record in records])
     for record in records:

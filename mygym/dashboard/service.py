@@ -24,11 +24,14 @@ from mygym.dashboard.helper import Helper
 from mygym.dashboard.jobs import FOLDER, PROGRAM, QUEUED, STARTED, Jobs, QueuedJob
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.curves import parsed, read_curve
-from mygym.reporting.records import COLUMNS, RunRecord, is_locked, read_run, run_directories
+from mygym.reporting.records import COLUMNS, STATUSES, RunRecord, is_locked, read_run, run_directories
 from mygym.robotics.files import stamp
 from mygym.training import directory
 from mygym.training.files import to_yaml
 from mygym.training.result import Result
+
+STARTING = "starting"
+"""Status of a job whose run has no directory yet."""
 
 FRESH = 1.0
 """s for which a list of runs is not read again, so that ten browsers cost as much as one."""
@@ -221,16 +224,19 @@ class Service:
 
     def listing(self, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Return all runs, and first the jobs that have no run yet; refuse a key of `where` that is no column."""
-        for key in where or {}:
+        where = where or {}
+        for key in where:
             if key not in COLUMNS:
                 raise ConfigError(bad_value("where", key, COLUMNS, "is not a column"))
+            if key == "status" and where[key] not in (allowed := (*STATUSES, QUEUED, STARTING)):
+                raise ConfigError(bad_value("status", where[key], allowed, "is no status of a run"))
         rows = [self.waiting(job) for job in self.jobs.queue.in_state(QUEUED, STARTED) if job.run is None]
         rows += [row_of(entry, self.logdir) for entry in self.index.entries().values()]
-        return [row for row in rows if all(str(row.get(key)) == str(value) for key, value in (where or {}).items())]
+        return [row for row in rows if all(str(row.get(key)) == str(value) for key, value in where.items())]
 
     def waiting(self, job: QueuedJob) -> dict[str, Any]:
         """Return the row of a job that has no run yet."""
-        status = QUEUED if job.state == QUEUED else "starting" if job.state == STARTED else job.state
+        status = QUEUED if job.state == QUEUED else STARTING if job.state == STARTED else job.state
         return {"id": f"job-{job.id}", "status": status, "job": job.id, "title": job.title, "priority": job.priority}
 
     def job(self, identifier: str) -> QueuedJob | None:

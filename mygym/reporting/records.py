@@ -31,6 +31,8 @@ THRESHOLD = 0.9
 RUNNING, STOPPED, DAMAGED = "running", "stopped", "damaged"
 """Statuses besides those of `Result`: a process is writing the run; a process was killed; result.json is unreadable."""
 
+STATUSES = ("done", "diverged", "interrupted", "failed", RUNNING, STOPPED, DAMAGED)
+
 TAIL = 100_000
 """Bytes at the end of a log in which its last evaluation is looked for."""
 
@@ -184,6 +186,8 @@ def is_locked(run: Path) -> bool:
 
 
 def _select(records: Sequence[RunRecord], key: str, value: Any) -> list[RunRecord]:
+    if key == "status" and value not in STATUSES:
+        raise ConfigError(bad_value("--where status", value, STATUSES, "is no status of a run"))
     if key in COLUMNS:
         return [record for record in records if getattr(record, key) == value]
     path = tuple(key.split("."))

@@ -272,6 +272,13 @@ def test_an_unknown_query_parameter_is_refused(client: Any, path: str) -> None:
     assert client.get("/api/jobs?stat=x").status_code == 422
 
 
+def test_an_unknown_status_of_a_filter_is_refused(client: Any) -> None:
+    answer = client.get("/api/runs?status=don")
+    assert answer.status_code == 422
+    assert "did you mean 'done'?" in answer.json()["errors"][0]["message"]
+    assert client.get("/api/runs?status=starting").json() == []
+
+
 def test_training_starts_by_post(client: Any, service: Service) -> None:
     body = {"strategy": "standard", "algo": "sac", "steps": 1000}
     answer = client.post("/api/start_training?priority=3", json=body)

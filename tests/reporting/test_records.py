@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from filelock import FileLock
 import mygym
 from mygym.cli.main import main
 from mygym.errors import ConfigError
-from mygym.reporting.records import COLUMNS, read_run
+from mygym.reporting.records import COLUMNS, STATUSES, read_run
 from mygym.training import directory
 from tests.reporting.runs import make_run
 
@@ -88,6 +89,17 @@ def test_where(where: str, expected: int, tmp_path: Path, capsys: pytest.Capture
     make_run(tmp_path, 1.0, algo="sac", algo_params={"gamma": 0.9})
     assert mygym_runs(str(tmp_path), "--where", where, "--json") == 0
     assert len(json.loads(capsys.readouterr().out)) == expected
+
+
+def test_an_unknown_status_is_refused_and_no_match_is_no_empty_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path, 1.0)
+    assert mygym_runs(str(tmp_path), "--where", "status=don") == 2
+    assert re.search(r"--where status: 'don' is no status of a run; .* did you mean 'done'", capsys.readouterr().err)
+    for status in STATUSES:
+        assert mygym_runs(str(tmp_path), "--where", f"status={status}") == 0
+    assert capsys.readouterr().err.count(f"no runs in {tmp_path} with status=") == len(STATUSES) - 1
 
 
 def test_sorting_puts_the_largest_first_and_unknown_values_last(
