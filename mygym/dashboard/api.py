@@ -197,7 +197,7 @@ def add_api(app: FastAPI, service: Service) -> None:
 
 
 def _check_query(request: Request) -> None:
-    """Refuse query parameters that the operation does not take; FastAPI would ignore `?priorty=5`.
+    """Refuse query parameters that the operation does not take; FastAPI would ignore `?prio=5`.
 
     Raises:
         ConfigError: A parameter is unknown.

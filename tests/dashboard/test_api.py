@@ -263,7 +263,7 @@ def test_strategies_and_controllers_have_parameters(
     assert "step" in {row["name"] for row in controllers["ee_delta"]["parameters"]}
 
 
-@pytest.mark.parametrize("path", ["start_training?priorty=5", "runs?priority=5&slot=1", "check?priority=5"])
+@pytest.mark.parametrize("path", ["start_training?prio=5", "runs?priority=5&slot=1", "check?priority=5"])
 def test_an_unknown_query_parameter_is_refused(client: Any, path: str) -> None:
     answer = client.post(f"/api/{path}", json={"algo": "sac"})
     assert answer.status_code == 422
