@@ -103,7 +103,7 @@ def _condition(function: Condition, context: StageContext, kind: str, name: str)
         RegistryError: The result has another shape or dtype; a number such as 0.3 would be added to the stage.
     """
     result = _of_shape(function, context, kind, name)
-    if result.dtype != (context.state.time >= 0).dtype:  # bool of numpy or torch
+    if result.dtype != namespace(result).bool:
         allowed = f"bool of shape {tuple(result.shape)}, a value for each episode"
         raise wrong_result(f"{kind} {name}", function, result, allowed)
     return result
