@@ -44,7 +44,7 @@ register_task(
     to=(0.6, 1.2),
     tolerance=0.1,
     horizon=200,
-    run_defaults={"algo": "xqc"},
+    run_defaults=XQC_OR_PPO,
 )
 register_task(
     "push",
