@@ -390,11 +390,14 @@ def check_training(runner: Any, values: Mapping[str, Any]) -> None:
 
 
 def _check_training_signature(runner: Any) -> None:
-    """Refuse a `training` that cannot be called with a loop, or whose further parameters are not keyword-only.
+    """Refuse a missing `training`, one that cannot be called with a loop, and one with further positional parameters.
 
     Raises:
         ConfigError: The run would fail when it begins, or would ignore the parameters.
     """
+    if inspect.isabstract(runner):
+        missing = ", ".join(sorted(runner.__abstractmethods__))
+        raise ConfigError(f"{source_location(runner)}: {runner.__name__} lacks the method {missing}")
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     taken = signature(runner.training).parameters.values()
     names = [parameter.name for parameter in taken if parameter.kind in by_position]

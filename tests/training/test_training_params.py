@@ -97,6 +97,17 @@ def test_a_training_of_another_signature_is_refused_before_the_run(training: Any
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_runner_without_training_is_refused_before_the_run(tmp_path: Path) -> None:
+    class Misspelt(Runner):
+        """Has `train` in place of `training`."""
+
+        def train(self, loop: Loop) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"test_training_params\.py:\d+: Misspelt lacks the method training$"):
+        mygym.train(config(registered(Misspelt), tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_training_parameters_have_ranges(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"training_params\.episodes: 0 .*allowed: at least 1"):
         mygym.train({"algo": "cem", "logdir": str(tmp_path), "training_params": {"episodes": 0}})
