@@ -389,6 +389,9 @@ def _check_arm(key: str, arm: ArmSpec, joints: dict[str, Joint], links: list[str
         raise AssetError(bad_value(f"{key}joints", [], "the arm's joints, from the base to the tip", "is empty"))
     for index, joint in enumerate(arm.joints):
         _check_joint(f"{key}joints.{index}", joint.name, joints, MOVING_JOINT_TYPES)
+        if joint.lower > joint.upper:
+            allowed = f"at most {joint.upper}, the upper limit"
+            raise AssetError(bad_value(f"{key}joints.{index}.lower", joint.lower, allowed))
         if not joint.lower <= joint.home <= joint.upper:
             raise AssetError(bad_value(f"{key}joints.{index}.home", joint.home, f"{joint.lower} to {joint.upper}"))
     check_name(f"{key}end_effector.link", arm.end_effector.link, links, "link")

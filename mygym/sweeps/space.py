@@ -104,7 +104,9 @@ def _without_ranges(config: Mapping[str, Any], path: tuple[str, ...], parameters
         inner = (*path, name)
         if isinstance(value, Mapping) and not value.keys().isdisjoint(RANGE_WORDS):
             parameters.append(_parameter(inner, value))
-        elif isinstance(value, Mapping) and len(value) == 1 and nearest(word := next(iter(value)), RANGE_WORDS, 1, 0.8):
+        elif (
+            isinstance(value, Mapping) and len(value) == 1 and nearest(word := next(iter(value)), RANGE_WORDS, 1, 0.75)
+        ):
             raise ConfigError(bad_value(".".join(inner), word, RANGE_WORDS, "is not a range"))
         elif isinstance(value, Mapping):
             rest = _without_ranges(value, inner, parameters)

@@ -152,8 +152,11 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
         context = StageContext(state, progress, goals, task.stage_bindings[number])
         expert = task.sequence.stages[number].expert
         command: Any = expert(context, _next_start(task, index))
+        key, shape = f"stage {task.sequence.stages[number].name}", tuple(state.ee_position.shape)
         if not isinstance(command, ArmCommand):
-            raise wrong_result(f"stage {task.sequence.stages[number].name}", expert, command, "an ArmCommand")
+            raise wrong_result(key, expert, command, "an ArmCommand")
+        if tuple(getattr(command.target, "shape", ())) != shape:
+            raise wrong_result(f"{key}: target of the", expert, command.target, f"an array of shape {shape}")
         commands.append((progress.stage == index, command))
     if len(commands) == 1:
         return commands[0][1]

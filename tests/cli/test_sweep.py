@@ -137,7 +137,7 @@ def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) ->
     ("words", "text"),
     [
         ("", "space: {} has no range"),
-        ("--set algo_params.gamma={gird:[0.9]}", "algo_params.gamma: {'gird': [0.9]}"),
+        ("--set algo_params.gamma={gird:[0.9]}", "algo_params.gamma: 'gird' is not a range"),
         ("missing.yaml", "'missing.yaml' does not exist"),
         ("--space default --trials 0", "--trials: '0'"),
         ("--space default --jobs none", "--jobs: 'none'"),
@@ -145,6 +145,7 @@ def test_the_state_of_a_sweep_is_printed(swept: Path, mygym_command: Command) ->
         ("--space algo_params.gamma={uniform:[1,0.5]}", "algo_params.gamma: {'uniform': [1, 0.5]} is inverted"),
         ("--space algo_params.gamm={uniform:[0.5,0.9]}", "did you mean 'gamma'?"),
         ("--space algo_params.learning_rate={loguniforn:[1e-5,1e-2]}", "did you mean 'loguniform'?"),
+        ("--space algo_params.learning_rate={gird:[1e-5,1e-2]}", "did you mean 'grid'?"),
         ("--space steps={itn:[1,2]}", "steps: 'itn' is not a range; allowed: grid, choice, uniform, loguniform, int;"),
         ("--space default --set algo_params.gamma={unifrom:[0.5,0.9]}", "algo_params.gamma: 'unifrom' is not a range"),
         ("--space steps={}", "steps: '' is not a range"),

@@ -33,6 +33,10 @@ def test_paths_are_accepted_in_place_of_names(tmp_path: Path) -> None:
     assert load_robot(str(path)).joints == load_robot("panda").joints
 
 
+def joint(**change: float) -> dict[str, object]:
+    return {"name": "panda_joint1", "home": 0.0, "lower": -1.0, "upper": 1.0, "velocity": 1.0, "effort": 1.0, **change}
+
+
 def write_robot(folder: Path, change: dict[str, object], remove: str = "") -> Path:
     data = yaml.safe_load((ASSETS / "robots" / "panda.yaml").read_text())
     data["urdf"] = str(ASSETS / "robots" / "panda.urdf")
@@ -55,6 +59,8 @@ def write_robot(folder: Path, change: dict[str, object], remove: str = "") -> Pa
         ({"end_effector": {"link": "panda_hand", "offset": 1}}, "", ("end_effector.offset", "position")),
         ({"urdf": "nowhere.urdf"}, "", ("urdf", "nowhere.urdf")),
         ({"motor": {"position_gain": -1}}, "", ("motor.position_gain", "greater than 0")),
+        ({"joints": [joint(lower=1.5, upper=-1.5)]}, "", ("joints.0.lower: 1.5", "at most -1.5, the upper limit")),
+        ({"joints": [joint(home=1.5)]}, "", ("joints.0.home: 1.5", "-1.0 to 1.0")),
     ],
 )
 def test_invalid_robots(tmp_path: Path, change: dict[str, object], remove: str, words: tuple[str, ...]) -> None:
@@ -110,9 +116,8 @@ def test_missing_mesh_and_joint(tmp_path: Path) -> None:
     (repair,) = (finding.text for finding in read_robot(urdf).repairs)
     assert repair.startswith("collision shapes are drawn")
     assert "link0_white.obj" in repair
-    joints = [{"name": "elbow", "home": 0.0, "lower": -1.0, "upper": 1.0, "velocity": 1.0, "effort": 1.0}]
     with pytest.raises(AssetError, match=r"custom\.yaml.*joints\.0\.name.*elbow"):
-        load_robot(write_robot(tmp_path, {"joints": joints}))
+        load_robot(write_robot(tmp_path, {"joints": [{**joint(), "name": "elbow"}]}))
 
 
 def test_invalid_names_and_files(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import registry
+from mygym.tasks.context import ArmCommand
 from mygym.tasks.grammar import BEFORE, letters, parse
 from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import register_stage
@@ -63,6 +64,8 @@ def test_a_stage_replaces_no_letter_and_keeps_its_name(changes: dict[str, str], 
         ("potential", None, ("stage hoist", "None", "(1,)")),
         ("potential", 0.5, ("stage hoist", "float", "(1,)")),
         ("expert", None, ("stage hoist", "None", "ArmCommand")),
+        ("expert", ArmCommand(np.zeros((1, 2)), 1.0), ("stage hoist: target", "(1, 2)", "(1, 3)")),
+        ("expert", ArmCommand((0.0, 0.0, 0.3), 1.0), ("stage hoist: target", "tuple", "(1, 3)")),  # type: ignore[arg-type]
         ("complete", np.zeros((1, 3), dtype=bool), ("stage hoist", "(1, 3)", "(1,)")),
     ],
     ids=str,
