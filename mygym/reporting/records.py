@@ -32,6 +32,7 @@ RUNNING, STOPPED, DAMAGED = "running", "stopped", "damaged"
 """Statuses besides those of `Result`: a process is writing the run; a process was killed; result.json is unreadable."""
 
 STATUSES = ("done", "diverged", "interrupted", "failed", RUNNING, STOPPED, DAMAGED)
+"""Those of `Result`, and these."""
 
 TAIL = 100_000
 """Bytes at the end of a log in which its last evaluation is looked for."""

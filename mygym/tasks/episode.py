@@ -155,8 +155,10 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
         key, shape = f"stage {task.sequence.stages[number].name}", tuple(state.ee_position.shape)
         if not isinstance(command, ArmCommand):
             raise wrong_result(key, expert, command, "an ArmCommand")
-        if tuple(getattr(command.target, "shape", ())) != shape:
-            raise wrong_result(f"{key}: target of the", expert, command.target, f"an array of shape {shape}")
+        for field in ("target", *(() if command.second_target is None else ("second_target",))):
+            target = getattr(command, field)
+            if tuple(getattr(target, "shape", ())) != shape:
+                raise wrong_result(f"{key}: {field} of the", expert, target, f"an array of shape {shape}")
         commands.append((progress.stage == index, command))
     if len(commands) == 1:
         return commands[0][1]

@@ -66,6 +66,7 @@ def test_a_stage_replaces_no_letter_and_keeps_its_name(changes: dict[str, str], 
         ("expert", None, ("stage hoist", "None", "ArmCommand")),
         ("expert", ArmCommand(np.zeros((1, 2)), 1.0), ("stage hoist: target", "(1, 2)", "(1, 3)")),
         ("expert", ArmCommand((0.0, 0.0, 0.3), 1.0), ("stage hoist: target", "tuple", "(1, 3)")),  # type: ignore[arg-type]
+        ("expert", ArmCommand(np.zeros((1, 3)), 1.0, None, np.zeros(3)), ("second_target", "(3,)", "(1, 3)")),
         ("complete", np.zeros((1, 3), dtype=bool), ("stage hoist", "(1, 3)", "(1,)")),
     ],
     ids=str,
