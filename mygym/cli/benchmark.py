@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mygym.cli.command import JSON, argument, command, parse_count, parse_seed, repeated
 from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.cli.sweep import EXECUTION, make_executor
-from mygym.errors import ConfigError, print_message
+from mygym.errors import ConfigError, InterruptedRunError, print_message
 from mygym.training.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -102,7 +102,11 @@ def benchmark(options: argparse.Namespace) -> None:
         elif options.verify:
             holds = _verify(opened, options, executor, words)
         else:
-            opened.execute(executor, words, print_message, _throttled(lambda: _write(opened, curves=False)))
+            try:
+                opened.execute(executor, words, print_message, _throttled(lambda: _write(opened, curves=False)))
+            except InterruptedRunError:
+                _write(opened, curves=False)
+                raise
         table = _write(opened)
     _print(table, options.json)
     if not options.json:

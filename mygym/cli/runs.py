@@ -47,7 +47,7 @@ WHERE = argument(
     JSON,
     *FORMAT_FLAGS,
     argument("--delete", action="store_true", help="delete these runs; asks first"),
-    argument("--archive", metavar="FILE", help="move these runs into a new .tar.gz file; asks first"),
+    argument("--archive", metavar="FILE", help="move these runs into a new .zip file; asks first"),
     argument("--yes", action="store_true", help="delete or archive without a question"),
     logdir=log_directory("log directory, or a folder in it"),
     examples="""
@@ -117,9 +117,9 @@ def _remove(records: Sequence[RunRecord], options: Any) -> None:
     """Ask, then delete or archive the runs."""
     archive = Path(options.archive) if options.archive else None
     if archive is not None:
-        if not options.archive.endswith(".tar.gz"):
-            raise ConfigError(bad_value("--archive", options.archive, "a new file that ends in .tar.gz"))
-        check_new(archive, "--archive", "a .tar.gz file")
+        if not options.archive.endswith(".zip"):
+            raise ConfigError(bad_value("--archive", options.archive, "a new file that ends in .zip"))
+        check_new(archive, "--archive", "a .zip file")
     idle = [record for record in records if record.status != RUNNING]
     for record in records:
         if record.status == RUNNING:

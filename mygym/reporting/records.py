@@ -8,8 +8,8 @@ import os
 import re
 import shutil
 import sys
-import tarfile
 import time
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -243,7 +243,7 @@ def size_of(records: Sequence[RunRecord]) -> int:
 
 
 def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> list[str]:
-    """Remove the directories of runs, and folders above them that are then empty; pack them into a new `.tar.gz` first.
+    """Remove the directories of runs, and folders above them that are then empty; pack them into a new `.zip` first.
 
     All runs are locked until the end, so that no process begins to resume them.
 
@@ -272,9 +272,9 @@ def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> li
 
 
 def _pack(runs: Sequence[Path], archive: Path) -> None:
-    with tarfile.open(archive, "w:gz") as packed:
-        for run in runs:
-            packed.add(run, filter=lambda entry: None if entry.name.endswith(f"/{directory.LOCK}") else entry)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as packed:
+        for path in (path for run in runs for path in sorted(run.rglob("*")) if path.name != directory.LOCK):
+            packed.write(path)
 
 
 def _remove(run: Path) -> None:

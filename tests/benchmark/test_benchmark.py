@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,12 +23,13 @@ import mygym
 from benchmarks.ray_cluster import simulated_cluster
 from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.page import draw_task, write_curves, write_page
+from mygym.benchmark.stored import read_stored
 from mygym.benchmark.suite import make_suite
 from mygym.benchmark.table import build_table
 from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.sweeps import executors
-from mygym.sweeps.executors import LocalExecutor
+from mygym.sweeps.executors import Job, LocalExecutor
 from tests.command import Command
 from tests.conftest import ROOT
 from tests.reporting.runs import make_run
@@ -132,6 +134,26 @@ def test_a_killed_benchmark_goes_on_to_the_same_results(run: int, original: Path
     assert len(results(tmp_path / "killed")) == run
     execute(tmp_path / "killed", SUITE)
     assert results(tmp_path / "killed") == results(original)
+
+
+def test_an_interrupted_benchmark_has_a_table(
+    tmp_path: Path, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(TrainingExecutor):
+        def submit(self, job: Job) -> int:
+            if self.started:
+                signal.raise_signal(signal.SIGTERM)
+                return 0
+            return super().submit(job)
+
+        def stop(self, handle: int) -> None:
+            pass
+
+    monkeypatch.setattr(executors, "LocalExecutor", lambda *arguments: Interrupted())
+    (tmp_path / "short.yaml").write_text(yaml.safe_dump(SUITE))
+    assert mygym_command("benchmark", str(tmp_path / "short.yaml"), "--logdir", str(tmp_path / "a")).code == 130
+    assert read_stored(tmp_path / "a")[TD3].setting.records[0].steps == 40
+    assert "1 of 3 runs" in (tmp_path / "a" / "table.md").read_text()
 
 
 @pytest.mark.slow
@@ -468,6 +490,15 @@ def test_a_run_from_elsewhere_is_judged_and_none_of_its_code_runs(
     assert record.success_rate < 0.75, "a policy of 60 steps"
     assert not list(folder.rglob("evil*"))
     assert cell.command == "mygym train --config imported/reach/panda/pybullet/theirs/seed_0/config.yaml --seed S"
+
+
+def test_an_archive_of_runs_is_added(folder: Path, original: Path, tmp_path: Path, mygym_command: Command) -> None:
+    (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
+    shutil.copytree(run, tmp_path / "runs/seed_0")
+    assert mygym_command("runs", str(tmp_path / "runs"), "--archive", str(tmp_path / "old.zip"), "--yes").code == 0
+    added = mygym_command("benchmark", str(folder), "--add", str(tmp_path / "old.zip"), "--episodes", "1")
+    assert added.code == 0, added
+    assert build_table(benchmark(folder)).cells[-1].origin == "old.zip"
 
 
 @pytest.mark.parametrize(

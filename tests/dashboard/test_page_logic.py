@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tarfile
+import zipfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -172,9 +172,9 @@ def test_runs_are_filtered_ordered_archived_and_deleted(
         await user.should_see("Move into runs-")
         confirm(user, "Archive")
         await until(lambda: len(shown(user)) == 2)
-        (archive,) = service.logdir.glob("runs-*.tar.gz")
-        with tarfile.open(archive) as stored:
-            assert f"{runs[1].name}/config.yaml" in " ".join(stored.getnames())
+        (archive,) = service.logdir.glob("runs-*.zip")
+        with zipfile.ZipFile(archive) as stored:
+            assert f"{runs[1].name}/config.yaml" in " ".join(stored.namelist())
 
         select(user, "seed 2")
         user.find("Delete").click()

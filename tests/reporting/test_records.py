@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -137,15 +137,14 @@ def test_deletion_spares_a_run_that_is_being_written(tmp_path: Path, capsys: pyt
 def test_an_archive_holds_the_runs_that_it_removes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs")
     config = (run / directory.CONFIG).read_bytes()
-    archive = tmp_path / "old.tar.gz"
+    archive = tmp_path / "old.zip"
     assert mygym_runs(str(tmp_path / "runs"), "--archive", str(archive), "--yes") == 0
     assert not run.exists()
     assert list((tmp_path / "runs").iterdir()) == []
-    with tarfile.open(archive) as packed:
-        member = next(entry for entry in packed.getmembers() if entry.name.endswith(directory.CONFIG))
-        file = packed.extractfile(member)
-        assert file is not None
-        assert file.read() == config
+    with zipfile.ZipFile(archive) as packed:
+        (member,) = (name for name in packed.namelist() if name.endswith(f"{run.name}/{directory.CONFIG}"))
+        assert packed.read(member) == config
+        assert not any(name.endswith(directory.LOCK) for name in packed.namelist())
 
 
 def test_an_archive_that_cannot_be_written_leaves_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +153,8 @@ def test_an_archive_that_cannot_be_written_leaves_the_runs(tmp_path: Path, monke
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tarfile.TarFile, "add", full)
-    assert mygym_runs(str(tmp_path / "runs"), "--archive", str(tmp_path / "old.tar.gz"), "--yes") == 1
+    monkeypatch.setattr(zipfile.ZipFile, "write", full)
+    assert mygym_runs(str(tmp_path / "runs"), "--archive", str(tmp_path / "old.zip"), "--yes") == 1
     assert run.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
@@ -168,8 +167,8 @@ def test_an_archive_that_cannot_be_written_leaves_the_runs(tmp_path: Path, monke
         ([".", "--where", "algo"], "'algo' is not a pair"),
         ([".", "--sort", "sucess"], "did you mean 'success'"),
         ([".", "--csv", "--json"], "exclude each other"),
-        ([".", "--delete", "--archive", "a.tar.gz"], "exclude each other"),
-        ([".", "--archive", "a.zip", "--yes"], "a new file that ends in .tar.gz"),
+        ([".", "--delete", "--archive", "a.zip"], "exclude each other"),
+        ([".", "--archive", "a.tar.gz", "--yes"], "a new file that ends in .zip"),
     ],
 )
 def test_bad_input(

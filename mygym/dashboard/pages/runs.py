@@ -158,7 +158,7 @@ class RunsPage:
     def confirm(self, archive: bool) -> None:
         """Ask, then remove the selected runs."""
         records = [record for record in self.selected() if record.status != RUNNING]
-        name = f"runs-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz"
+        name = f"runs-{time.strftime('%Y%m%d-%H%M%S')}.zip"
         file = self.service.logdir / name if archive else None
         verb = f"Move into {name}" if archive else "Delete for ever"
         size = f"{size_of(records) / 1e6:.1f} MB"
