@@ -41,6 +41,9 @@ class GoalSlots:
 ALGORITHMS = str | list[str] | dict[str, str | list[str]]
 """Type of `algo` in `run_defaults`."""
 
+STAGES = str | list[str] | list[SubTask]
+"""Type of `stages` of `register_task`."""
+
 
 def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
     """Check the numbers of a task against the ranges of `TaskParams` and `SubTask`, as for a config.
@@ -386,11 +389,16 @@ def register_task(
         The task.
 
     Raises:
-        RegistryError: The name is taken or is a composition, a keyword is unknown, or a number is out of its range.
+        RegistryError: The name is taken or is a composition, a keyword is unknown, a number is out of its range, or the
+            stages or the help have a wrong type.
     """
     if name.isupper() and is_letters(name):
         allowed, why = "a name that is not a string of stages' letters", "is a composition of stages by their letters"
         raise RegistryError(bad_value("task", name, allowed, why))
+    if not stages or not fits(stages, STAGES):
+        raise RegistryError(bad_value(f"task {name}: stages", stages, "letters, names of stages, or a list of SubTask"))
+    if not isinstance(help, str):
+        raise RegistryError(bad_value(f"task {name}: help", help, "a line of text"))
     subtasks = _subtasks(stages, numbers)
     for key in numbers:
         if key not in TASK_FIELDS:
@@ -404,7 +412,7 @@ def register_task(
 
 def _subtasks(stages: str | Sequence[Any], numbers: dict[str, Any]) -> tuple[SubTask, ...]:
     """Return the sub-tasks; fields of a single sub-task are removed from `numbers`."""
-    if not isinstance(stages, str) and stages and isinstance(stages[0], SubTask):
+    if isinstance(stages[0], SubTask):
         return tuple(stages)
     values = {key: numbers.pop(key) for key in SUBTASK_FIELDS if key in numbers}
     return (SubTask(stages if isinstance(stages, str) else tuple(stages), **values),)

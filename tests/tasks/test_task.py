@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -63,6 +64,7 @@ def test_compositions_do_not_depend_on_user_tasks() -> None:
         ({"run_defaults": {"algo": {"mujoco": [5]}}}, ["run_defaults.algo: {'mujoco': [5]}", "a mapping from engines"]),
         ({"tolerence": 0.03}, ["task wrong: 'tolerence'", "did you mean 'tolerance'"]),
         ({"onnto": "die"}, ["task wrong: 'onnto'", "did you mean 'onto'"]),
+        ({"help": 3}, ["task wrong: help: 3", "text"]),
         ({"parts": ("cabinet.drawer",)}, ["task wrong: 'parts'", "did you mean 'part'"]),
     ],
 )
@@ -73,6 +75,12 @@ def test_an_invalid_registration_is_refused(numbers: dict[str, Any], words: list
         assert word in str(error.value)
     with pytest.raises(ConfigError, match="'wrong'"):
         find_task("wrong")
+
+
+@pytest.mark.parametrize("stages", [3, [3], [], "", [SubTask("AGM"), "push"]])
+def test_stages_of_a_wrong_type_are_refused(stages: Any) -> None:
+    with pytest.raises(RegistryError, match=f"task wrong: stages: {re.escape(repr(stages))} "):
+        register_task("wrong", stages)
 
 
 def test_parameters_of_registered_sub_tasks_are_checked() -> None:
