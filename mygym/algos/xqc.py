@@ -101,7 +101,16 @@ class ActionDistribution:
         return jnp.concatenate([self.continuous.mode(), jnp.where(self.log_odds > 0, 1.0, -1.0)], -1)
 
 
-class XQCActor(Actor):
+class CompiledInit:
+    """Mixin of flax modules that compiles `init` as one function, in half the time of its operations one by one."""
+
+    @nn.nowrap
+    def init(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the variables of the module, as flax does."""
+        return jax.jit(partial(super().init, **kwargs))(*args)  # type: ignore[misc]
+
+
+class XQCActor(CompiledInit, Actor):
     """CrossQ's actor with `hidden_layers`, and with binary components."""
 
     binary_actions: int = 0
@@ -134,7 +143,7 @@ class XQCCritic(nn.Module):
         return nn.Dense(BINS)(hidden)
 
 
-class XQCCritics(nn.Module):
+class XQCCritics(CompiledInit, nn.Module):
     """Several critics; SBX passes the fields that all its critics have."""
 
     net_arch: Sequence[int]

@@ -181,20 +181,22 @@ def test_binary_components_have_exact_expectations_and_gradients() -> None:
         return jnp.asarray(values)[first, second]
 
     key = jax.random.key(1)
-    expected, entropy, binary_entropy = actor(log_odds).expectations(key, value)
+    expectations = jax.jit(lambda odds: actor(odds).expectations(key, value))
+    expected, entropy, binary_entropy = expectations(log_odds)
     weights = [np.stack([1 - p, p]) for p in is_one.T]  # of −1 and 1, for each row
     np.testing.assert_allclose(expected, np.einsum("in,jn,ij->n", *weights, values), rtol=1e-5)
-    gradient = jax.grad(lambda odds: actor(odds).expectations(key, value)[0].sum())(log_odds)
+    gradient = jax.jit(jax.grad(lambda odds: expectations(odds)[0].sum()))(log_odds)
     slopes = [np.einsum("jn,j->n", weights[1], values[1] - values[0]), (values[:, 1] - values[:, 0]) @ weights[0]]
     np.testing.assert_allclose(gradient, np.transpose(slopes) * is_one * (1 - is_one), rtol=1e-5)
     of_each = -(is_one * np.log(is_one) + (1 - is_one) * np.log(1 - is_one)).sum(1)
     np.testing.assert_allclose(binary_entropy, of_each, rtol=1e-5)
 
-    sampled, log_density = jax.vmap(actor(log_odds).sample_and_log_density)(jax.random.split(key, 4000))
+    draw = jax.jit(actor(log_odds).sample_and_log_density)
+    sampled, log_density = jax.jit(jax.vmap(draw))(jax.random.split(key, 4000))
     assert set(np.unique(sampled[..., 1:])) == {-1, 1}
     np.testing.assert_allclose((sampled[..., 1:] > 0).mean(0), is_one, atol=0.04)
     np.testing.assert_allclose(-log_density.mean(0), _entropy_of_tanh_normal(0.3, 0.4), atol=0.08)
-    _, of_the_same = actor(log_odds).sample_and_log_density(key)
+    _, of_the_same = draw(key)
     np.testing.assert_allclose(entropy, -of_the_same, rtol=1e-5)
     np.testing.assert_array_equal(actor(log_odds).mode()[:, 1:], [[1, -1], [1, -1]])
 
@@ -213,7 +215,6 @@ def test_binary_components_that_matter_little_are_explored() -> None:
     from mygym.algos.xqc import BINARY_TEMPERATURE
 
     model = build(env=Doors(), ent_coef=1e-9, learning_rate=0.01, policy_delay=1, batch_size=64)
-    model.learn(64)
     policy, worse = model.policy, 2 * BINARY_TEMPERATURE
     observations = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
 
