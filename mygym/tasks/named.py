@@ -23,6 +23,7 @@ register_task(
     tolerance=0.02,
     horizon=150,
     also=("baskets", "collabtable", "football"),
+    run_defaults=XQC_OR_PPO,
 )
 register_task(
     "open_drawer",
