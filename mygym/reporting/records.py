@@ -251,8 +251,13 @@ def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> li
         A message for each run that stays: another process is writing it, or it holds links.
 
     Raises:
+        ConfigError: The archive would be in one of the runs; nothing is removed.
         RunError: The archive cannot be written or a run cannot be removed; without an archive nothing is removed.
     """
+    for record in records:
+        if archive is not None and archive.resolve().is_relative_to(Path(record.path).resolve()):
+            why = f"is in {record.path}, which is removed"
+            raise ConfigError(bad_value("archive", str(archive), "a file outside of the runs", why))
     kept: list[str] = []
     with contextlib.ExitStack() as locks:
         locked = []

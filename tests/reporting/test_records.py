@@ -147,6 +147,14 @@ def test_an_archive_holds_the_runs_that_it_removes(tmp_path: Path) -> None:
         assert not any(name.endswith(directory.LOCK) for name in packed.namelist())
 
 
+def test_an_archive_in_a_run_that_it_removes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path / "runs")
+    before = sorted(run.rglob("*"))
+    assert mygym_runs(str(tmp_path / "runs"), "--archive", str(run / "old.zip"), "--yes") == 2
+    assert "a file outside of the runs" in capsys.readouterr().err
+    assert sorted(run.rglob("*")) == before
+
+
 def test_an_archive_that_cannot_be_written_leaves_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path / "runs")
 
