@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mygym.config import Resolved, config_hash
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, InterruptedRunError, RunError, bad_value
 from mygym.nested import at, merged
 from mygym.planning.plan import plan_of
 from mygym.planning.resolve import resolve_config
@@ -406,7 +406,11 @@ def _execute(
             notify(f"trials: {asked}, but the grid has {sweep.trials}")
         if ended >= sweep.trials:
             notify(f"no trial is left: {ended} of {sweep.trials} have ended")
-        Search(folder, sweep, study, executor, notify, memory).run()
+        try:
+            Search(folder, sweep, study, executor, notify, memory).run()
+        except InterruptedRunError:
+            results.write_results(folder, sweep, study)
+            raise
         rows = results.write_results(folder, sweep, study)
         if results.best(sweep, study) is None:
             table = folder / SweepFiles.TABLE

@@ -191,6 +191,7 @@ def test_a_signal_stops_the_runs_with_checkpoints(sweep: Callable[..., Report], 
         sweep(executor=executor)
     assert executor.running == 0
     assert executor.stopped in (1, 2)
+    assert (tmp_path / "sweep" / "trials.csv").read_text().count("complete") > 0, "no table of the trials until then"
     again = InstantExecutor()
     report = resume(tmp_path / "sweep", again)
     assert {row["state"] for row in report.rows} == {"complete"}
