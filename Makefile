@@ -3,7 +3,9 @@ CHECK := -I mygym/python_version.py
 PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$name $(CHECK) 2>/dev/null && echo $$name && exit; done; echo python3)
 BIN := .venv/bin
-# Python compiles the modules that it imports; pip would compile all, which takes as long as to install them.
+# Python compiles the modules that it imports; pip would compile all, which takes as long as to install them. Many
+# containers set a variable with which Python does not keep what it compiles: each start would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: train test check format docs

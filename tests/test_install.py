@@ -131,8 +131,8 @@ def add_python(folder: Path, name: str, supported: bool) -> None:
         (folder / "bin" / name).chmod(0o755)
 
 
-def run_make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": str(folder / "bin"), "HOME": str(folder)}
+def run_make(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": str(folder / "bin"), "HOME": str(folder), **variables}
     return subprocess.run(["make", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -162,6 +162,15 @@ def test_make_without_a_supported_python_names_those_it_needs(make: Path, python
     assert done.returncode == 2
     assert "3.11, 3.12, 3.13 or 3.14" in done.stderr
     assert not (make / ".venv").exists()
+
+
+def test_make_keeps_what_python_compiles(make: Path) -> None:
+    add_python(make, "python3", supported=True)
+    (make / "small.py").touch()
+    (make / "import.mk").write_text("import:\n\t@python3 -c 'import small'\n", encoding="utf-8")
+    done = run_make(make, "-f", "Makefile", "-f", "import.mk", "import", PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 0
+    assert list((make / "__pycache__").glob("small.*.pyc"))
 
 
 # Packages -------------------------------------------------------------------------------------------------------------
