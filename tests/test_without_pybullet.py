@@ -31,12 +31,15 @@ config = {"task": "reach", "algo": "ppo", "steps": 64, "n_envs": 2, "tensorboard
 config |= {"algo_params": {"n_steps": 32, "batch_size": 32, "n_epochs": 1}, "eval": {"episodes": 2}}
 config |= {"video": {"episodes": 1, "width": 64, "height": 48}}
 result = mygym.train(config)
+images = {"observations": ["image", "ee_position"], "image_params": {"width": 36, "height": 36}}
+seeing = mygym.train(config | images | {"eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}})
 oracle = mygym.evaluate(policy="oracle", config={"task": "pick_and_place"}, episodes=2)
 env = gymnasium.make("mygym/OpenDoor-v0", render_mode="rgb_array", render_width=64, render_height=48)
 env.reset(seed=0)
 placed = {"robot_params": {"home": [0.0, -0.3, 0.0, -2.2, 0.0, 2.0, 0.8]}}
 print(json.dumps({
     "result": json.loads((result.path / "result.json").read_text()),
+    "seeing": [seeing.status, seeing.engine, seeing.steps],
     "films": [path.name for path in (result.path / "videos").iterdir()],
     "oracle": [oracle.engine, oracle.success_rate],
     "colors": len({tuple(pixel) for pixel in env.render().reshape(-1, 3).tolist()}),
@@ -71,6 +74,7 @@ def test_mujoco_trains_and_judges(seen: dict[str, Any]) -> None:
     result = seen["result"]
     assert (result["status"], result["engine"], result["judge"]) == ("done", "mujoco", "mujoco")
     assert seen["oracle"] == ["mujoco", 1.0]
+    assert seen["seeing"] == ["done", "mujoco", 64]
     assert seen["home"] is None
 
 

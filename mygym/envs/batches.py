@@ -30,6 +30,18 @@ def engine_of(spec: EnvSpec) -> str:
     return spec.engine if "engine" in spec.model_fields_set else FUSED
 
 
+def is_batch(spec: EnvSpec) -> bool:
+    """Return whether environments of training are a batch; else each has a world for itself.
+
+    The worlds of an engine with batches are also single, for what its batches cannot represent; not those of `fused`.
+
+    Raises:
+        ConfigError: An invalid value.
+        RegistryError: Unknown name.
+    """
+    return has_batches(spec.engine) and (spec.engine == FUSED or _obstacle(spec, spec.engine) is None)
+
+
 def check_batch(spec: EnvSpec, engine: str) -> None:
     """Refuse an environment that no batch, or no batch of an engine, can have, before anything is built.
 
@@ -40,30 +52,37 @@ def check_batch(spec: EnvSpec, engine: str) -> None:
     if not has_batches(engine):
         why = "has no batches: each of its worlds is simulated for itself"
         raise ConfigError(bad_value("engine", engine, engines_with_batches(), why))
-    if spec.render_mode is not None:
-        raise _refusal("render_mode", spec.render_mode, "None", engine, "draws pictures")
-    task, *_ = apply_task_params(find_task(spec.task), spec.task_params)
-    control = find_controller(spec.control).config
-    if control.action_repeat != 1:  # the worlds of a batch end their episodes at different steps of an action
-        raise _refusal("control.action_repeat", control.action_repeat, "1", engine, "repeats actions")
-    if seen := camera_components(spec.observations or ()):
-        raise _refusal("observations", seen[0], "components without a camera", engine, "needs images")
-    for key in ("detector", "encoder"):
-        if file := getattr(spec.image_params, key):
-            raise _refusal(f"image_params.{key}", file, "null", engine, "needs images")
-    same = "the same objects in all episodes"
-    for role in task.roles:
-        if len(task.assets(role)) > 1:
-            raise _refusal("task_params.objects", task.asset(role), same, engine, "differs between episodes")
-    for each in task.distractors:
-        if len(set(each.counts)) > 1 or len(each.objects) > 1:
-            raise _refusal("task_params.distractors", each.object, same, engine, "differs between episodes")
+    if obstacle := _obstacle(spec, engine):
+        raise ConfigError(obstacle)
     if engine == FUSED:
         check_supported(spec)
 
 
-def _refusal(key: str, value: Any, allowed: str, engine: str, why: str) -> ConfigError:
-    return ConfigError(bad_value(key, value, allowed, f"{why}, which batches of engine {engine} cannot represent"))
+def _obstacle(spec: EnvSpec, engine: str) -> str | None:
+    """Return a message about the first value that batches of an engine cannot represent."""
+
+    def refused(key: str, value: Any, allowed: str, why: str) -> str:
+        return bad_value(key, value, allowed, f"{why}, which batches of engine {engine} cannot represent")
+
+    if spec.render_mode is not None:
+        return refused("render_mode", spec.render_mode, "None", "draws pictures")
+    task, *_ = apply_task_params(find_task(spec.task), spec.task_params)
+    control = find_controller(spec.control).config
+    if control.action_repeat != 1:  # the worlds of a batch end their episodes at different steps of an action
+        return refused("control.action_repeat", control.action_repeat, "1", "repeats actions")
+    if seen := camera_components(spec.observations or ()):
+        return refused("observations", seen[0], "components without a camera", "needs images")
+    for key in ("detector", "encoder"):
+        if file := getattr(spec.image_params, key):
+            return refused(f"image_params.{key}", file, "null", "needs images")
+    same = "the same objects in all episodes"
+    for role in task.roles:
+        if len(task.assets(role)) > 1:
+            return refused("task_params.objects", task.asset(role), same, "differs between episodes")
+    for each in task.distractors:
+        if len(set(each.counts)) > 1 or len(each.objects) > 1:
+            return refused("task_params.distractors", each.object, same, "differs between episodes")
+    return None
 
 
 def episode_maker(

@@ -22,11 +22,11 @@ from mygym.config.parameter_checks import (
     training_defaults,
 )
 from mygym.config.schedules import schedules
-from mygym.engines.engine import FUSED, has_batches
+from mygym.engines.engine import FUSED
 from mygym.envs.batches import check_batch
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at
-from mygym.planning.derived import training_spec
+from mygym.planning.derived import in_batch, training_spec
 from mygym.planning.strategies import JOIN, Variant
 from mygym.registry import Algorithm, registry
 from mygym.registry.signatures import parameters
@@ -267,9 +267,6 @@ def check_overlap(config: RunConfig, cls: type[Any]) -> None:
     if not issubclass(cls, OffPolicyAlgorithm):
         why = f"is not available with algo {config.algo} of {config.framework}"
         raise ConfigError(bad_value("overlap", True, "false, or an off-policy algorithm such as sac", why))
-    if has_batches(config.engine):
-        why = f"is not available with engine {config.engine}, which is one process"
-        raise ConfigError(bad_value("overlap", True, ["false"], why))
     freq = config.algo_params.get("train_freq", 1)
     if freq not in (1, [1, "step"], (1, "step")):
         why = "is not available with overlap, which trains during the single step of a rollout"
@@ -287,13 +284,16 @@ def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
     if config.engine != FUSED and config.n_envs > MAX_WORLDS:
         allowed = f"less than or equal to {MAX_WORLDS}, or engine: {FUSED}"
         raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
-    if not has_batches(config.engine):
+    played = [config] if len(variants) == 1 else [variant.config for variant in variants]
+    if not in_batch(played):
         return
+    why = f"is not available with engine {config.engine}, which is one process"
     if config.env_processes not in (False, "auto"):
-        why = f"is not available with engine {config.engine}, which is one process"
         raise ConfigError(bad_value("env_processes", config.env_processes, ["false"], why))
-    for played in [config] if len(variants) == 1 else [variant.config for variant in variants]:
-        check_batch(training_spec(played), config.engine)
+    if config.overlap:
+        raise ConfigError(bad_value("overlap", True, ["false"], why))
+    for each in played:
+        check_batch(training_spec(each), config.engine)
 
 
 REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mygym.config import RunConfig
@@ -10,6 +10,7 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.parameter_checks import RANGES
 from mygym.config.schema import Distractor
 from mygym.engines.engine import BULLET, judge_of
+from mygym.envs.batches import is_batch
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
@@ -195,6 +196,11 @@ def env_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
 def training_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
     """Return the description of the environments of training of a config with a single variant, see `env_spec`."""
     return env_spec(config, goal_env).model_copy(update={"engine": config.engine})
+
+
+def in_batch(variants: Iterable[RunConfig]) -> bool:
+    """Return whether the environments of training, which have the configs of a run's variants, are a batch."""
+    return all(is_batch(training_spec(config)) for config in variants)
 
 
 def short_env_arguments(config: RunConfig) -> dict[str, Any]:

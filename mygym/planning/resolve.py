@@ -27,7 +27,7 @@ from mygym.planning.checks import (
     may_share,
     registered_training_params,
 )
-from mygym.planning.derived import absolute, derived_values, plain_distractors, uses_her
+from mygym.planning.derived import absolute, derived_values, in_batch, plain_distractors, uses_her
 from mygym.planning.strategies import (
     JOIN,
     ConstructedStrategies,
@@ -186,8 +186,12 @@ def stage_layers(asked: RunConfig, task: Task, entry: Algorithm) -> list[Layer]:
 def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
     """Return the algorithm's values for the engine, the number of the task's stages and, in this engine, the task.
 
-    Without any, for another engine that has batches, those of short rollouts in many environments; else empty.
+    Without any, for another engine that has batches, those of short rollouts in many environments; else empty. It is
+    empty, too, where the environments are no batch: they are then as slow as in PyBullet.
     """
+    origin = f"algorithm {entry.name}, for engine {asked.engine}"
+    if has_batches(asked.engine) and not in_batch([asked]):
+        return Layer(origin, {})
     values = dict(entry.engine_defaults.get(asked.engine, {}))
     if len(task.stage_names) > 1:
         values = merged(values, entry.engine_stage_defaults.get(asked.engine, {}))
@@ -196,7 +200,7 @@ def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
         n_steps = entry.defaults.get("n_steps", 0) * entry.run_defaults.get("n_envs", 1) // ENVS_OF_A_BATCH
         if len(task.stage_names) == 1 and SHORTEST_ROLLOUT <= n_steps < entry.defaults["n_steps"]:
             values = {"n_envs": ENVS_OF_A_BATCH, "algo_params": {"n_steps": n_steps}}
-    return Layer(f"algorithm {entry.name}, for engine {asked.engine}", values)
+    return Layer(origin, values)
 
 
 def task_layer(task: Task, entry: Algorithm, of_engine: Layer) -> Layer:

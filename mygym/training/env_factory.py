@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from mygym.config import RunConfig
 from mygym.engines.arrays import cores
-from mygym.engines.engine import FUSED, find_engine, has_batches, judge_of
+from mygym.engines.engine import FUSED, find_engine, judge_of
 from mygym.engines.rendering.viewer import check_display
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, MygymError, bad_value
-from mygym.planning.derived import env_spec, training_spec
+from mygym.planning.derived import env_spec, in_batch, training_spec
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.strategies import Variant
 from mygym.registry import user_files
@@ -185,7 +185,7 @@ def make_vec_env(
     count = config.n_envs // config.learners
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
         try_worlds(plan)
-    if has_batches(config.engine):
+    if in_batch(variant.config for variant in plan.variants):
         return _wrapped(_make_batch(plan, count, gui, only_spaces), plan, stack)
     if not only_spaces:
         find_engine(config.engine)  # its package may be missing here, where another engine judges
@@ -217,10 +217,11 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     if images:
         env = TransposedImages(env)  # SB3 would wrap the normaliser, whose original observations replay stores
     if plan.config.normalize and (numbers or not images):
+        keys = numbers if images else None
         if judge_of(plan.config.engine) != plan.config.engine:
-            env = FlooredNormalize(env)
+            env = FlooredNormalize(env, keys)
         else:
-            env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)
+            env = VecNormalize(env, norm_reward=False, norm_obs_keys=keys)
     for strategy in plan.strategies:
         wrapped: object = strategy.wrap_env(env)
         if not isinstance(wrapped, VecEnv):
@@ -295,7 +296,8 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
         count = min(max(available - config.threads, 0), config.n_envs)
         return count, f"{config.threads} of {available} cores for the gradient steps"
     processes = min(available, config.n_envs)
-    if has_batches(config.engine) or config.learners > 1 or processes < 2 or config.steps < MIN_MEASURED_STEPS:
+    one_process = config.learners > 1 or in_batch(variant.config for variant in plan.variants)
+    if one_process or processes < 2 or config.steps < MIN_MEASURED_STEPS:
         return 0, ""
     from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -327,7 +329,8 @@ def _steps_per_second(envs: Any) -> float:
 
 def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
     """Return functions that build training environments."""
-    return [partial(build_env, _description(plan.variants, plan.algorithm.dict_observations, plan.codes))] * count
+    description = _description(plan.variants, plan.algorithm.dict_observations, plan.codes)
+    return [partial(build_env, description, engine=plan.config.engine)] * count
 
 
 def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:

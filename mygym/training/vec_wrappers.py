@@ -151,8 +151,8 @@ class FlooredNormalize(VecNormalize):
     (`reach`, 2,048 environments).
     """
 
-    def __init__(self, env: VecEnv) -> None:
-        super().__init__(LastObservations(env), norm_reward=False)
+    def __init__(self, env: VecEnv, norm_obs_keys: list[str] | None = None) -> None:
+        super().__init__(LastObservations(env), norm_reward=False, norm_obs_keys=norm_obs_keys)
         running = self.obs_rms
         if isinstance(running, dict):
             self.obs_rms = {key: FlooredMeanStd(shape=each.mean.shape) for key, each in running.items()}

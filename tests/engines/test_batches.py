@@ -34,6 +34,8 @@ from tests.engines.side_by_side import SideBySide
 
 ENGINE = {"engine": "side_by_side"}
 
+REPEATED = {"control": {"name": "ee_delta", "action_repeat": 2}}
+
 PARAMS = {"n_steps": 8, "batch_size": 16, "learning_rate": 1e-3}
 
 
@@ -207,22 +209,51 @@ def test_arrays_of_another_library_are_refused() -> None:
         BatchEnv(ENGINE, 2, output="torch")
 
 
-def test_training_steps_a_batch_and_evaluates_in_the_same_engine(tmp_path: Path) -> None:
-    quiet = {"tensorboard": False, "video": {"episodes": 0}, "logdir": str(tmp_path), "stop_at_success": None}
+def short_run(logdir: Path, **values: Any) -> dict[str, Any]:
+    """Config of a run of 64 steps."""
+    quiet = {"tensorboard": False, "video": {"episodes": 0}, "logdir": str(logdir), "stop_at_success": None}
     budget = {"steps": 64, "n_envs": 4, "eval": {"every": 64, "episodes": 1, "final_episodes": 1}}
-    config = {**ENGINE, **quiet, **budget, "task": "press", "algo": "ppo", "algo_params": PARAMS}
+    return {**quiet, **budget, "task": "press", "algo": "ppo", "algo_params": PARAMS, **values}
+
+
+def check_continued(config: dict[str, Any]) -> mygym.Result:
+    """Check that a run that is continued has the weights of one that is not interrupted; return the latter."""
+    short = mygym.train(config)
+    first = mygym.train({**config, "steps": 96})
+    resumed = mygym.train({**config, "steps": 96}, resume=short.path)
+    states = [load_file(result.path / "policy.safetensors") for result in (first, resumed)]
+    assert (first.steps, resumed.steps) == (96, 96)
+    for name, tensor in states[0].items():
+        np.testing.assert_array_equal(tensor, states[1][name])
+    return first
+
+
+def test_training_steps_a_batch_and_evaluates_in_the_same_engine(tmp_path: Path) -> None:
+    config = short_run(tmp_path, **ENGINE)
     plan = make_plan(config)
     assert (plan.config.env_processes, env_spec(plan.config).engine) == ("auto", "side_by_side")
     with closing(make_vec_env(plan)) as env:
         assert isinstance(env.unwrapped, BatchVecEnv)
         assert type(env.unwrapped.batch.worlds).__name__ == "BulletWorlds"
-    short = mygym.train(config)
-    first = mygym.train({**config, "steps": 96})
-    resumed = mygym.train({**config, "steps": 96}, resume=short.path)
-    states = [load_file(result.path / "policy.safetensors") for result in (first, resumed)]
-    assert (first.engine, first.steps, resumed.steps) == ("side_by_side", 96, 96)
-    for name, tensor in states[0].items():
-        np.testing.assert_array_equal(tensor, states[1][name])
+    assert check_continued(config).engine == "side_by_side"
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        {"observations": ["image", "ee_position"], "image_params": {"width": 36, "height": 36}},
+        {"task": "push", "strategy": "multitask", "strategy_params": {"tasks": ["push", "press"]}, **REPEATED},
+        {"task": "push", "task_params": {"objects": {"cube": ["cube", "apple"]}}, **REPEATED},
+    ],
+    ids=str,
+)
+def test_what_no_batch_has_is_trained_in_single_worlds(alone: dict[str, Any], tmp_path: Path) -> None:
+    config = short_run(tmp_path, engine="mujoco", **alone)
+    plan = make_plan({**config, "env_processes": 2})
+    with closing(make_vec_env(plan)) as env:
+        assert (type(env.unwrapped).__name__, plan.config.n_envs) == ("ProcessVecEnv", 4)
+        assert {spec.engine for spec in env.get_attr("env_spec")} == {"mujoco"}
+    assert check_continued(config).engine == "mujoco"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +262,7 @@ def test_training_steps_a_batch_and_evaluates_in_the_same_engine(tmp_path: Path)
         ({"env_processes": 2}, ["env_processes", "2", "side_by_side", "false"]),
         ({"n_envs": 2000}, ["n_envs", "2000", "1024", "fused"]),
         ({"overlap": True, "algo": "sac"}, ["overlap", "side_by_side"]),
-        ({"observations": ["image"]}, ["observations", "image", "side_by_side"]),
+        ({"engine": "fused", "observations": ["image"]}, ["observations", "image", "fused"]),
     ],
     ids=str,
 )

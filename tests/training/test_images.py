@@ -90,7 +90,7 @@ def network(name: str, **kwargs: Any) -> dict[str, Any]:
                 "critic_observations": ["joint_position"],
             },
         ),
-        pytest.param("ppo", {"normalize": True}, marks=pytest.mark.slow),
+        pytest.param("ppo", {"normalize": True, "engine": "mujoco"}, marks=pytest.mark.slow),
         pytest.param("sac", {"image_params": {"goal": "vector", "width": 40}, "her": True}, marks=pytest.mark.slow),
     ],
 )
