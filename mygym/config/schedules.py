@@ -21,7 +21,7 @@ from mygym.config.parameter_checks import MAX_FLOAT32, RUN_PARAMETERS, Range, ra
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import is_schedule
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import Parameter, fits, parameters, signature
+from mygym.registry.signatures import Parameter, checked_registration, fits, parameters, signature
 
 KEY = "schedule"
 """The key that makes a mapping a schedule; its value is the name of a shape."""
@@ -32,6 +32,7 @@ TRIALS = 100
 Shape = TypeVar("Shape", bound=Callable[..., float])
 
 
+@checked_registration
 def register_schedule(name: str, *, help: str = "", override: bool = False) -> Callable[[Shape], Shape]:
     """Return a decorator that registers a function as the shape of schedules `{schedule: NAME, …}`.
 

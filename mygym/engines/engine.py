@@ -12,6 +12,7 @@ from mygym.config.schema import DEFAULT_ENGINE
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.registry import decorator, registry
 from mygym.registry.entries import HAS_BULLET
+from mygym.registry.signatures import checked_registration
 
 if TYPE_CHECKING:
     from mygym.engines.inspection import Inspection
@@ -29,6 +30,7 @@ FUSED = "fused"
 W = TypeVar("W", bound="type[World]")
 
 
+@checked_registration
 def register_engine(name: str, *, override: bool = False) -> Callable[[W], W]:
     """Return a decorator that registers a subclass of `World` as an engine, for `engine: NAME`.
 

@@ -15,7 +15,7 @@ from gymnasium.error import ClosedEnvironmentError
 
 from mygym.config import RunConfig
 from mygym.errors import ConfigError, DivergedError, bad_value
-from mygym.registry.signatures import fits, parameters, signature
+from mygym.registry.signatures import check_types, parameters, signature
 from mygym.types import FloatArray
 
 MAX_EPISODES = 100_000
@@ -39,11 +39,9 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         check_keywords(function.__name__, kwargs, known)
         for name, value in [*zip(known, args, strict=False), *kwargs.items()]:
-            parameter = parameters(function)[name]
-            plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-            plain = str(value) if isinstance(value, os.PathLike) else plain
-            if parameter.annotation is not int and name not in ("config", "callbacks", "report"):
-                _check(name, value, fits(plain, parameter.annotation), parameter.type_in_words)
+            if parameters(function)[name].annotation is not int and name not in ("config", "callbacks", "report"):
+                plain = str(value) if isinstance(value, os.PathLike) else value
+                check_types(function, {name: plain}, ConfigError)
         return function(*args, **kwargs)
 
     return checked

@@ -11,7 +11,7 @@ import numpy as np
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import wrong_result
+from mygym.registry.signatures import checked_registration, wrong_result
 from mygym.robotics.episode_randomization import CameraShift, EpisodeRandomization, Light
 
 Bounds = tuple[float, float]
@@ -73,6 +73,7 @@ class Randomizer:
         return result
 
 
+@checked_registration
 def register_randomizer(
     name: str, unit: str, default: Bounds, allowed: Bounds, whole: bool = False, *, override: bool = False
 ) -> Callable[[Function], Function]:
@@ -88,12 +89,18 @@ def register_randomizer(
         allowed: Limits of ranges in a config.
         whole: Whether values are integers.
         override: Replace a randomizer of the same name.
+
+    Raises:
+        RegistryError: The name is taken, the function takes other arguments, or the bounds do not fit each other.
     """
+    if not allowed[0] <= default[0] <= default[1] <= allowed[1]:
+        within = f"lowest and highest value, within {allowed}"
+        raise RegistryError(bad_value("register_randomizer: default", default, within))
     return decorator(
         "randomizer",
         name,
         build=lambda function: Randomizer(function, unit, default, allowed, whole),
-        allowed="a function (randomization, draw) -> randomization",
+        form=Function,
         override=override,
     )
 

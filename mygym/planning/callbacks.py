@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import parameters
+from mygym.registry.signatures import checked_registration, parameters
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 
+@checked_registration
 def register_callback(name: str, *, help: str = "", override: bool = False) -> Callable[[type[C]], type[C]]:
     """Class decorator that registers a callback for the key `callbacks` of configs.
 

@@ -12,9 +12,9 @@ from typing import Any, Self, TypeVar
 
 from mygym.errors import RegistryError, bad_value
 from mygym.nested import merged, without
-from mygym.registry.entries import FRAMEWORKS, Entry, caller, resolve, unknown_framework
+from mygym.registry.entries import Entry, caller, resolve, unknown_framework
 from mygym.registry.registries import decorator, registry
-from mygym.registry.signatures import Parameter, first_line, parameters
+from mygym.registry.signatures import Parameter, checked_registration, first_line, fits, parameters
 from mygym.registry.user_files import on_import
 
 
@@ -249,16 +249,9 @@ def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = 
             neither `pytorch` nor `jax`.
     """
     origin = origin or caller()
-    check_framework(entry.framework)
     registry("algorithm").register(
         entry.name, replace(entry, origin=origin), entry.help, origin, override, framework=entry.framework
     )
-
-
-def check_framework(framework: str) -> None:
-    """Raise `RegistryError` for a framework whose weights, devices and random numbers the runs do not know."""
-    if framework not in FRAMEWORKS:
-        raise RegistryError(bad_value("framework", framework, FRAMEWORKS, "is not supported"))
 
 
 def parameters_of(entry: Entry, framework: str | None = None) -> dict[str, Parameter]:
@@ -270,11 +263,12 @@ def parameters_of(entry: Entry, framework: str | None = None) -> dict[str, Param
     return parameters(target) if callable(target) else {}
 
 
+@checked_registration
 def register_algorithm(
     name: str,
     framework: str = "pytorch",
     *,
-    policy: Any = None,
+    policy: str | type[Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
     run_defaults: Mapping[str, Any] | None = None,
     dict_observations: bool | None = None,
@@ -282,7 +276,7 @@ def register_algorithm(
     requires: Sequence[str] | None = None,
     override: bool = False,
     training_defaults: Mapping[str, Any] | None = None,
-    search_space: Mapping[str, Any] | None = None,
+    search_space: Mapping[str, Mapping[str, Any]] | None = None,
     inherit: bool = True,
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
@@ -314,17 +308,12 @@ def register_algorithm(
         inherit: False to inherit nothing from an ancestor.
 
     Raises:
-        RegistryError: The decorated object is not a class, the name is taken or is not an identifier, or values are
-            no mapping.
+        RegistryError: The decorated object is not a class, the name is taken or is not an identifier, or an
+            argument has a wrong type.
     """
     origin = caller()
-    given = {"defaults": defaults, "run_defaults": run_defaults, "training_defaults": training_defaults}
 
     def build(cls: type[T]) -> Algorithm:
-        check_framework(framework)
-        for key, values in {**given, "search_space": search_space}.items():
-            if not isinstance(values, Mapping | None):
-                raise RegistryError(bad_value(f"algorithm {name}: {key}", values, "a mapping"))
         entry = Algorithm(
             name,
             framework,
@@ -349,6 +338,7 @@ def register_algorithm(
     )
 
 
+@checked_registration
 def register_policy(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
@@ -362,14 +352,29 @@ def register_policy(
         framework: Framework of a policy that is trained.
         help: One line; by default the first line of the docstring.
         override: Replace a policy of the same name.
+
+    Raises:
+        RegistryError: The class is of neither kind, or the name is taken.
     """
 
     def framework_of(policy: Any) -> str | None:
         return framework if is_network(policy) else None
 
-    return decorator("policy", name, help=help, override=override, framework=framework_of)
+    def acts(policy: Any) -> bool:
+        return fits(policy, Callable[[Any, int], Any]) and (hasattr(policy, "predict") or not inspect.isclass(policy))
+
+    return decorator(
+        "policy",
+        name,
+        check=lambda policy: is_network(policy) or acts(policy),
+        allowed="a policy of SB3, or a class (envs, seed) with the method predict",
+        help=help,
+        override=override,
+        framework=framework_of,
+    )
 
 
+@checked_registration
 def register_features_extractor(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
@@ -384,6 +389,7 @@ def register_features_extractor(
     return decorator("features_extractor", name, help=help, override=override, framework=framework)
 
 
+@checked_registration
 def register_activation(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
@@ -398,6 +404,7 @@ def register_activation(
     return decorator("activation", name, help=help, override=override, framework=framework)
 
 
+@checked_registration
 def register_optimizer(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:

@@ -23,6 +23,7 @@ from mygym.registry.entries import (
     BULLET,
     BULLET_FILES,
     FOLDER_EXTRAS,
+    FRAMEWORKS,
     HAS_BULLET,
     KINDS,
     Entry,
@@ -31,7 +32,7 @@ from mygym.registry.entries import (
     requirements,
     with_extras,
 )
-from mygym.registry.signatures import first_line, signature, source_location, wrong_result
+from mygym.registry.signatures import first_line, fits, in_words, signature, source_location, wrong_result
 from mygym.registry.user_files import (
     PACKAGE,
     check_regular,
@@ -155,10 +156,12 @@ class Registry:
 
         Raises:
             RegistryError: The name or an alias is taken and `override` is False (the message has both origins), or the
-                name is not an identifier.
+                name is not an identifier; or the framework is none of `FRAMEWORKS`.
         """
-        if not name.isidentifier():
+        if not isinstance(name, str) or not name.isidentifier():
             raise RegistryError(bad_value(self.kind, name, "letters, digits and _", "is not a name"))
+        if framework is not None and framework not in FRAMEWORKS:
+            raise RegistryError(bad_value("framework", framework, FRAMEWORKS, "is not supported"))
         origin = origin or caller()
         if not is_built_in(origin):  # the module of a built-in component may be imported before the others
             self._load_builtins()
@@ -511,6 +514,7 @@ def decorator(
     build: Callable[[Any], Any] | None = None,
     check: Callable[[Any], bool] = callable,
     allowed: str = "a class or a function",
+    form: Any = Any,
     help: str = "",
     override: bool = False,
     framework: str | Callable[[Any], str | None] | None = None,
@@ -524,6 +528,7 @@ def decorator(
         build: Builds the registered object from the decorated object; None: register the decorated object itself.
         check: Returns whether the decorated object has the right type.
         allowed: Type that `check` accepts, for the message.
+        form: Type hint of the decorated object, in place of `check` and `allowed`.
         help: One line for listings; by default the first line of the docstring.
         override: Replace a component of the same name.
         framework: Framework of the component, or a function that returns it for the decorated object; None for a
@@ -532,12 +537,13 @@ def decorator(
     Raises:
         RegistryError: When the decorator is applied: `check` fails, or the name is taken or is not an identifier.
     """
-    origin = caller()
+    origin, words = caller(), allowed if form is Any else in_words(form, in_python=True)
 
     def register(component: T) -> T:
-        if not check(component):
-            why = f"decorates an object of type {type(component).__name__} ({origin})"
-            raise RegistryError(bad_value(f"register_{kind}", name, allowed, why))
+        if not check(component) or not fits(component, form):
+            what = getattr(component, "__name__", f"an object of type {type(component).__name__}")
+            why = f"decorates {_call(component) if inspect.isfunction(component) else what} ({origin})"
+            raise RegistryError(bad_value(f"register_{kind}", name, words, why))
         target = component if build is None else build(component)
         component_framework = framework(component) if callable(framework) else framework
         text = help or first_line(component)

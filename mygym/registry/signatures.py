@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
@@ -9,9 +10,11 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from mygym.errors import RegistryError, bad_value
+import numpy as np
+
+from mygym.errors import MygymError, RegistryError, bad_value
 
 REQUIRED = inspect.Parameter.empty
 """Default of a parameter that has none."""
@@ -104,6 +107,44 @@ def wrong_result(key: str, function: Callable[..., Any], result: Any, allowed: s
     return RegistryError(bad_value(f"{key}: result", kind, allowed, f"is not allowed ({source_location(function)})"))
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def checked_registration(register: F) -> F:
+    """Decorator of every `register_KIND`: an argument of a wrong type is a RegistryError."""
+
+    @functools.wraps(register)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(parameters(register), args, strict=False)), **kwargs}
+        why = f'is no name: write @{register.__name__}("NAME")' if callable(given.get("name")) else ""
+        check_types(register, given, RegistryError, f"{register.__name__}: ", why)
+        return register(*args, **kwargs)
+
+    return cast("F", checked)
+
+
+def check_types(
+    owner: Callable[..., Any], values: Mapping[str, Any], error: type[MygymError], prefix: str = "", why: str = ""
+) -> None:
+    """Check arguments of a function, or of a class's constructor, against its type hints; arrays count as lists.
+
+    Args:
+        owner: The function or class.
+        values: Name → value; names that are no parameters are left to the call.
+        error: Type of the error.
+        prefix: Beginning of its message.
+        why: Reason in words.
+
+    Raises:
+        MygymError: A value does not fit.
+    """
+    known = parameters(owner)
+    for name, value in values.items():
+        plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+        if name in known and not fits(plain, known[name].annotation):
+            raise error(bad_value(f"{prefix}{name}", value, in_words(known[name].annotation, in_python=True), why))
+
+
 def first_line(owner: object) -> str:
     """Return the first line of a docstring; empty without a docstring."""
     return inspect.cleandoc(getattr(owner, "__doc__", None) or "").partition("\n")[0]
@@ -122,6 +163,8 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is typing.Literal:
         return value in options
     plain = origin or hint
+    if plain is Callable and options and isinstance(options[0], list):
+        return _takes(value, len(options[0]))
     if plain in (int, float):
         return isinstance(value, int if plain is int else int | float) and not isinstance(value, bool)
     if plain is tuple and options and options[-1] is not ...:
@@ -133,6 +176,17 @@ def fits(value: Any, hint: Any) -> bool:
         key, inner = options if len(options) == 2 else (Any, Any)
         return isinstance(value, Mapping) and all(fits(k, key) and fits(v, inner) for k, v in value.items())
     return isinstance(value, plain) if isinstance(plain, type) else callable(value)
+
+
+def _takes(function: Any, count: int) -> bool:
+    """Return whether an object can be called with a number of arguments; True if it does not show, as of builtins."""
+    try:
+        signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        return callable(function)
+    return True
 
 
 def is_noise(hint: Any) -> bool:
@@ -149,23 +203,30 @@ def choices(hint: Any) -> list[str]:
     return []
 
 
-def in_words(hint: Any) -> str:
-    """Return a type hint in words for messages, e.g. `a list of a number`."""
+def in_words(hint: Any, in_python: bool = False) -> str:
+    """Return a type hint in words for messages, e.g. `a list of a number`; of values in YAML or in Python."""
     names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number",
              "str": "text", "Any": "anything", "Path": "a path"}  # fmt: skip
+    if in_python:
+        names |= {"None": "None", "NoneType": "None", "bool": "True or False"}
+    words = functools.partial(in_words, in_python=in_python)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
-        return in_words(inner[0])
+        return words(inner[0])
     if origin in (typing.Union, types.UnionType):
-        options = [option for option in inner if typing.get_origin(option) is not Callable]
-        return " or ".join(dict.fromkeys(map(in_words, options)))
+        options = [option for option in inner if in_python or typing.get_origin(option) is not Callable]
+        return " or ".join(dict.fromkeys(map(words, options)))
     if origin is typing.Literal:
         return " or ".join(map(str, inner))
     if origin is tuple:
-        return f"[{', '.join(map(in_words, inner))}]"
+        return f"[{', '.join(map(words, inner))}]"
     if origin in (list, dict, Sequence, Mapping):
-        of = " of " + ": ".join(map(in_words, inner)) if inner and inner[-1] is not Any else ""
+        of = " of " + ": ".join(map(words, inner)) if inner and (in_python or inner[-1] is not Any) else ""
         return ("a list" if origin in (list, Sequence) else "a mapping") + of
+    if in_python and origin is Callable:
+        return "a function" + (f" ({', '.join(map(words, inner[0]))})" if isinstance(inner[0], list) else "")
+    if in_python and origin is type:
+        return "a class"
     if origin is type or getattr(origin, "__name__", "") == "Callable":
         return "a name"
     name = str(getattr(hint, "__name__", hint))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from mygym.registry import check_hooks, decorator, registry
+from mygym.registry.signatures import checked_registration
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -256,6 +257,7 @@ class Strategy:
             setattr(self, name, copy.deepcopy(state[name]))
 
 
+@checked_registration
 def register_strategy(name: str, *, help: str = "", override: bool = False) -> Callable[[type[S]], type[S]]:
     """Class decorator that registers a strategy.
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import first_line
+from mygym.registry.signatures import checked_registration, first_line
 from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.goals import GoalSpace, goal_space
 from mygym.tasks.task import Task
@@ -136,6 +136,7 @@ SYMBOLS: Mapping[str, str] = {
 """Letters in shapes."""
 
 
+@checked_registration
 def register_observation(
     name: str,
     bound: float,
@@ -166,17 +167,20 @@ def register_observation(
         override: Replace a component of the same name.
 
     Raises:
-        RegistryError: The name is taken, or is not an identifier.
+        RegistryError: The name is taken, or is not an identifier; or the bound is not above 0.
     """
+    if not bound > 0:
+        raise RegistryError(bad_value("register_observation: bound", bound, "a number above 0"))
 
     def build(function: ComponentFunction) -> Component:
         shape = _shape(function)
         seen = of in ROBOTS if detectable is None else detectable
         return Component(function, bound, of, size, depends_on_goal, measured, shape, unit, frame, detectable=seen)
 
-    return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
+    return decorator("observation", name, build=build, form=ComponentFunction, help=help, override=override)
 
 
+@checked_registration
 def register_camera_observation(
     name: str,
     channels: int = 0,
@@ -202,13 +206,12 @@ def register_camera_observation(
         override: Replace a component of the same name.
 
     Raises:
-        RegistryError: The name is taken, or is not an identifier.
-        ValueError: Not exactly one of `channels`, `size` and `encoded` is given, or more than 4 channels.
+        RegistryError: The name is taken, or is not an identifier; or not exactly one of `channels`, `size` and
+            `encoded` is given, or more than 4 channels.
     """
-    if (bool(channels), bool(size), encoded).count(True) != 1 or not 0 <= channels <= 4:
-        raise ValueError(
-            f"{name}: channels={channels}, size={size}, encoded={encoded}; allowed: 1 to 4 channels, a size, or encoded"
-        )
+    if (bool(channels), bool(size), encoded).count(True) != 1 or not 0 <= channels <= 4 or size < 0:
+        given = {"channels": channels, "size": size, "encoded": encoded}
+        raise RegistryError(bad_value("register_camera_observation", given, "1 to 4 channels, a size, or encoded"))
 
     def build(function: CameraFunction) -> Component:
         bound, of = (255.0, "a camera's image") if channels else (1.0, "seen objects")
@@ -227,7 +230,7 @@ def register_camera_observation(
             encoded=encoded,
         )
 
-    return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
+    return decorator("observation", name, build=build, form=CameraFunction, help=help, override=override)
 
 
 def _shape(function: Callable[..., Any]) -> str:

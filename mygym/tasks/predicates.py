@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import first_line
+from mygym.registry.signatures import checked_registration, first_line
 from mygym.tasks.context import Condition, StageBinding, StageContext, Thresholds, wrapped
 from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
@@ -180,13 +180,14 @@ class Predicate:
         return self.goal if self.goal is None or isinstance(self.goal, GoalTerm) else self.goal(bound)
 
 
+@checked_registration
 def register_predicate(
     name: str,
     *,
     keeps: Condition | None = None,
     event: bool = False,
     lasts: bool = False,
-    excludes: Iterable[str] = (),
+    excludes: Sequence[str] = (),
     initial: bool = False,
     moves_object: bool = False,
     holds_object: bool = False,
@@ -250,7 +251,7 @@ def register_predicate(
             help=help or first_line(begins),
         )
 
-    return decorator("predicate", name, build=build, allowed="a function", help=help, override=override)
+    return decorator("predicate", name, build=build, form=Condition, help=help, override=override)
 
 
 def load_predicates(names: Iterable[str]) -> dict[str, Predicate]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mygym.errors import RegistryError, bad_value, did_you_mean
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import signature, wrong_result
+from mygym.registry.signatures import checked_registration, signature, wrong_result
 from mygym.tasks import episode
 from mygym.tasks.episode import EpisodeContext, weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
@@ -139,6 +139,7 @@ class Reward:
         return [each.name for each in self.inputs if _PREVIOUS + each.name in taken]
 
 
+@checked_registration
 def register_reward(
     name: str, *, inputs: Sequence[Function] = (), help: str = "", override: bool = False
 ) -> Callable[[Function], Function]:

@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, RegistryError, bad_value, did_you_mean
 from mygym.registry import registry
+from mygym.registry.signatures import check_types, checked_registration
 from mygym.tasks.context import ArmCommand, Condition, StageContext, StartPose
 from mygym.types import Array
 
@@ -77,6 +78,7 @@ class Stage:
         return self.phrase.format(object=object or ("the part" if self.needs_part else "the object"), goal=goal)
 
 
+@checked_registration
 def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
     """Register `stage`, under its name and its letter (if it has one), for every composition.
 
@@ -107,7 +109,7 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
 
 
 def _check_types(stage: Stage) -> None:
-    """Refuse predicates that are no tuple of names, such as `("held")`, and functions that cannot be called.
+    """Refuse predicates that are no tuple of names, such as `("held")`, and other values of another type.
 
     Raises:
         RegistryError: A composition would fail far from the stage.
@@ -116,12 +118,7 @@ def _check_types(stage: Stage) -> None:
         names = getattr(stage, field)
         if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
             raise RegistryError(bad_value(f"stage {stage.name}: {field}", names, 'a tuple of names, such as ("held",)'))
-    for field in ("potential", "expert", "start_pose", "complete", "count", "returns", "waypoint"):
-        function = getattr(stage, field)
-        optional = hasattr(Stage, field)  # its default is None
-        if not callable(function) and not (optional and function is None):
-            allowed = "a function or None" if optional else "a function"
-            raise RegistryError(bad_value(f"stage {stage.name}: {field}", function, allowed))
+    check_types(Stage, vars(stage), RegistryError, f"stage {stage.name}: ")
 
 
 def _check_letter(stage: Stage) -> None:

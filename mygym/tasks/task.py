@@ -14,7 +14,7 @@ from mygym.config.schema import Distractor, RunConfig, TaskParams
 from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
-from mygym.registry.signatures import fits
+from mygym.registry.signatures import checked_registration, fits
 from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.grammar import StageSequence, held_after, is_letters, parse, stage_sequence
 from mygym.tasks.stage import Stage, SubTask, describe_subtask, read_subtask, readable, stage_phrases
@@ -40,9 +40,6 @@ class GoalSlots:
 
 ALGORITHMS = str | list[str] | dict[str, str | list[str]]
 """Type of `algo` in `run_defaults`."""
-
-STAGES = str | list[str] | list[SubTask]
-"""Type of `stages` of `register_task`."""
 
 
 def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
@@ -367,6 +364,7 @@ SUBTASK_FIELDS = tuple(field.name for field in fields(SubTask) if field.name not
 """Keywords of `register_task` that belong to the only sub-task."""
 
 
+@checked_registration
 def register_task(
     name: str,
     stages: str | Sequence[str] | Sequence[SubTask],
@@ -389,16 +387,14 @@ def register_task(
         The task.
 
     Raises:
-        RegistryError: The name is taken or is a composition, a keyword is unknown, a number is out of its range, or the
-            stages or the help have a wrong type.
+        RegistryError: The name is taken or is a composition, a keyword is unknown, a number is out of its range, or an
+            argument has a wrong type.
     """
     if name.isupper() and is_letters(name):
         allowed, why = "a name that is not a string of stages' letters", "is a composition of stages by their letters"
         raise RegistryError(bad_value("task", name, allowed, why))
-    if not stages or not fits(stages, STAGES):
-        raise RegistryError(bad_value(f"task {name}: stages", stages, "letters, names of stages, or a list of SubTask"))
-    if not isinstance(help, str):
-        raise RegistryError(bad_value(f"task {name}: help", help, "a line of text"))
+    if not stages:
+        raise RegistryError(bad_value("register_task: stages", stages, "letters, or a list of names or of SubTask"))
     subtasks = _subtasks(stages, numbers)
     for key in numbers:
         if key not in TASK_FIELDS:

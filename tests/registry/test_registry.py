@@ -183,14 +183,21 @@ REGISTERING: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 """Kind → its `register_KIND`, with the required arguments besides the name; `decorator` is used for other kinds."""
 
 
+EXAMPLES: dict[str, Callable[..., Any]] = {
+    "observation": lambda context: context,
+    "policy": lambda envs, seed: envs,
+    "randomizer": lambda randomization, draw: randomization,
+    "reward": lambda context: context,
+}
+"""Kind → component; a class is used for other kinds."""
+
+
 def register_example(kind: str, **options: Any) -> None:
     """Register an example component; as the name begins with `register_`, its origin is the caller's line."""
     register, arguments = REGISTERING.get(kind, (partial(decorator, kind), ()))
     decorate = register("custom", *arguments, **options)
-    if kind == "reward":
-        decorate(lambda context: context)
-    elif callable(decorate):
-        decorate(type("Custom", (Strategy,), {}))
+    if callable(decorate):
+        decorate(EXAMPLES.get(kind, type("Custom", (Strategy,), {})))
 
 
 @pytest.mark.parametrize("kind", BUILTIN_MODULES)
@@ -470,7 +477,7 @@ def test_a_class_that_is_no_algorithm_is_refused_with_its_origin(tmp_path: Path)
 
 
 def test_only_classes_are_registered_as_algorithms() -> None:
-    with pytest.raises(RegistryError, match=rf"type function \({__file__}:\d+\)"):
+    with pytest.raises(RegistryError, match=rf"decorates <lambda>\(\) \({__file__}:\d+\); allowed: a class$"):
         register_algorithm("custom")(lambda: None)  # type: ignore[type-var]
 
 

@@ -153,10 +153,11 @@ def test_an_unknown_predicate_of_another_field_is_refused_too(field: str) -> Non
         ("requires", "held", r"a tuple of names, such as \(\"held\",\)"),
         ("ends", "held", "a tuple of names"),
         ("requires", (3,), "a tuple of names"),
-        ("potential", 3, "a function$"),
-        ("expert", None, "a function$"),
-        ("complete", True, "a function or None"),
-        ("waypoint", (0, 0, 0), "a function or None"),
+        ("potential", 3, r"a function \(StageContext\)$"),
+        ("expert", lambda context: context, r"a function \(StageContext, a function"),
+        ("complete", True, r"a function \(StageContext\) or None"),
+        ("waypoint", (0, 0, 0), r"a function \(StageContext\) or None"),
+        ("weight", "heavy", "a number"),
     ],
 )
 def test_a_field_of_another_type_is_refused_when_the_stage_is_registered(field: str, value: Any, allowed: str) -> None:

@@ -64,7 +64,7 @@ def test_compositions_do_not_depend_on_user_tasks() -> None:
         ({"run_defaults": {"algo": {"mujoco": [5]}}}, ["run_defaults.algo: {'mujoco': [5]}", "a mapping from engines"]),
         ({"tolerence": 0.03}, ["task wrong: 'tolerence'", "did you mean 'tolerance'"]),
         ({"onnto": "die"}, ["task wrong: 'onnto'", "did you mean 'onto'"]),
-        ({"help": 3}, ["task wrong: help: 3", "text"]),
+        ({"help": 3}, ["register_task: help: 3", "text"]),
         ({"parts": ("cabinet.drawer",)}, ["task wrong: 'parts'", "did you mean 'part'"]),
     ],
 )
@@ -79,7 +79,7 @@ def test_an_invalid_registration_is_refused(numbers: dict[str, Any], words: list
 
 @pytest.mark.parametrize("stages", [3, [3], [], "", [SubTask("AGM"), "push"]])
 def test_stages_of_a_wrong_type_are_refused(stages: Any) -> None:
-    with pytest.raises(RegistryError, match=f"task wrong: stages: {re.escape(repr(stages))} "):
+    with pytest.raises(RegistryError, match=f"register_task: stages: {re.escape(repr(stages))} "):
         register_task("wrong", stages)
 
 

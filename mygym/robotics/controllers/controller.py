@@ -17,6 +17,7 @@ from mygym.config.parameter_checks import check_parameters, controller_parameter
 from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError
 from mygym.registry import decorator, registry
+from mygym.registry.signatures import checked_registration
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:  # listings do not wait for the readers of robots
@@ -216,6 +217,7 @@ def component_ranges(unit: str, low: FloatArray, high: FloatArray) -> tuple[Comp
 T = TypeVar("T")
 
 
+@checked_registration
 def register_controller(
     name: str, *, aliases: Sequence[str] = (), help: str = "", override: bool = False
 ) -> Callable[[T], T]:

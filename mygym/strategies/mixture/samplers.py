@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import check_hooks, decorator
+from mygym.registry.signatures import checked_registration
 from mygym.strategies.mixture.routing import Protocol
 from mygym.strategies.multitask import bandit_step, probabilities
 from mygym.types import FloatArray
@@ -168,6 +169,7 @@ class Sampler:
             setattr(self, name, copy.deepcopy(state[name]))
 
 
+@checked_registration
 def register_sampler(name: str, *, help: str = "", override: bool = False) -> Callable[[type[S]], type[S]]:
     """Class decorator that registers a sampler for `strategy_params.sampler` of the strategy `mixture`.
 
