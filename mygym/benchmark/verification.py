@@ -27,6 +27,9 @@ from mygym.training.result import machine_in_words, versions
 FOLDER = "verification"
 """Folder of the repeated runs, below that of the benchmark: a folder for each cell."""
 
+UNFINISHED = "unfinished.json"
+"""File with the names of the runs of a verification that has not ended, which the same command continues."""
+
 NOT_REPEATED = ("seed", "logdir", "imports")
 """Keys of a stored config that the repeated run does not take from it."""
 
@@ -87,13 +90,16 @@ def verify(
 ) -> list[Verdict]:
     """Train finished runs again from their stored configs, and compare the results; `Benchmark.locked` holds the lock.
 
-    A repetition that was stopped is continued; one that has ended is repeated. `notify` gets a line for each run that
-    ends; the command `again` continues after a signal.
+    An interrupted verification of the same runs is continued; else those that have been repeated are repeated again.
+    `notify` gets a line for each run that ends; the command `again` continues after a signal.
 
     Raises:
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; the runs have stopped with checkpoints.
     """
-    repeated = [_prepared(benchmark, run) for run in runs]
+    unfinished, names = benchmark.folder / FOLDER / UNFINISHED, {"runs": [run.name for run in runs]}
+    continues = unfinished.is_file() and json.loads(unfinished.read_text(encoding="utf-8")) == names
+    repeated = [_prepared(benchmark, run, keep=continues) for run in runs]
+    files.write_json(unfinished, names)
     memory = max(run_memory(run.cell.resolved) for run in runs)
     executor.limit(memory)
     verdicts: dict[int, Verdict] = {}
@@ -112,7 +118,12 @@ def verify(
         files.write_json(repeated[index].folder / f"seed_{run.seed}.json", content)
         notify(f"{run.name}: {'holds' if verdict.holds else 'does not hold'}: {verdict.reason}")
 
-    execute(executor, [run.job(benchmark.suite.imports, memory) for run in repeated], note, again)
+    left = [index for index, run in enumerate(repeated) if not _has_ended(run)]
+    for index in set(range(len(runs))).difference(left):
+        note(index)
+    jobs = [repeated[index].job(benchmark.suite.imports, memory) for index in left]
+    execute(executor, jobs, lambda number: note(left[number]), again)
+    unfinished.unlink()
     return [verdicts[index] for index in sorted(verdicts)]
 
 
@@ -125,12 +136,15 @@ def verdicts(folder: Path) -> dict[str, list[bool]]:
     return found
 
 
-def _prepared(benchmark: Benchmark, run: PlannedRun) -> SeedRun:
-    """Return the repetition of a run, which has its stored config; without an earlier one that has ended."""
+def _has_ended(run: SeedRun) -> bool:
+    return run.path is not None and read_run(run.path, time.time()).status in ENDED
+
+
+def _prepared(benchmark: Benchmark, run: PlannedRun, keep: bool) -> SeedRun:
+    """Return the repetition of a run, which has its stored config; without an earlier one that has ended, or `keep`."""
     folder = benchmark.folder / FOLDER / run.cell.name
     repeated = SeedRun(folder, run.seed, CELL)
-    earlier = repeated.path
-    if earlier is not None and read_run(earlier, time.time()).status in ENDED:
+    if (earlier := repeated.path) and not keep and _has_ended(repeated):
         files.remove(earlier)
     original = run.files.path
     if original is not None:

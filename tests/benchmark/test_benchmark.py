@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,13 @@ import yaml
 
 import mygym
 from benchmarks.ray_cluster import simulated_cluster
+from mygym.benchmark import verification
 from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.page import draw_task, write_curves, write_page
 from mygym.benchmark.stored import read_stored
 from mygym.benchmark.suite import make_suite
 from mygym.benchmark.table import build_table
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, InterruptedRunError
 from mygym.reporting import figures
 from mygym.sweeps import executors
 from mygym.sweeps.executors import Job, LocalExecutor
@@ -436,6 +438,26 @@ def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Com
     assert f"{TD3}, seed 0: does not hold" in outcome.err
     assert build_table(benchmark(folder)).cells[1].verified == (False,)
     assert mygym_command("benchmark", str(folder), "--verify", "3").code == 1, "the sample holds all three runs"
+
+
+def test_an_interrupted_verification_continues(
+    folder: Path, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed: list[int] = []
+
+    def stop_after(count: int, executor: Any, jobs: Sequence[Job], on_end: Callable[[int], None], again: str) -> None:
+        executed.append(len(jobs[:count]))
+        executors.execute(executor, jobs[:count], on_end, again)
+        if count < len(jobs):
+            raise InterruptedRunError(f"interrupted; go on with: {again}")
+
+    words = ["benchmark", str(folder), "--verify", "3"]
+    for count, code in ((1, 130), (3, 0)):
+        monkeypatch.setattr(verification, "execute", partial(stop_after, count))
+        outcome = mygym_command(*words)
+        assert (outcome.code, outcome.err.count(": holds: equal to the last digit")) == (code, count), outcome
+    assert executed == [1, 2], "the sample has all three runs, of which one had ended"
+    assert not (folder / verification.FOLDER / verification.UNFINISHED).exists()
 
 
 def test_a_table_alone_counts_and_is_verified(folder: Path, original: Path, mygym_command: Command) -> None:
