@@ -21,7 +21,7 @@ from mygym.nested import at, without
 from mygym.planning.resolve import resolve_config
 from mygym.registry import algorithm
 from mygym.reporting.statistics import iqm
-from mygym.sweeps.space import Parameter, find_parameters, size, with_values
+from mygym.sweeps.space import RANGE_WORDS, Parameter, find_parameters, size, with_values
 from mygym.training.result import Result
 
 NAMES = ("success", "seconds", "steps_to_0.9", "seconds_to_0.9", "{maximize: KEY}", "{minimize: KEY}")
@@ -317,7 +317,10 @@ def _with_default_space(
     if not entry.search_space:
         why = f"is not registered for {entry.name} of {entry.framework}"
         raise ConfigError(bad_value("sweep.space", "default", "ranges in the file, or --space KEY=RANGE", why))
-    registered = find_parameters({"algo_params": entry.search_space})[1]
+    values, registered = find_parameters({"algo_params": entry.search_space})
+    if values:
+        why = f"in the search_space of {entry.name} is not a range"
+        raise ConfigError(bad_value("algo_params", values["algo_params"], RANGE_WORDS, why))
     chosen = [parameter.key for parameter in parameters] + [key for key, value in flatten(base) if value != {}]
     added = [each for each in registered if not any(_overlap(each.key, key) for key in chosen)]
     return {**base, "algo": config.algo, "framework": config.framework}, (*parameters, *added)

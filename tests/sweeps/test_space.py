@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mygym.algos.stable_baselines import PPO
 from mygym.config import load_file
 from mygym.errors import ConfigError
-from mygym.registry import algorithm, registry
+from mygym.registry import algorithm, register_algorithm, registry
 from mygym.sweeps.settings import NESTED, NUMBERS, check_space, make_sweep
 from mygym.sweeps.space import find_parameters, grid_values, size, with_values
 from mygym.training import files
@@ -131,6 +132,12 @@ def test_every_registered_search_space_can_be_built() -> None:
         sweep = make_sweep({"algo": name, "framework": framework, "sweep": {"space": "default"}})
         assert {each.path[1] for each in sweep.parameters} == set(algorithm(name, framework).search_space)
         assert check_space(sweep)
+
+
+def test_a_registered_range_of_no_kind_is_refused() -> None:
+    register_algorithm("own", search_space={"gamma": {"betwixt": [0.9, 1.0]}})(type("Own", (PPO,), {}))
+    with pytest.raises(ConfigError, match=r"'gamma': \{'betwixt': .* in the search_space of own .*loguniform"):
+        make_sweep({"algo": "own", "sweep": {"space": "default"}})
 
 
 def test_values_of_the_user_replace_the_registered_ranges() -> None:
