@@ -118,9 +118,12 @@ def verify(
         files.write_json(repeated[index].folder / f"seed_{run.seed}.json", content)
         notify(f"{run.name}: {'holds' if verdict.holds else 'does not hold'}: {verdict.reason}")
 
-    left = [index for index, run in enumerate(repeated) if not _has_ended(run)]
-    for index in set(range(len(runs))).difference(left):
-        note(index)
+    left = []
+    for index, run in enumerate(repeated):
+        if _has_ended(run):
+            note(index)
+        else:
+            left.append(index)
     jobs = [repeated[index].job(benchmark.suite.imports, memory) for index in left]
     execute(executor, jobs, lambda number: note(left[number]), again)
     unfinished.unlink()

@@ -31,9 +31,9 @@ def engine_of(spec: EnvSpec) -> str:
 
 
 def is_batch(spec: EnvSpec) -> bool:
-    """Return whether environments of training are a batch; else each has a world for itself.
+    """Return whether training steps such environments as one batch; otherwise each has a world of its own.
 
-    The worlds of an engine with batches are also single, for what its batches cannot represent; not those of `fused`.
+    Engines with batches, except `fused`, also have single worlds, for environments that no batch can represent.
 
     Raises:
         ConfigError: An invalid value.

@@ -199,7 +199,7 @@ def training_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
 
 
 def in_batch(variants: Iterable[RunConfig]) -> bool:
-    """Return whether the environments of training, which have the configs of a run's variants, are a batch."""
+    """Return whether training steps the environments of a run, which has variants with these configs, as one batch."""
     return all(is_batch(training_spec(config)) for config in variants)
 
 

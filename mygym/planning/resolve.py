@@ -187,7 +187,7 @@ def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
     """Return the algorithm's values for the engine, the number of the task's stages and, in this engine, the task.
 
     Without any, for another engine that has batches, those of short rollouts in many environments; else empty. It is
-    empty, too, where the environments are no batch: they are then as slow as in PyBullet.
+    also empty if each environment has a world of its own, which is as slow as in PyBullet.
     """
     origin = f"algorithm {entry.name}, for engine {asked.engine}"
     if has_batches(asked.engine) and not in_batch([asked]):

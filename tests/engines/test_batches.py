@@ -36,6 +36,14 @@ ENGINE = {"engine": "side_by_side"}
 
 REPEATED = {"control": {"name": "ee_delta", "action_repeat": 2}}
 
+OVERLAPPING = {
+    "algo": "sac",
+    "her": False,
+    "reward": "shaped",
+    "overlap": True,
+    "algo_params": {"learning_starts": 16, "batch_size": 16},
+}
+
 PARAMS = {"n_steps": 8, "batch_size": 16, "learning_rate": 1e-3}
 
 
@@ -243,7 +251,7 @@ def test_training_steps_a_batch_and_evaluates_in_the_same_engine(tmp_path: Path)
     [
         {"observations": ["image", "ee_position"], "image_params": {"width": 36, "height": 36}},
         {"task": "push", "strategy": "multitask", "strategy_params": {"tasks": ["push", "press"]}, **REPEATED},
-        {"task": "push", "task_params": {"objects": {"cube": ["cube", "apple"]}}, **REPEATED},
+        {"task": "push", "task_params": {"objects": {"cube": ["cube", "apple"]}}, **REPEATED, **OVERLAPPING},
     ],
     ids=str,
 )
