@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mygym.benchmark.stored import StoredCell, is_stored, read_stored
+from mygym.benchmark.stored import CellRow, is_stored, read_stored
 from mygym.benchmark.suite import Cell, Suite
 from mygym.config import load_file
 from mygym.config.layers import flatten
@@ -52,7 +52,7 @@ class Benchmark:
         self._ended: dict[tuple[str, int], RunRecord] = {}
 
     @cached_property
-    def stored(self) -> Mapping[str, StoredCell]:
+    def stored(self) -> Mapping[str, CellRow]:
         """Name of a cell → its results in the table of the folder."""
         return read_stored(self.folder) if is_stored(self.folder) else {}
 

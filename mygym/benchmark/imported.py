@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from mygym.benchmark.stored import CellRow, cell_row
 from mygym.benchmark.suite import NAME_IN_WORDS, is_name
 from mygym.config import load_file
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.judgement import find_finished, finished_result, judge
 from mygym.reporting.leaderboard import Row
-from mygym.reporting.records import RunRecord, read_run
+from mygym.reporting.records import read_run
 from mygym.reporting.statistics import success_interval
 from mygym.training import directory, files
 
@@ -31,25 +33,6 @@ NEEDED = (directory.CONFIG, directory.RESULT, directory.POLICY)
 
 LARGEST = 1 << 30
 """Bytes of a file in an archive above which it is refused."""
-
-
-@dataclass(frozen=True)
-class ImportedCell:
-    """A cell whose runs come from elsewhere."""
-
-    task: str
-    robot: str
-    engine: str
-    method: str
-    origin: str
-    """File name of the archive, or name of the folder."""
-    records: tuple[RunRecord, ...]
-    """The runs, with their success in the episodes that were played here."""
-
-    @property
-    def name(self) -> str:
-        """Name of the cell; it begins with the folder, because the suite may have a cell of the same values."""
-        return "/".join((FOLDER, self.task, self.robot, self.engine, self.method))
 
 
 def add(folder: Path, source: Path, method: str, episodes: int) -> list[tuple[Path, Row, str]]:
@@ -92,8 +75,12 @@ def add(folder: Path, source: Path, method: str, episodes: int) -> list[tuple[Pa
     return added
 
 
-def imported_cells(folder: Path) -> list[ImportedCell]:
-    """Return the cells in the folder of a benchmark whose runs come from elsewhere."""
+def imported_cells(folder: Path) -> list[CellRow]:
+    """Return the rows of the cells in the folder of a benchmark whose runs come from elsewhere.
+
+    The success of a run is that in the episodes that were played here. The name of a cell begins with the folder,
+    because the suite may have a cell of the same values.
+    """
     cells = []
     for path in sorted(folder.joinpath(FOLDER).glob("*/*/*/*")):
         records, origin = [], ""
@@ -104,7 +91,11 @@ def imported_cells(folder: Path) -> list[ImportedCell]:
             origin = judged["origin"]
         if records:
             task, robot, engine, method = path.parts[-4:]
-            cells.append(ImportedCell(task, robot, engine, method, origin, tuple(records)))
+            name = "/".join((FOLDER, task, robot, engine, method))
+            config = f"{name}/{Path(records[0].path).name}/{directory.CONFIG}"
+            command = f"mygym train --config {shlex.quote(config)} --seed S"
+            seeds = tuple(record.seed or 0 for record in records)
+            cells.append(cell_row((task, robot, engine, method), name, seeds, command, records, origin=origin))
     return cells
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mygym.benchmark.stored import CellRow
 from mygym.benchmark.stored import Curve as Points
-from mygym.benchmark.table import CellRow, Table, cell_texts, method_cells
+from mygym.benchmark.table import Table, cell_texts, method_cells
 from mygym.errors import ConfigError
 from mygym.reporting import figures
 from mygym.reporting.curves import Curve, SettingCurves, setting_band

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-import shlex
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,86 +15,18 @@ from typing import Any
 import numpy as np
 
 from mygym.benchmark.execution import Benchmark
-from mygym.benchmark.imported import ImportedCell, imported_cells
-from mygym.benchmark.stored import SCHEMA, Curve, StoredCell, read_stored
-from mygym.benchmark.suite import Cell
+from mygym.benchmark.imported import imported_cells
+from mygym.benchmark.stored import SCHEMA, CellRow, cell_row, read_stored
 from mygym.benchmark.verification import verdicts
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
-from mygym.reporting.settings import Setting, shaping_values
 from mygym.reporting.statistics import Interval, iqm, probability_of_improvement, relative_medians
 from mygym.reporting.tables import as_markdown, as_text, count, duration
-from mygym.tasks.lookup import find_task
-from mygym.training import directory
-from mygym.training.result import Result, machine_in_words, versions
+from mygym.training.result import machine_in_words, versions
 from mygym.types import FloatArray
 
 UNKNOWN = Interval(math.nan, math.nan)
-
-OWN_ROBOT = "of the task"
-"""Robot of methods that are aggregated over tasks with robots of their own."""
-
-
-@dataclass(frozen=True)
-class CellRow:
-    """A cell of the table, with those of its runs that have ended."""
-
-    task: str
-    robot: str
-    engine: str
-    method: str
-    planned: tuple[int, ...]
-    """Seeds of the suite."""
-    setting: Setting
-    """The runs that have ended; its path is the name of the cell."""
-    curves: Mapping[int, Curve]
-    """Seed → learning curve."""
-    elsewhere: Mapping[int, Mapping[str, float]]
-    """Seed → success rates elsewhere of its policy: `in ENGINE` of its certificate, `TASK` of each of several tasks."""
-    command: str
-    """Command that trains the run of a seed; `S` stands for the seed."""
-    note: str = ""
-    """What a reader must know."""
-    origin: str = ""
-    """Where the runs come from; empty for runs of this benchmark."""
-    verified: tuple[bool, ...] = ()
-    """Whether each repeated run has confirmed its result."""
-
-    @property
-    def name(self) -> str:
-        """Name of the cell."""
-        return self.setting.path
-
-    @property
-    def group(self) -> str:
-        """Robot of the cells over which methods are aggregated: that of each task, or another one."""
-        return OWN_ROBOT if self.robot == find_task(self.task).robot else self.robot
-
-    @property
-    def summary(self) -> Comparison | None:
-        """Figures of the runs; None without a run that has ended."""
-        return summarize(self.setting) if self.setting.records else None
-
-    @property
-    def steps(self) -> float | None:
-        """Env steps of the runs, their median; None without a run."""
-        return float(np.median([record.steps for record in self.setting.records])) if self.setting.records else None
-
-    @property
-    def seconds(self) -> float | None:
-        """Wall time of the runs in s, the median of those that have recorded it."""
-        seconds = [record.wall_time_s for record in self.setting.records if record.wall_time_s is not None]
-        return float(np.median(seconds)) if seconds else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the cell for table.json, which `read_stored` reads again; without folders of this machine."""
-        summary = self.summary
-        figures = {} if summary is None else {"success_rate": summary.success_rate, "success": summary.success}
-        content = asdict(self)
-        for record in content["setting"]["records"]:
-            record.update(path="", setting=self.name)
-        return {"name": self.name, **content, **figures}
 
 
 @dataclass(frozen=True)
@@ -213,58 +142,11 @@ def build_table(benchmark: Benchmark) -> Table:
     rows = []
     for cell in suite.cells:
         stored = benchmark.stored.get(cell.name)
-        repeated = tuple(verified.get(cell.name, stored.verified if stored else ()))
-        row = _row(cell, records[cell.name], stored, cell.seeds, cell.command, note=cell.note, verified=repeated)
-        rows.append(row)
-    for added in imported_cells(benchmark.folder):
-        config = f"{added.name}/{Path(added.records[0].path).name}/{directory.CONFIG}"
-        command = f"mygym train --config {shlex.quote(config)} --seed S"
-        seeds = tuple(record.seed or 0 for record in added.records)
-        rows.append(_row(added, added.records, None, seeds, command, origin=added.origin))
+        more = {"note": cell.note, "verified": tuple(verified.get(cell.name, stored.verified if stored else ()))}
+        names = cell.task, cell.robot, cell.engine, cell.method
+        rows.append(cell_row(names, cell.name, cell.seeds, cell.command, records[cell.name], stored, **more))
+    rows += imported_cells(benchmark.folder)
     return Table(suite.name, suite.title, f"{datetime.now(UTC):%Y-%m-%d}", commit(), dict(versions()), tuple(rows))
-
-
-def _row(
-    cell: Cell | ImportedCell,
-    records: Sequence[RunRecord],
-    stored: StoredCell | None,
-    planned: tuple[int, ...],
-    command: str,
-    **more: Any,
-) -> CellRow:
-    setting = Setting(cell.name, _config(records, stored), tuple(records))
-    curves = {record.seed or 0: _curve(record, stored) for record in records}
-    elsewhere = {record.seed or 0: _elsewhere(record, stored) for record in records}
-    names = cell.task, cell.robot, cell.engine, cell.method
-    return CellRow(*names, planned, setting, curves, elsewhere, command, **more)
-
-
-def _config(records: Sequence[RunRecord], stored: StoredCell | None) -> dict[str, Any]:
-    """Return the config of the first run that has a directory, or the stored one, with dotted keys."""
-    for record in (each for each in records if each.path):  # stored ones have none
-        with contextlib.suppress(ConfigError):
-            return shaping_values(directory.saved_config(Path(record.path)))
-    return dict(stored.setting.config) if stored else {}
-
-
-def _curve(record: RunRecord, stored: StoredCell | None) -> Curve:
-    result = Result.read(Path(record.path)) if record.path else None
-    if result is None:
-        return stored.curves.get(record.seed or 0, ()) if stored else ()
-    return tuple((entry["steps"], entry["success_rate"]) for entry in result.evaluations)
-
-
-def _elsewhere(record: RunRecord, stored: StoredCell | None) -> dict[str, float]:
-    """Return the success rates elsewhere of a run, see `CellRow`."""
-    if not record.path:
-        return dict(stored.elsewhere.get(record.seed or 0, {})) if stored else {}
-    run = Path(record.path)
-    result = Result.read(run)
-    rates = dict(result.success_by_task) if result else {}
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # without a certificate
-        verdicts = json.loads((run / directory.CERTIFICATE).read_text(encoding="utf-8"))["verdicts"]
-        rates |= {f"in {each['engine']}": float(each["success_rate"]) for each in verdicts}
-    return rates
 
 
 def _method_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[MethodRow]:
