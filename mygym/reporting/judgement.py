@@ -23,7 +23,7 @@ from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, paired_difference, success_interval
 from mygym.reporting.tables import as_markdown, count, with_interval
 from mygym.training import directory, env_factory, files, model_factory
-from mygym.training.evaluation import JUDGE, Predicts, episode_seeds, evaluate_or_fail
+from mygym.training.evaluation import JUDGE, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
 from mygym.training.result import Result, versions, versions_in_words
 from mygym.training.video import record_side_by_side
@@ -175,34 +175,6 @@ FILMS = {"both succeed": "certificate_both_succeed.mp4", "one succeeds": "certif
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Episodes of a policy in an engine."""
-
-    engine: str
-    version: str
-    """Package and version of the engine; empty for an engine without a package."""
-    successes: tuple[bool, ...]
-    """Outcome of each episode, in the order of the seeds."""
-    lengths: tuple[int, ...]
-    """Steps of each episode."""
-
-    @property
-    def success_rate(self) -> float:
-        """Share of episodes that ended in success."""
-        return sum(self.successes) / len(self.successes)
-
-    @property
-    def interval(self) -> Interval:
-        """Wilson's interval of the success rate."""
-        return success_interval(sum(self.successes), len(self.successes))
-
-    @property
-    def mean_length(self) -> float:
-        """Mean number of steps."""
-        return sum(self.lengths) / len(self.lengths)
-
-
-@dataclass(frozen=True)
 class Certificate:
     """A run's policy in two engines."""
 
@@ -211,7 +183,8 @@ class Certificate:
     """SHA-256 of `policy.safetensors`, in hex digits."""
     seeds: tuple[int, ...]
     """Seeds of the episodes, which are the same in both engines."""
-    verdicts: tuple[Verdict, Verdict]
+    evaluations: tuple[Evaluation, ...]
+    """The episodes in each engine, in the order of the seeds."""
     tolerance: float
     """Share of episodes by which the success rate may be lower in the second engine."""
     films: Mapping[str, str]
@@ -220,7 +193,7 @@ class Certificate:
     @property
     def gap(self) -> tuple[float, Interval]:
         """Success rate in the second engine minus that in the first, and its interval, paired by the seeds."""
-        return paired_difference(*(verdict.successes for verdict in self.verdicts))
+        return paired_difference(*map(_successes, self.evaluations))
 
     @property
     def is_worse(self) -> bool:
@@ -231,13 +204,15 @@ class Certificate:
     @property
     def command(self) -> str:
         """The command that repeats the certificate, with the name of the run, as a path below its log directory."""
-        engines = [verdict.engine for verdict in self.verdicts]
+        engines = [evaluation.engine for evaluation in self.evaluations]
         words = ["mygym", "certify", label(self.result), "--episodes", str(len(self.seeds)), "--engines", *engines]
         return shlex.join([*words, "--tolerance", f"{100 * self.tolerance:g}"])
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of certificate.json."""
         result, (gap, interval) = self.result, self.gap
+        episodes = zip(*(evaluation.episodes for evaluation in self.evaluations), strict=True)
+        engines = [evaluation.engine for evaluation in self.evaluations]
         names = ("task", "robot", "workspace", "algo", "framework", "seed", "config_hash", "steps")
         return {
             "schema": SCHEMA,
@@ -248,15 +223,15 @@ class Certificate:
             "episodes": len(self.seeds),
             "verdicts": [
                 {
-                    "engine": verdict.engine,
-                    "version": verdict.version,
-                    "successes": sum(verdict.successes),
-                    "success_rate": verdict.success_rate,
-                    "success_low": verdict.interval.low,
-                    "success_high": verdict.interval.high,
-                    "mean_length": verdict.mean_length,
+                    "engine": evaluation.engine,
+                    "version": _version(evaluation.engine),
+                    "successes": evaluation.solved,
+                    "success_rate": evaluation.success_rate,
+                    "success_low": _interval(evaluation).low,
+                    "success_high": _interval(evaluation).high,
+                    "mean_length": evaluation.mean_length,
                 }
-                for verdict in self.verdicts
+                for evaluation in self.evaluations
             ],
             "gap": gap,
             "gap_low": interval.low,
@@ -267,11 +242,11 @@ class Certificate:
                 {
                     "seed": seed,
                     **{
-                        verdict.engine: {"success": verdict.successes[index], "length": verdict.lengths[index]}
-                        for verdict in self.verdicts
+                        engine: {"success": episode.success, "length": episode.length}
+                        for engine, episode in zip(engines, pair, strict=True)
                     },
                 }
-                for index, seed in enumerate(self.seeds)
+                for seed, pair in zip(self.seeds, episodes, strict=True)
             ],
             "films": dict(self.films),
             "versions": dict(versions()),
@@ -283,26 +258,26 @@ class Certificate:
         """Return a row for each engine."""
         return [
             {
-                "engine": verdict.engine,
-                "success (95 % interval)": with_interval(verdict.success_rate, verdict.interval, ".1%"),
-                "mean length": f"{verdict.mean_length:.1f} steps",
-                "version": verdict.version,
+                "engine": evaluation.engine,
+                "success (95 % interval)": with_interval(evaluation.success_rate, _interval(evaluation), ".1%"),
+                "mean length": f"{evaluation.mean_length:.1f} steps",
+                "version": _version(evaluation.engine),
             }
-            for verdict in self.verdicts
+            for evaluation in self.evaluations
         ]
 
     def gap_in_words(self) -> str:
         """Return the gap with its interval, and the numbers of episodes in which the engines disagree."""
-        first, second = self.verdicts
+        first, second = self.evaluations
         gap, (low, high) = self.gap
-        differ = [(a, b) for a, b in zip(first.successes, second.successes, strict=True) if a != b]
+        differ = [(a, b) for a, b in zip(_successes(first), _successes(second), strict=True) if a != b]
         points = f"{100 * gap:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f}) from {first.engine} to"
         alone = f"{first.engine} alone solves {sum(a for a, _ in differ)}, {second.engine} {sum(b for _, b in differ)}"
         return f"{points} {second.engine}; of {len(self.seeds)} equal episodes {alone}"
 
     def verdict(self) -> str:
         """Return the conclusion in words; `within` holds for the whole interval of the gap."""
-        second, points, (low, high) = self.verdicts[1].engine, f"{100 * self.tolerance:g} points", self.gap[1]
+        second, points, (low, high) = self.evaluations[1].engine, f"{100 * self.tolerance:g} points", self.gap[1]
         if self.is_worse:
             return f"worse in {second}: by more than {points}, and not by chance"
         if low < -self.tolerance:
@@ -379,32 +354,40 @@ def certify(
     with contextlib.ExitStack() as stack:
         first, second = (env_factory.make_eval_envs(plan, stack, episodes, name) for name in names)
         seeds = episode_seeds(SEED, JUDGE, episodes, CERTIFIED, env=first[0])
-        verdicts = _verdict(str(run), policy, first, seeds), _verdict(str(run), policy, second, seeds)
-        films = _film(run, policy, (first[0], second[0]), seeds, verdicts) if film else {}
+        evaluations = tuple(evaluate_or_fail(str(run), policy, envs, seeds) for envs in (first, second))
+        films = _film(run, policy, (first[0], second[0]), seeds, evaluations) if film else {}
     for name in set(FILMS.values()) - {Path(path).name for path in films.values()}:
         (run / directory.VIDEOS / name).unlink(missing_ok=True)  # of an earlier certificate
-    certificate = Certificate(result, files.checksum(content), tuple(seeds), verdicts, tolerance, films)
+    certificate = Certificate(result, files.checksum(content), tuple(seeds), evaluations, tolerance, films)
     files.write_text((run / directory.CERTIFICATE).with_suffix(".md"), certificate.to_markdown())
     files.write_json(run / directory.CERTIFICATE, certificate.to_json())
     return certificate
 
 
-def _verdict(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int]) -> Verdict:
-    evaluation = evaluate_or_fail(name, policy, envs, seeds)
-    modules = dict.fromkeys(each.__module__ for each in find_engine(evaluation.engine).__mro__)
-    return Verdict(
-        evaluation.engine,
-        versions_in_words(*(package for module in modules for package in PACKAGES.get(module, ()))),
-        tuple(episode.success for episode in evaluation.episodes),
-        tuple(episode.length for episode in evaluation.episodes),
-    )
+def _successes(evaluation: Evaluation) -> list[bool]:
+    return [episode.success for episode in evaluation.episodes]
+
+
+def _interval(evaluation: Evaluation) -> Interval:
+    """Return Wilson's interval of the success rate."""
+    return success_interval(evaluation.solved, len(evaluation.episodes))
+
+
+def _version(engine: str) -> str:
+    """Return package and version of an engine; empty for an engine without a package."""
+    modules = dict.fromkeys(each.__module__ for each in find_engine(engine).__mro__)
+    return versions_in_words(*(package for module in modules for package in PACKAGES.get(module, ())))
 
 
 def _film(
-    run: Path, policy: Predicts, envs: tuple[AnyEnv, AnyEnv], seeds: Sequence[int], verdicts: tuple[Verdict, Verdict]
+    run: Path,
+    policy: Predicts,
+    envs: tuple[AnyEnv, AnyEnv],
+    seeds: Sequence[int],
+    evaluations: tuple[Evaluation, ...],
 ) -> dict[str, str]:
     """Film the first episode of each key of `FILMS`; return the paths."""
-    solved = np.sum([verdict.successes for verdict in verdicts], axis=0)  # number of engines
+    solved = np.sum(list(map(_successes, evaluations)), axis=0)  # number of engines
     films = {}
     for (outcome, name), number in zip(FILMS.items(), (2, 1), strict=True):
         if number in solved:

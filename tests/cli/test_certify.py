@@ -17,9 +17,10 @@ from safetensors.numpy import load_file, save_file
 import mygym
 from mygym.engines.bullet.world import BulletWorld
 from mygym.engines.engine import register_engine
-from mygym.reporting.judgement import Certificate, Verdict, judge
+from mygym.reporting.judgement import Certificate, judge
 from mygym.tasks.state import State
 from mygym.training import evaluation, video
+from mygym.training.evaluation import Episode, Evaluation
 from mygym.training.result import Result
 from tests.command import Command
 from tests.reporting.runs import make_run
@@ -149,12 +150,12 @@ def test_films_show_the_engines_side_by_side(
 def certificate(both: int, first: int, second: int, neither: int, tolerance: float = 0.05) -> Certificate:
     solved = [True] * (both + first) + [False] * (second + neither)
     other = [True] * both + [False] * first + [True] * second + [False] * neither
-    verdicts = (
-        Verdict("pybullet", "", tuple(solved), (5,) * len(solved)),
-        Verdict("mujoco", "", tuple(other), (7,) * len(other)),
+    evaluations = tuple(
+        Evaluation(tuple(Episode(0, success, 0.0, 5, 0.0, "") for success in successes), engine=engine)
+        for engine, successes in (("pybullet", solved), ("mujoco", other))
     )
     result: Any = Result(Path("seed_0"), "sac", "pytorch", "panda", "reach", "table", "pybullet", 0, "0123abcd")
-    return Certificate(result, "", tuple(range(len(solved))), verdicts, tolerance, {})
+    return Certificate(result, "", tuple(range(len(solved))), evaluations, tolerance, {})
 
 
 @pytest.mark.parametrize(
