@@ -44,13 +44,16 @@ AfterStep = Callable[[int, float, float | None], None]
 `REPORTS` times, else None."""
 
 
+Loss = Callable[[Rows, np.random.Generator | None], Tensor]
+"""Function of a minibatch of images to train on, which the generator varies; without it, of validation images."""
+
+
 def fit(
     network: nn.Module,
-    loss: Callable[[Rows], Tensor],
-    validation_loss: Callable[[Rows], Tensor],
+    loss: Loss,
     counts: tuple[int, int],
-    rng: np.random.Generator,
     *,
+    seed: int,
     steps: int,
     highest_rate: float,
     after_step: AfterStep,
@@ -59,23 +62,24 @@ def fit(
 
     Args:
         network: The network.
-        loss: Returns the loss of a minibatch.
-        validation_loss: Returns the loss of a minibatch of validation images, whose mean chooses the weights; called
-            without gradients, in evaluation mode.
+        loss: Returns the loss of a minibatch; the mean over the validation images, without gradients and in evaluation
+            mode, chooses the weights.
         counts: Numbers of images to train on and of validation images.
-        rng: Draws the minibatches.
+        seed: Seed of the minibatches.
         steps: Minibatches.
         highest_rate: Highest learning rate.
         after_step: See `AfterStep`.
     """
+    rng = np.random.default_rng(seed)
     optimizer = torch.optim.Adam(network.parameters(), highest_rate)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, highest_rate, total_steps=max(steps, 2), pct_start=RISING
     )
     every = math.ceil(steps / REPORTS)
+    validation = np.array_split(np.arange(counts[1]), math.ceil(counts[1] / BATCH))
     best, least = copy.deepcopy(network.state_dict()), math.inf
     for step in range(1, steps + 1):
-        value = loss(rng.integers(counts[0], size=BATCH))
+        value = loss(rng.integers(counts[0], size=BATCH), rng)
         optimizer.zero_grad()
         value.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -84,19 +88,13 @@ def fit(
         if step % every == 0 or step == steps:
             network.eval()
             with torch.no_grad():
-                error = mean_over_batches(counts[1], validation_loss)
+                error = sum(float(loss(rows, None)) * len(rows) for rows in validation) / counts[1]
             network.train()
             if error < least:
                 best, least = copy.deepcopy(network.state_dict()), error
         after_step(step, float(value.detach()), error)
     network.load_state_dict(best)
     network.eval()
-
-
-def mean_over_batches(count: int, loss: Callable[[Rows], Tensor]) -> float:
-    """Return the mean of a loss over `count` images, computed for the rows of one minibatch after another."""
-    batches = np.array_split(np.arange(count), math.ceil(count / BATCH))
-    return sum(float(loss(rows)) * len(rows) for rows in batches) / count
 
 
 def class_weights(classes: NDArray[np.uint8], count: int, exponent: float) -> Tensor:
@@ -190,31 +188,22 @@ def train_vae(
 ) -> VAE:
     """Return an autoencoder of the least validation loss; `classes` of pixels include the background."""
     torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
     _, channels, height, width = train.pixels.shape
     vae = VAE((channels, height, width), latents)
     for batch in batches(train.pixels):
         vae.encoder.standardizer.update(scaled(batch))
     weights = class_weights(train.images.classes, classes, SMALL_CLASSES)
+    sharpening = iter(np.interp(np.arange(steps) / steps, SHARPENING, (0.0, 1.0)))
 
-    def loss_of(pictures: Pictures, rows: Rows, sharpness: float) -> torch.Tensor:
-        of_pixels = weights[_as_classes(pictures.images.classes[rows])]
+    def loss(rows: Rows, rng: np.random.Generator | None) -> torch.Tensor:
+        split, sharpness = (validation, 1.0) if rng is None else (train, float(next(sharpening)))
+        of_pixels = weights[_as_classes(split.images.classes[rows])]
         around = functional.max_pool2d(of_pixels, NEIGHBOURHOOD, stride=1, padding=NEIGHBOURHOOD // 2)
         of_pixels = torch.lerp(of_pixels, around, sharpness)
-        return vae.loss(scaled(pictures.pixels[rows]), of_pixels / of_pixels.mean())
+        return vae.loss(scaled(split.pixels[rows]), of_pixels / of_pixels.mean())
 
-    sharpness = iter(np.interp(np.arange(steps) / steps, SHARPENING, (0.0, 1.0)))
-
-    fit(
-        vae,
-        lambda rows: loss_of(train, rows, float(next(sharpness))),
-        lambda rows: loss_of(validation, rows, 1.0),
-        (len(train.pixels), len(validation.pixels)),
-        rng,
-        steps=steps,
-        highest_rate=VAE_HIGHEST_RATE,
-        after_step=after_step,
-    )
+    counts = len(train.pixels), len(validation.pixels)
+    fit(vae, loss, counts, seed=seed, steps=steps, highest_rate=VAE_HIGHEST_RATE, after_step=after_step)
     return vae
 
 
@@ -260,10 +249,17 @@ def measure_vae(vae: VAE, train: Pictures, test: Pictures, objects: Mapping[str,
             if fitted.any() and measured.any():
                 estimates = _linear(latents[fitted], positions[fitted], latents_of_test[measured])
                 distances = np.linalg.norm(estimates - true[measured], axis=1)
-                mean, worst = float(distances.mean()), float(np.percentile(distances, 95))
+                mean, worst = _mean_and_worst(distances)
                 of_objects.append(replace(of_camera, name=name, mean=mean, worst=worst))
         rows += of_objects or [of_camera]
     return rows
+
+
+def _mean_and_worst(distances: Sequence[float] | FloatArray) -> tuple[float | None, float | None]:
+    """Return the mean of distances, and their 95th percentile; None without any."""
+    if not len(distances):
+        return None, None
+    return float(np.mean(distances)), float(np.percentile(distances, 95))
 
 
 def _linear(latents: NDArray[np.float32], positions: FloatArray, of_test: NDArray[np.float32]) -> FloatArray:
@@ -292,26 +288,22 @@ def train_object_encoder(
 ) -> ObjectEncoder:
     """Return an encoder of objects, name → index of the category, of the least validation loss."""
     torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
     _, channels, height, width = train.pixels.shape
     encoder = ObjectEncoder((channels, height, width), 1 + categories, [1 + index for index in objects.values()])
     weights = class_weights(train.images.classes, 1 + categories, SEGMENTATION_EXPONENT)
 
-    def loss_of(pixels: Pixels, classes: NDArray[np.uint8]) -> torch.Tensor:
-        return functional.cross_entropy(encoder.logits(scaled(pixels)), _as_classes(classes), weights)
-
-    def loss(rows: Rows) -> torch.Tensor:
-        pixels = train.pixels[rows]
-        if channels >= COLORS:
+    def loss(rows: Rows, rng: np.random.Generator | None) -> torch.Tensor:
+        split = validation if rng is None else train
+        pixels = split.pixels[rows]
+        if rng is not None and channels >= COLORS:
             for image in pixels:
                 image[:COLORS] = recolored(image[:COLORS], rng)
-        return loss_of(pixels, train.images.classes[rows])
-
-    def validation_loss(rows: Rows) -> torch.Tensor:
-        return loss_of(validation.pixels[rows], validation.images.classes[rows])
+        return functional.cross_entropy(
+            encoder.logits(scaled(pixels)), _as_classes(split.images.classes[rows]), weights
+        )
 
     counts = len(train.pixels), len(validation.pixels)
-    fit(encoder, loss, validation_loss, counts, rng, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
+    fit(encoder, loss, counts, seed=seed, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
     return encoder
 
 
@@ -340,9 +332,7 @@ def measure_object_encoder(encoder: ObjectEncoder, test: Pictures, objects: Mapp
                 _distance(test, row, masks[row], true[row, number], estimated[row, number])
                 for row in np.flatnonzero(seen).tolist()
             ]
-            mean, worst = (
-                (float(np.mean(distances)), float(np.percentile(distances, 95))) if distances else (None, None)
-            )
+            mean, worst = _mean_and_worst(distances)
             count, share = int(shown.sum()), float(seen.sum() / shown.sum())
             rows.append(EncoderErrors(camera, count, name=name, seen=share, mean=mean, worst=worst))
     return rows
@@ -397,18 +387,14 @@ def train_network(
 ) -> DetectorNetwork:
     """Return a network of the least validation loss; `classes` of pixels include the background."""
     torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
     network = DetectorNetwork(classes)
     weight = class_weights(images.classes, classes, SEGMENTATION_EXPONENT)
 
-    def loss(rows: Rows) -> torch.Tensor:
-        return _loss(network, *_batch(images, rows, rng), weight)
-
-    def validation_loss(rows: Rows) -> torch.Tensor:
-        return _loss(network, *_batch(validation, rows, None), weight)
+    def loss(rows: Rows, rng: np.random.Generator | None) -> torch.Tensor:
+        return _loss(network, *_batch(validation if rng is None else images, rows, rng), weight)
 
     counts = len(images.frames), len(validation.frames)
-    fit(network, loss, validation_loss, counts, rng, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
+    fit(network, loss, counts, seed=seed, steps=steps, highest_rate=HIGHEST_RATE, after_step=after_step)
     return network
 
 
@@ -457,10 +443,8 @@ def measure(detector: Detector, images: Images) -> list[DetectorErrors]:
                     difference = detection.positions[name] - images.positions[row, number]
                     distances.append(float(np.linalg.norm(difference)))
                     overlaps.append(float((estimate & mask).sum() / (estimate | mask).sum()))
-            if distances:
-                mean, worst = float(np.mean(distances)), float(np.percentile(distances, 95))
+            if shown:
+                overlap = float(np.mean(overlaps)) if overlaps else None
                 seen = len(distances) / shown
-                rows.append(DetectorErrors(camera, name, shown, seen, mean, worst, float(np.mean(overlaps))))
-            elif shown:
-                rows.append(DetectorErrors(camera, name, shown, 0.0, None, None, None))
+                rows.append(DetectorErrors(camera, name, shown, seen, *_mean_and_worst(distances), overlap))
     return rows
