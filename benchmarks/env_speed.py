@@ -18,13 +18,12 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mygym.training.result import versions_in_words
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 PAIRS = {
     "reach": ("mygym/Reach-v0", "PandaReach-v3"),
@@ -76,8 +75,6 @@ def simulated_time(env: Any) -> tuple[float, float]:
 
 def measure(env: Any, episodes: int, steps: int, seed: int) -> Timing:
     """Time episodes of random actions."""
-    import numpy as np
-
     rng = np.random.default_rng(seed)
     actions = rng.uniform(-1.0, 1.0, (episodes, steps, *env.action_space.shape)).astype(np.float32)
     stepping, stepping_cpu, resets, resets_cpu = 0.0, 0.0, [], 0.0
@@ -106,7 +103,6 @@ def compare(mygym_env: Any, panda_gym_env: Any, rounds: int, episodes: int, step
 
 def rows(task: str, measured: list[tuple[Timing, Timing]]) -> list[str]:
     """Return the table rows of one task."""
-    import numpy as np
 
     def pairs(attribute: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         both = np.array([[getattr(timing, attribute) for timing in pair] for pair in measured])

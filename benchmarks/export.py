@@ -24,12 +24,13 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mygym.training.result import versions_in_words
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -65,7 +66,7 @@ def main() -> None:
     for name, code in IMPORTS.items():
         seconds = [seconds_of_import(code) for _ in range(options.repeats)]
         print(f"| {name} | {statistics.median(seconds):.2f} s, {max(seconds):.2f} s |")
-    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "onnx", "onnxruntime"))
+    packages = versions_in_words("torch", "onnx", "onnxruntime")
     print(f"\nMade by `python benchmarks/export.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
 

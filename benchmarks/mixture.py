@@ -16,8 +16,9 @@ import os
 import platform
 import statistics
 import time
-from importlib.metadata import version
 from typing import Any
+
+from mygym.training.result import versions_in_words
 
 ALGORITHMS = ("ppo", "sac", "td3", "dagger")
 ROWS = (1, 256)
@@ -103,7 +104,7 @@ def main() -> None:
                 times = [f"{statistics.median(side):.0f} µs" for side in zip(*pairs, strict=True)]
                 spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
                 print(f"| `{algo}` | {count} | {by} | {times[0]} | {times[1]} | {spread} |", flush=True)
-    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3"))
+    packages = versions_in_words("torch", "stable-baselines3")
     print(f"\nMade by `python benchmarks/mixture.py`; Python {platform.python_version()}, {packages}, ", end="")
     print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
 

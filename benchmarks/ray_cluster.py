@@ -27,9 +27,6 @@ import psutil
 
 from mygym.training.result import versions_in_words
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
 NODES = 3
 
 

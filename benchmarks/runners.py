@@ -19,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -178,7 +179,7 @@ def main() -> None:
     by_name = {
         name: sorted((row for row in rows if row["algorithm"] == name), key=lambda row: row["seed"]) for name in STEPS
     }
-    versions = ", ".join(f"{name} {version(name)}" for name in ("stable-baselines3", "sb3-contrib", "torch"))
+    versions = versions_in_words("stable-baselines3", "sb3-contrib", "torch")
     print("# The shipped runners on reach\n")
     print(f"`python benchmarks/runners.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
     print("The docstring of the program explains the columns.")

@@ -25,9 +25,6 @@ import numpy as np
 
 from mygym.training.result import versions_in_words
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
 MARKS = (10, 15, 20, 25, 30)
 """Numbers of trials after which the best score is printed."""
 

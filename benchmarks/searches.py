@@ -19,7 +19,6 @@ from typing import Any
 from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
 
 FILES = ("reach_fused", "reach_population")
 SHOWN = 5

@@ -29,9 +29,6 @@ from typing import Any
 
 from mygym.training.result import versions_in_words
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
 SEARCHED = {"random": "none", "tpe": "none", "cmaes": "none", "tpe, median": "median"}
 """Sampler → pruner of the sweeps whose runs end at once."""
 

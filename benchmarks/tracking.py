@@ -24,15 +24,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mygym.training.result import versions_in_words
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 CENTRE = (0.0, 0.0, 0.2)
 PATHS = [(0.05, 0.25), (0.10, 0.25), (0.10, 0.5), (0.14, 0.5), (0.05, 1.0), (0.10, 1.0), (0.05, 2.0)]
@@ -64,8 +63,6 @@ class Tracking:
 
 def speed_share(joints: Array) -> float:
     """Return the largest share of a joint's speed limit between postures `(n, 7)` in rad, one control step apart."""
-    import numpy as np
-
     return float((np.abs(np.diff(joints, axis=0)) / CONTROL_STEP / np.array(SPEED_LIMITS)).max())
 
 
@@ -96,8 +93,6 @@ class Arm(ABC):
 
     def follow(self, path: Iterable[Array]) -> Tracking:
         """Drive along points `(n, 3)`."""
-        import numpy as np
-
         errors, tilts, joints = [], [], [self.joints()]
         for target in path:
             self.env.step(self.action(target))
@@ -141,33 +136,23 @@ class PandaGymArm(Arm):
 
     def position(self) -> Array:
         """`(3,)` m."""
-        import numpy as np
-
         return np.array(self.env.robot.get_ee_position())
 
     def orientation(self) -> Array:
         """`(4,)`."""
-        import numpy as np
-
         return np.array(self.env.sim.get_link_orientation("panda", self.env.robot.ee_link))
 
     def joints(self) -> Array:
         """`(7,)`."""
-        import numpy as np
-
         return np.array([self.env.robot.get_joint_angle(joint=index) for index in range(7)])
 
     def action(self, target: Array) -> Array:
         """Return the displacement from the measured position to the target."""
-        import numpy as np
-
         return np.clip((target - self.position()) / STEP, -1.0, 1.0)
 
 
 def sine(amplitude: float, frequency: float, seconds: float = 5.0) -> Array:
     """Return a path `(n, 3)` in m, one point for the end of each control step."""
-    import numpy as np
-
     phase = 2 * np.pi * frequency * np.arange(int(seconds * 25) + 1)[:, None] / 25
     offset = np.array([[0.0, 2 * np.pi / 3, 0.0]])
     wave = np.sin(phase * np.array([[1.0, 1.0, 2.0]]) + offset)
@@ -177,8 +162,6 @@ def sine(amplitude: float, frequency: float, seconds: float = 5.0) -> Array:
 
 def on_path(arm: Arm, path: Array) -> Tracking:
     """Follow a path from rest at its first point; the beginning is not measured."""
-    import numpy as np
-
     arm.env.reset(seed=0)
     arm.follow([path[0]] * REST)
     arm.follow(path[1 : UNCOUNTED + 1])
@@ -187,8 +170,6 @@ def on_path(arm: Arm, path: Array) -> Tracking:
 
 def required_speed(arm: MygymArm, path: Array) -> float:
     """Return the share of the joints' speed limits that a path requires."""
-    import numpy as np
-
     kinematics, joints = arm.env.world.kinematics, [arm.env.world.home]
     for point in path:
         joints.append(kinematics.inverse(joints[-1], point, kinematics.chain.rotation, 30, 1e-5))
@@ -197,8 +178,6 @@ def required_speed(arm: MygymArm, path: Array) -> float:
 
 def on_steps(arm: Arm) -> Array:
     """Return the remaining errors `(30, marks)` in m of 5 cm steps."""
-    import numpy as np
-
     left = []
     for start in STARTS:
         for axis in range(3):
@@ -214,8 +193,6 @@ def on_steps(arm: Arm) -> Array:
 
 def settled(arm: Arm) -> Array:
     """Return the errors `(40,)` in m, two seconds after a command to a random point."""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     points = rng.uniform((-0.15, -0.15, 0.02), (0.15, 0.15, 0.3), (40, 3))
     arm.env.reset(seed=0)
@@ -224,8 +201,6 @@ def settled(arm: Arm) -> Array:
 
 def tables(mygym_arm: MygymArm, panda_gym_arm: PandaGymArm) -> list[str]:
     """Return all tables as Markdown."""
-    import numpy as np
-
     arms: tuple[Arm, Arm] = (mygym_arm, panda_gym_arm)
     lines = [
         "## Paths",

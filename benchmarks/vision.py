@@ -120,30 +120,30 @@ def frames(count: int, rounds: int) -> None:
     print(f"\nRatio in a round: {np.median(ratios):.1f}, {ratios.min():.1f} to {ratios.max():.1f} ({rounds} rounds).")
 
 
-def learn(task: str, seeds: int, randomized: bool) -> None:
-    """Train a policy from pixels for each seed, and print its success."""
+def train(task: str, observations: list[str], steps: int, episodes: int, seed: int, logdir: str, **changes: Any) -> Any:
+    """Train a policy by `dagger`, with evaluations of so many episodes; return its result."""
     import mygym
 
-    changes = RANDOMIZED if randomized else {}
+    settings = {"algo": "dagger", "task": task, "observations": observations, "steps": steps, **changes}
+    evaluation = {"every": steps // 4, "episodes": episodes}
+    return mygym.train({**settings, "eval": evaluation, "video": {"episodes": 0}, "seed": seed, "logdir": logdir})
+
+
+def percent(success_rate: float | None) -> str:
+    """Return a success rate in percent."""
+    return f"{100 * (success_rate or 0.0):.0f} %"
+
+
+def learn(task: str, seeds: int, randomized: bool) -> None:
+    """Train a policy from pixels for each seed, and print its success."""
+    changes = dict(RANDOMIZED) if randomized else {}
+    changes["algo_params"] = LEARNING | changes.get("algo_params", {})
     steps = STEPS[task] * (2 if randomized else 1)
     print("| task | seed | success of 100 fresh episodes | env steps | wall time, s |\n|---|---:|---:|---:|---:|")
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as logdir, contextlib.redirect_stderr(io.StringIO()):
-            result = mygym.train(
-                {
-                    "algo": "dagger",
-                    "task": task,
-                    "observations": SEEN[task],
-                    **changes,
-                    "algo_params": LEARNING | changes.get("algo_params", {}),
-                    "steps": steps,
-                    "eval": {"every": steps // 4, "episodes": 20},
-                    "video": {"episodes": 0},
-                    "seed": seed,
-                    "logdir": logdir,
-                }
-            )
-        success = f"{100 * (result.success_rate or 0.0):.0f} %"
+            result = train(task, SEEN[task], steps, 20, seed, logdir, **changes)
+        success = percent(result.success_rate)
         print(f"| `{task}` | {seed} | {success} | {result.steps:,} | {result.wall_time_s:.0f} |", flush=True)
 
 
@@ -163,7 +163,7 @@ def detect(task: str, seeds: int, images: int, steps: int, pixels: int, randomiz
         mygym.record_images({"task": task, "image_params": size}, out=data, images=images, cameras=cameras)
         print(f"{images:,} images of {pixels} x {pixels} pixels: {time.perf_counter() - begin:.0f} s", flush=True)
         run = mygym.train({**config, "logdir": folder})
-        success_rate = f"{100 * (run.success_rate or 0.0):.0f} % with the simulator's positions"
+        success_rate = f"{percent(run.success_rate)} with the simulator's positions"
         print(f"policy: {success_rate}, {run.steps:,} env steps, {run.wall_time_s:.0f} s\n", flush=True)
         print("| seed | training, s | camera | seen | mean error, cm | 95th percentile, cm | overlap | success |")
         print("|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
@@ -195,21 +195,9 @@ def encode(images: int, steps: int, seed: int) -> None:
         figures = [f"{100 * (value or np.nan):.2f} cm" for value in (errors.mean, errors.worst)]
         result = f"position of the goal: mean error {figures[0]}, 95th percentile {figures[1]}"
         print(f"| encoder, {steps:,} minibatches | {trained - recorded:.0f} | {result} |", flush=True)
-        run = mygym.train(
-            {
-                "algo": "dagger",
-                "task": "reach",
-                "observations": ["latent:close", "ee_position"],
-                "image_params": {"encoder": str(file)},
-                "algo_params": LEARNING,
-                "steps": STEPS["reach"],
-                "eval": {"every": STEPS["reach"] // 4, "episodes": 20},
-                "video": {"episodes": 0},
-                "seed": seed,
-                "logdir": folder,
-            }
-        )
-        success = f"{100 * (run.success_rate or 0.0):.0f} % of 100 fresh episodes"
+        changes = {"image_params": {"encoder": str(file)}, "algo_params": LEARNING}
+        run = train("reach", ["latent:close", "ee_position"], STEPS["reach"], 20, seed, folder, **changes)
+        success = f"{percent(run.success_rate)} of 100 fresh episodes"
         print(f"| policy, {run.steps:,} env steps | {run.wall_time_s:.0f} | {success} |", flush=True)
 
 
@@ -217,7 +205,8 @@ def places(task: str, seeds: int, images: int, steps: int) -> None:
     """Train encoders of objects and policies on their latents, and print the errors and the policies' success."""
     import mygym
 
-    cameras, numbers = ["close", "wrist"], [name for name in SEEN[task] if ":" not in name]
+    cameras = ["close", "wrist"]
+    observations = [*(f"latent:{camera}" for camera in cameras), *(name for name in SEEN[task] if ":" not in name)]
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         data, begin = Path(folder, "data"), time.perf_counter()
         mygym.record_images({"task": task}, out=data, images=images, cameras=cameras, marker=True)
@@ -228,25 +217,16 @@ def places(task: str, seeds: int, images: int, steps: int) -> None:
             file, begin = Path(folder, f"{seed}.safetensors"), time.perf_counter()
             errors = mygym.train_encoder(data, out=file, kind="objects", steps=steps, seed=seed)
             duration = time.perf_counter() - begin
-            run = mygym.train(
-                {
-                    "algo": "dagger",
-                    "task": task,
-                    "observations": [*(f"latent:{camera}" for camera in cameras), *numbers],
-                    "image_params": {"encoder": str(file)},
-                    "randomize": RANDOMIZED["randomize"],
-                    "algo_params": {"learning_rate": LEARNING["learning_rate"]},
-                    "steps": STEPS[task],
-                    "eval": {"every": STEPS[task] // 4, "episodes": 40},
-                    "video": {"episodes": 0},
-                    "seed": seed,
-                    "logdir": folder,
-                }
-            )
+            changes = {
+                "image_params": {"encoder": str(file)},
+                "randomize": RANDOMIZED["randomize"],
+                "algo_params": {"learning_rate": LEARNING["learning_rate"]},
+            }
+            run = train(task, observations, STEPS[task], 40, seed, folder, **changes)
             cells = [f"`{row.name}` by `{row.camera}` {100 * (row.mean or np.nan):.1f}" for row in errors]
-            success = f"{100 * (run.success_rate or 0.0):.0f} %"
             of_encoder = f"| `{task}` | {seed} | {duration:.0f} | {', '.join(cells)} "
-            print(f"{of_encoder}| {success} | {run.steps:,} | {run.wall_time_s:.0f} |", flush=True)
+            of_policy = f"| {percent(run.success_rate)} | {run.steps:,} | {run.wall_time_s:.0f} |"
+            print(f"{of_encoder}{of_policy}", flush=True)
 
 
 def main() -> None:
