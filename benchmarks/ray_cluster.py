@@ -15,7 +15,6 @@ import importlib
 import os
 import platform
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +24,7 @@ from typing import Any
 
 import psutil
 
+from mygym.errors import print_message
 from mygym.training.result import versions_in_words
 
 NODES = 3
@@ -101,15 +101,12 @@ def compare(folder: Path, steps: int) -> list[dict[str, Any]]:
     from mygym.sweeps.executors import LocalExecutor, RayExecutor
     from mygym.sweeps.run import new_sweep
 
-    def note(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     lost: list[str] = []
     with simulated_cluster() as (cluster, nodes):
         killer = threading.Thread(target=kill_a_node, args=(cluster, nodes, folder, lost), daemon=True)
         killer.start()
-        report = new_sweep(folder / "cluster", file(steps), {}, RayExecutor(cluster.address), note)
-    new_sweep(folder / "local", file(steps), {}, LocalExecutor(1), note)
+        report = new_sweep(folder / "cluster", file(steps), {}, RayExecutor(cluster.address), print_message)
+    new_sweep(folder / "local", file(steps), {}, LocalExecutor(1), print_message)
     on_cluster, here = policies(folder / "cluster"), policies(folder / "local")
     rows = []
     for row in sorted(report.rows, key=lambda row: int(row["trial"])):

@@ -16,13 +16,13 @@ import io
 import json
 import os
 import platform
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mygym.errors import print_message
 from mygym.training.result import versions_in_words
 
 MARKS = (10, 15, 20, 25, 30)
@@ -97,13 +97,10 @@ def sweep(folder: Path, sampler: str, repetition: int, trials: int) -> tuple[lis
     """Return the scores in the order of the trials, and the best config; a sweep that exists goes on."""
     from mygym.sweeps.run import new_sweep, resume_sweep
 
-    def note(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     settings = {"sampler": sampler, "sampler_seed": repetition, "trials": trials, "seeds": [repetition]}
     file = {**CONFIG, "sweep": {**settings, "objective": {"maximize": "mean_return"}}}
     work = resume_sweep if folder.exists() else new_sweep
-    report = work(folder, file, {}, ThisProcess(), note)
+    report = work(folder, file, {}, ThisProcess(), print_message)
     rows = sorted(report.rows, key=lambda row: int(row["trial"]))
     return [float("-inf") if row["score"] is None else float(row["score"]) for row in rows], report.best
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from mygym.errors import print_message
 from mygym.training.result import versions_in_words
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,12 +31,9 @@ def search(name: str, folder: Path, jobs: int) -> list[dict[str, Any]]:
     from mygym.sweeps.executors import LocalExecutor
     from mygym.sweeps.run import new_sweep, resume_sweep
 
-    def note(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     file = load_file(ROOT / "configs/sweeps" / f"{name}.yaml")
     work = resume_sweep if (folder / name).exists() else new_sweep
-    report = work(folder / name, file, {}, LocalExecutor(jobs), note)
+    report = work(folder / name, file, {}, LocalExecutor(jobs), print_message)
     keys = [key for key in report.rows[0] if key.startswith("algo_params.")]
     rows = [{"": _name(row), "score": f"{row['score']:,.4g}", **{key: row[key] for key in keys}} for row in report.rows
             if row["score"] is not None]  # fmt: skip

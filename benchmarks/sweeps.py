@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mygym.errors import print_message
 from mygym.training.result import versions_in_words
 
 SEARCHED = {"random": "none", "tpe": "none", "cmaes": "none", "tpe, median": "median"}
@@ -124,15 +125,9 @@ def sweep(folder: Path, parameters: dict[str, Any], jobs: int, **settings: Any) 
     from mygym.sweeps.executors import LocalExecutor
     from mygym.sweeps.run import new_sweep, resume_sweep
 
-    def note(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     file = {**CONFIG, "algo_params": parameters, "sweep": {"objective": "steps_to_0.9", **settings}}
-    executor = LocalExecutor(jobs)
-    if folder.exists():
-        report = resume_sweep(folder, file, {}, executor, note)
-    else:
-        report = new_sweep(folder, file, {}, executor, note)
+    work = resume_sweep if folder.exists() else new_sweep
+    report = work(folder, file, {}, LocalExecutor(jobs), print_message)
     return sorted(report.rows, key=lambda row: int(row["trial"]))
 
 
