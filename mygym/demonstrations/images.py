@@ -94,7 +94,7 @@ def mask_of(encoded: Mapping[str, Any]) -> NDArray[np.bool_]:
 
 
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
-"""Split → share of the images."""
+"""Split → share of the images; a training needs these three: to train on, to choose by, to measure."""
 
 RANDOMIZE = ("light", "colors", "textures", "camera")
 """Randomizers of a config that names none."""
@@ -293,10 +293,6 @@ def _neediest(splits: Mapping[str, float], counts: Mapping[str, int]) -> str:
     """Return the split that lacks most images, given the numbers of images so far."""
     total = sum(counts.values()) + 1
     return max(splits, key=lambda split: splits[split] * total - counts[split])
-
-
-SPLIT_NAMES = ("train", "val", "test")
-"""Splits that a training needs: to train on, to choose by, to measure."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mygym.config.schema import ImageParams
-from mygym.demonstrations.images import SPLIT_NAMES, Recorded, read_images
+from mygym.demonstrations.images import SPLITS, Recorded, read_images
 from mygym.demonstrations.recording import progress_bar
 from mygym.engines.rendering.thumbnails import class_colors, grid
 from mygym.envs.arguments import checked_arguments, checked_count, checked_seed
@@ -37,15 +37,13 @@ from mygym.vision.training import (
     train_vae,
 )
 
-SUFFIX = ".safetensors"
 
-
-def checked_file(out: str | Path) -> Path:
-    """Return the path of the new file of a network; refuse another suffix, and a path that cannot be written."""
-    path = Path(out).expanduser()
-    if path.suffix != SUFFIX:
-        raise ConfigError(bad_value("out", str(out), f"a new file NAME{SUFFIX}"))
-    files.check_new(path, "out", "a file")
+def checked_file(given: str | Path, key: str = "out", suffix: str = ".safetensors") -> Path:
+    """Return the path of a new file; refuse another suffix, and a path that cannot be written."""
+    path = Path(given).expanduser()
+    if path.suffix != suffix:
+        raise ConfigError(bad_value(key, str(given), f"a new file NAME{suffix}"))
+    files.check_new(path, key, "a file")
     return path
 
 
@@ -132,12 +130,8 @@ def train_encoder(
     latents = LATENTS if latents is None else checked_count(latents, "latents")
     if latents > MAX_LATENTS:
         raise ConfigError(bad_value("latents", latents, f"1 to {MAX_LATENTS}"))
-    sheet = None if image is None else Path(image).expanduser()
-    if sheet is not None and sheet.suffix != ".png":
-        raise ConfigError(bad_value("image", str(image), "a new file NAME.png"))
-    if sheet is not None:
-        files.check_new(sheet, "image", "a file")
-    recorded = [read_images(Path(data).expanduser(), split, DIVISOR) for split in SPLIT_NAMES]
+    sheet = None if image is None else checked_file(image, "image", ".png")
+    recorded = [read_images(Path(data).expanduser(), split, DIVISOR) for split in SPLITS]
     train, count = recorded[0], len(recorded[0].categories)
     objects = {name: train.categories.index(name) for name in train.objects if name not in train.repeated}
     if kind == "objects" and not objects:
@@ -214,7 +208,7 @@ def train_detector(
         KeyboardInterrupt: A signal stops the training; no file remains.
     """
     path, steps, seed = checked_file(out), checked_count(steps, "steps"), checked_seed(seed)
-    train, validation, test = (_read(Path(data).expanduser(), split) for split in SPLIT_NAMES)
+    train, validation, test = (_read(Path(data).expanduser(), split) for split in SPLITS)
     with progress(steps, report) as after_step:
         network = train_network(
             train.images, validation.images, 1 + len(train.categories), steps=steps, seed=seed, after_step=after_step

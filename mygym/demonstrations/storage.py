@@ -291,12 +291,15 @@ def _demonstration(number: int, content: Mapping[str, Any], metadata: Mapping[st
         task=str(metadata["task"]),
     )
     steps, action = len(demonstration), storage.action_space.shape
-    observations = _with_shapes(demonstration.observations, storage.observation_space)
+    observations: Any = demonstration.observations
+    space = storage.observation_space
+    if not isinstance(space, spaces.Dict):
+        observations, space = {"": observations}, {"": space}
     shapes: list[tuple[NDArray[Any], tuple[int, ...]]] = [
         *((array, (steps,)) for array in (demonstration.rewards, demonstration.terminated, demonstration.truncated)),
         *((array, (len(array), *action)) for array in (demonstration.actions, demonstration.lead_in)),
         *((demonstration.expert_actions, (steps + 1, *action)), (demonstration.stages, (steps + 1,))),
-        *((array, (steps + 1, *shape)) for array, shape in observations),
+        *((observations[key], (steps + 1, *subspace.shape)) for key, subspace in space.items()),
     ]
     low, high = _bounds(storage.action_space)
     for array in (demonstration.actions, demonstration.expert_actions, demonstration.lead_in):
@@ -312,16 +315,6 @@ def _bounds(space: Any) -> tuple[Any, Any]:
     if isinstance(space, spaces.Box):
         return space.low, space.high
     return 0, (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
-
-
-def _with_shapes(observations: Any, space: Any) -> Iterator[tuple[NDArray[Any], tuple[int, ...]]]:
-    """Yield the arrays of the observations with the shape of a single observation."""
-    if isinstance(space, spaces.Dict):
-        yield from (
-            (observations[key], subspace.shape) for key, subspace in space.spaces.items() if subspace.shape is not None
-        )
-    else:
-        yield observations, space.shape
 
 
 MEANING = ("task", "robot", "workspace", "control", "actions", "image_params")
