@@ -184,18 +184,18 @@ def _watch(folder: Path) -> None:
     """Show the state of a sweep: in a terminal until its end or Ctrl-C, else once."""
     from mygym.sweeps.results import read_state
 
-    state = read_state(folder)
+    lines, executing = read_state(folder)
     if not sys.stdout.isatty():
-        print("\n".join(state.lines))
+        print("\n".join(lines))
         return
     from rich.live import Live
     from rich.text import Text
 
-    with contextlib.suppress(KeyboardInterrupt), Live(Text("\n".join(state.lines)), auto_refresh=False) as live:
-        while state.executing:
+    with contextlib.suppress(KeyboardInterrupt), Live(Text("\n".join(lines)), auto_refresh=False) as live:
+        while executing:
             time.sleep(REFRESH)
-            state = read_state(folder)
-            live.update(Text("\n".join(state.lines)), refresh=True)
+            lines, executing = read_state(folder)
+            live.update(Text("\n".join(lines)), refresh=True)
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:

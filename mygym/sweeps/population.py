@@ -30,7 +30,7 @@ from mygym.reporting.tables import as_csv
 from mygym.sweeps import executors, storage
 from mygym.sweeps.executors import Executor
 from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
-from mygym.sweeps.space import LISTS, Parameter, with_values
+from mygym.sweeps.space import LISTS, Parameter
 from mygym.sweeps.storage import SeedRun
 from mygym.training import files
 from mygym.training.run_state import branch, changeable
@@ -101,7 +101,7 @@ def read(folder: Path, sweep: Sweep) -> Population:
 
 def _first_config(sweep: Sweep) -> Resolved:
     """Return the config with the first value of each parameter."""
-    return resolve_config(with_values(sweep.base, {each.path: each.corners[0] for each in sweep.parameters}))
+    return resolve_config(sweep.config({each.key: each.corners[0] for each in sweep.parameters}))
 
 
 def check(sweep: Sweep) -> None:
@@ -217,8 +217,7 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
 
 def _prepare(population: Population, member: Member) -> None:
     folder = population.folder / member.folder
-    values = {each.path: member.values[each.key] for each in population.sweep.parameters}
-    storage.write_config(folder, merged(FAST, with_values(population.sweep.base, values)))
+    storage.write_config(folder, merged(FAST, population.sweep.config(member.values)))
     if member.parent == member.member or member.run(population.folder).path is not None:
         return
     parent = population.generations[-2][member.parent]
@@ -249,8 +248,8 @@ def write(population: Population) -> list[dict[str, Any]]:
     best = ranked(sweep, population.generations[-1])[0]
     run = best.run(folder).path
     head = f"# member {best.member}: {sweep.objective.name} {best.score:g}; its policy: {run}\n"
-    values = {each.path: _over_steps(population, best, each.key) for each in sweep.parameters}
-    config = {**with_values(sweep.base, values), "steps": population.steps(population.settings.generations - 1)}
+    values = {each.key: _over_steps(population, best, each.key) for each in sweep.parameters}
+    config = {**sweep.config(values), "steps": population.steps(population.settings.generations - 1)}
     files.write_text(folder / SweepFiles.BEST, head + files.to_yaml(config))
     with contextlib.suppress(ConfigError):  # Matplotlib is an extra
         check_matplotlib()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import statistics
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +16,12 @@ from mygym.reporting.records import SweepFiles, find_runs, is_locked
 from mygym.reporting.tables import as_csv, duration
 from mygym.sweeps import population, storage
 from mygym.sweeps.settings import Sweep
-from mygym.sweeps.space import check_optuna, quiet, with_values
+from mygym.sweeps.space import check_optuna, quiet
 from mygym.training import files
 
 if TYPE_CHECKING:
     from optuna.study import Study
-    from optuna.trial import FrozenTrial
+    from optuna.trial import FrozenTrial, Trial
 
 MIN_IMPORTANCE_TRIALS = 4
 """Number of complete trials from which the importance of parameters is estimated."""
@@ -56,12 +54,7 @@ def best(sweep: Sweep, study: Study) -> FrozenTrial | None:
 def write_best(folder: Path, sweep: Sweep, trial: FrozenTrial) -> None:
     """Write the config of the best trial: `mygym train --config best.yaml` runs it."""
     head = f"# trial {trial.number}: {_scores(sweep, trial)} over the seeds {', '.join(map(str, sweep.seeds))}\n"
-    files.write_text(folder / SweepFiles.BEST, head + files.to_yaml(config_of(sweep, trial.params)))
-
-
-def config_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of a trial with Optuna's values, without the values that all runs of sweeps have."""
-    return with_values(sweep.base, {each.path: each.value(values[each.key]) for each in sweep.parameters})
+    files.write_text(folder / SweepFiles.BEST, head + files.to_yaml(sweep.config(values_of(sweep, trial))))
 
 
 def write_results(folder: Path, sweep: Sweep, study: Study) -> list[dict[str, Any]]:
@@ -136,7 +129,7 @@ def sorted_by_score(sweep: Sweep, rows: list[dict[str, Any]]) -> list[dict[str, 
     return sorted(rows, key=lambda row: (row["score"] is None, sign * (row["score"] or 0.0)))
 
 
-def values_of(sweep: Sweep, trial: FrozenTrial) -> dict[str, Any]:
+def values_of(sweep: Sweep, trial: FrozenTrial | Trial) -> dict[str, Any]:
     """Return key → value of a trial."""
     return {each.key: each.value(trial.params[each.key]) for each in sweep.parameters}
 
@@ -199,18 +192,8 @@ ENDS = {"PRUNED": "pruned", "FAIL": "failed"}
 """State of Optuna → the word for trials without a score."""
 
 
-@dataclass(frozen=True)
-class State:
-    """State of a sweep."""
-
-    lines: list[str]
-    """Description for the user."""
-    executing: bool
-    """Whether a process executes the sweep."""
-
-
-def read_state(folder: Path) -> State:
-    """Return the state of a sweep; nothing is written.
+def read_state(folder: Path) -> tuple[list[str], bool]:
+    """Return the state of a sweep in lines, and whether a process executes it; nothing is written.
 
     Raises:
         ConfigError: The folder has no sweep, or Optuna is missing.
@@ -218,7 +201,7 @@ def read_state(folder: Path) -> State:
     sweep = storage.read(folder, "--watch")
     executing = is_locked(folder)
     if sweep.settings.population is not None:
-        return State(_generations(folder, sweep), executing)
+        return _generations(folder, sweep), executing
     check_optuna(sweep.sampler)
     with quiet():
         study = storage.load_study(folder)
@@ -237,7 +220,7 @@ def read_state(folder: Path) -> State:
             lines += [f"trial {trial.number}: {line}" for line in _runs(storage.trial_folder(folder, trial.number))]
     if not executing and len(done) < sweep.trials:
         lines.append(f"no process executes this sweep; go on with: mygym sweep --resume {folder}")
-    return State(lines, executing)
+    return lines, executing
 
 
 def _generations(folder: Path, sweep: Sweep) -> list[str]:

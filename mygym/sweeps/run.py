@@ -20,7 +20,7 @@ from mygym.reporting.tables import as_csv
 from mygym.sweeps import executors, population, results, storage
 from mygym.sweeps.executors import Executor, Job, stop_left_over
 from mygym.sweeps.settings import FAST, Sweep, check_space, judge, make_sweep
-from mygym.sweeps.space import ask, check_optuna, make_pruner, quiet, reopened, with_values
+from mygym.sweeps.space import ask, check_optuna, make_pruner, quiet, reopened
 from mygym.sweeps.storage import Outcome, SeedRun
 from mygym.training import directory, files
 from mygym.training.env_factory import make_vec_env, try_worlds_of
@@ -30,7 +30,7 @@ from mygym.training.result import Result
 
 if TYPE_CHECKING:
     from optuna.study import Study
-    from optuna.trial import FrozenTrial, Trial, TrialState
+    from optuna.trial import FrozenTrial, Trial
 
 JUDGED = ("eval", "stop_at_success")
 """Config keys that the hash of a config leaves out, and that change evaluations."""
@@ -83,17 +83,17 @@ def _in_folder(sweep: Sweep, folder: str | Path) -> list[dict[str, Any]]:
 def _values(sweep: Sweep, run: Path) -> dict[str, Any] | None:
     """Return key → stored value of each parameter in a run; None if the run is not in the space."""
     config, result = directory.saved_config(run), Result.read(run)
-    values = {each.path: at(config, each.path) for each in sweep.parameters}
-    if result is None or not all(each.contains(values[each.path]) for each in sweep.parameters):
+    values = {each.key: at(config, each.path) for each in sweep.parameters}
+    if result is None or not all(each.contains(values[each.key]) for each in sweep.parameters):
         return None
     try:
-        trial = resolve_config(merged(FAST, with_values(sweep.base, values)))
+        trial = resolve_config(merged(FAST, sweep.config(values)))
     except ConfigError:
         return None
     same = all(trial.values()[key] == config.get(key) for key in ("algo", "task", "robot", *JUDGED))
     if not same or config_hash(explained(trial).values()) != result.config_hash:
         return None
-    return {each.key: each.stored(values[each.path]) for each in sweep.parameters}
+    return {each.key: each.stored(values[each.key]) for each in sweep.parameters}
 
 
 FIRST_SEED_PRUNERS = ("median", "hyperband")
@@ -156,7 +156,7 @@ class Search:
 
     def _open(self, trial: Trial) -> OpenTrial:
         folder = storage.trial_folder(self.folder, trial.number)
-        storage.write_config(folder, merged(FAST, results.config_of(self.sweep, trial.params)))
+        storage.write_config(folder, merged(FAST, self.sweep.config(results.values_of(self.sweep, trial))))
         opened = OpenTrial(trial, {seed: SeedRun(folder, seed) for seed in self.sweep.seeds})
         for seed, run in opened.runs.items():
             if (outcome := run.outcome(self.sweep.objectives)) is not None:
@@ -209,22 +209,18 @@ class Search:
         """Record the end of a trial if it has ended: pruned, failed or complete."""
         from optuna.trial import TrialState
 
-        outcomes = [opened.outcomes[seed] for seed in self.sweep.seeds if seed in opened.outcomes]
+        outcomes, scores = [opened.outcomes[seed] for seed in self.sweep.seeds if seed in opened.outcomes], None
         if not all(outcome.scores for outcome in outcomes):
-            self._record(opened, outcomes, TrialState.FAIL)
+            state = TrialState.FAIL
         elif self.sweep.settings.pruner != "none" and self._is_bad(opened):
-            self._record(opened, outcomes, TrialState.PRUNED)
+            state = TrialState.PRUNED
         elif len(outcomes) == len(self.sweep.seeds):
-            self._record(opened, outcomes, TrialState.COMPLETE, judge([outcome.scores for outcome in outcomes]))
+            state, scores = TrialState.COMPLETE, judge([outcome.scores for outcome in outcomes])
         else:
             return False
-        return True
-
-    def _record(
-        self, opened: OpenTrial, outcomes: Sequence[Outcome], state: TrialState, scores: list[float] | None = None
-    ) -> None:
         opened.trial.set_user_attr("runs", [outcome.to_json() for outcome in outcomes])
         self.study.tell(opened.trial, scores, state)
+        return True
 
     def _is_bad(self, opened: OpenTrial) -> bool:
         """Show the figures of a trial to the pruner, each once and in their order, whenever they come."""
@@ -314,9 +310,6 @@ def new_sweep(
         notify: Called with messages for the user.
         past: Folders whose runs become trials.
 
-    Returns:
-        The trials and the best of them.
-
     Raises:
         ConfigError: Something is wrong in the file, a flag or the space; nothing has been written.
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; `resume_sweep` continues.
@@ -340,17 +333,10 @@ def resume_sweep(
     executor: Executor,
     notify: Callable[[str], None],
 ) -> Report:
-    """Continue a sweep that was stopped or killed, or add trials to it.
+    """Continue a sweep that was stopped or killed, or add trials to it; return the trials of both executions.
 
-    Args:
-        folder: Folder of the sweep.
-        file: Content of a sweep file, which must agree with the sweep but for the number of trials; None: not given.
-        overrides: Values and ranges of flags, which must agree as well.
-        executor: Executes the runs.
-        notify: Called with messages for the user.
-
-    Returns:
-        The trials of both executions and the best of them.
+    Arguments as of `new_sweep`: `file`, unless it is None, and `overrides` must agree with the sweep but for the number
+    of trials.
 
     Raises:
         ConfigError: The folder has no sweep or another sweep, or another process executes it.
@@ -495,5 +481,5 @@ def _report(folder: Path, sweep: Sweep, trials: Sequence[FrozenTrial], steps: in
     top = next(trial for trial in trials if trial.number == rows[0]["trial"])
     head = f"# trial {top.number}, trained on to {steps:,} steps: {sweep.objective.name} {rows[0]['score']:g}\n"
     best = folder / SweepFiles.TRAINED_ON_BEST
-    files.write_text(best, head + files.to_yaml({**results.config_of(sweep, top.params), "steps": steps}))
+    files.write_text(best, head + files.to_yaml({**sweep.config(results.values_of(sweep, top)), "steps": steps}))
     return Report(folder, sweep.objective.name, best, {}, rows)

@@ -210,6 +210,10 @@ class Sweep:
             return min(self.settings.trials or MAX_TRIALS, whole)
         return self.settings.trials or TRIALS
 
+    def config(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the config of a trial with these values, by key, without those that all runs of sweeps have."""
+        return with_values(self.base, {each.path: values[each.key] for each in self.parameters})
+
     def to_file(self) -> dict[str, Any]:
         """Return the content of a sweep file that `make_sweep` reads again as this sweep."""
         content = with_values(self.base, {each.path: {each.kind: list(each.values)} for each in self.parameters})
@@ -346,13 +350,10 @@ def check_space(sweep: Sweep) -> dict[str, Resolved]:
     """
     trials: dict[str, Resolved] = {}
     for values in _combinations(sweep):
-        config = with_values(
-            sweep.base, {each.path: value for each, value in zip(sweep.parameters, values, strict=True)}
-        )
-        shown = ", ".join(f"{each.key}={value}" for each, value in zip(sweep.parameters, values, strict=True))
-        words = f"the trial {shown}"
+        by_key = {each.key: value for each, value in zip(sweep.parameters, values, strict=True)}
+        words = f"the trial {', '.join(f'{key}={value}' for key, value in by_key.items())}"
         try:
-            trials[words] = resolve_config(config)
+            trials[words] = resolve_config(sweep.config(by_key))
         except ConfigError as error:
             raise ConfigError(f"{error} (in {words})") from error
     return trials

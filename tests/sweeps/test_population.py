@@ -86,7 +86,7 @@ def test_the_best_config_has_the_values_over_the_steps(whole: Report) -> None:
     else:
         assert rate["points"] == [[0, values[0]], [32, values[0]], [33, values[1]], [64, values[1]]]
     assert whole.rows[0]["score"] == max(float(row["score"]) for row in lineage(whole.folder)[3:])
-    assert read_state(whole.folder).lines[0] == "2 of 2 generations"
+    assert read_state(whole.folder)[0][0] == "2 of 2 generations"
     assert b"<svg" in (whole.folder / SweepFiles.POPULATION).read_bytes()
 
 

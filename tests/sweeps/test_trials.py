@@ -141,18 +141,16 @@ def test_the_state_of_a_sweep(sweep: Callable[..., Report], tmp_path: Path) -> N
     folder = tmp_path / "sweep"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     with storage.lock(folder):
-        state = read_state(folder)
-        assert state.executing
-        assert re.fullmatch(r"3 of 12 trials, \d+ s left", state.lines[0])
-        assert state.lines[1].startswith("best: trial ")
-    state = read_state(folder)
-    assert (state.executing, state.lines[-1]) == (
-        False,
-        f"no process executes this sweep; go on with: mygym sweep --resume {folder}",
-    )
+        lines, executing = read_state(folder)
+        assert executing
+        assert re.fullmatch(r"3 of 12 trials, \d+ s left", lines[0])
+        assert lines[1].startswith("best: trial ")
+    lines, executing = read_state(folder)
+    assert not executing
+    assert lines[-1] == f"no process executes this sweep; go on with: mygym sweep --resume {folder}"
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     resume(folder)
-    assert read_state(folder).lines[0] == "12 of 12 trials"
+    assert read_state(folder)[0][0] == "12 of 12 trials"
 
 
 def test_the_report_of_a_sweep(sweep: Callable[..., Report], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
