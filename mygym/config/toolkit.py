@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,49 +30,36 @@ REPLACED_BY: Mapping[str, str] = {
     "task_objects": "task_params.object and task_params.areas",
     "robot_action": "control",
     "robot_init": "robot_params.home",
-    "max_velocity": "control.max_velocity",
-    "max_force": "control.max_force",
-    "action_repeat": "control.action_repeat",
+    **{key: f"control.{key}" for key in ("max_velocity", "max_force", "action_repeat")},
     "dimension_velocity": "control.step",
     "object_sampling_area": "task_params.areas",
-    "used_objects": "task_params.distractors",
-    "distractors": "task_params.distractors",
-    "distractor_moveable": "task_params.distractors",
-    "distractor_constant_speed": "task_params.distractors",
-    "distractor_movement_dimensions": "task_params.distractors",
+    **dict.fromkeys(("used_objects", "distractors", "distractor_moveable"), "task_params.distractors"),
+    **dict.fromkeys(("distractor_constant_speed", "distractor_movement_dimensions"), "task_params.distractors"),
     "distractor_movement_endpoints": "task_params.distractors",
     "color_dict": "task_params.colors",
-    "observation": "observations",
-    "observed_links_num": "observations",
+    **dict.fromkeys(("observation", "observed_links_num"), "observations"),
     "natural_language": "task, in plain words",
-    "predicates": "task, a list of stages",
-    "num_subgoals": "task, a list of stages",
+    **dict.fromkeys(("predicates", "num_subgoals"), "task, a list of stages"),
     "distance_type": "task_params.tolerance, a Euclidean distance",
     "reward_type": "reward for sparse or dense, observations for what the agent sees",
     "vae_path": "image_params.encoder, with observations [latent]",
-    "yolact_path": "image_params.detector",
-    "yolact_config": "image_params.detector",
+    **dict.fromkeys(("yolact_path", "yolact_config"), "image_params.detector"),
     "train_framework": "framework",
     "num_networks": "algo multippo, which has a network for each stage",
     "network_switcher": "algo multippo, which follows the active stage",
     "max_episode_steps": "task_params.horizon",
     "algo_steps": "algo_params.n_steps",
-    "pretrained_model": "pretrained",
-    "model_path": "pretrained",
-    "multiprocessing": "n_envs",
-    "vectorized_envs": "n_envs",
+    **dict.fromkeys(("pretrained_model", "model_path"), "pretrained"),
+    **dict.fromkeys(("multiprocessing", "vectorized_envs"), "n_envs"),
     "eval_freq": "eval.every",
     "eval_episodes": "eval.episodes",
     "record": "video.episodes",
     "env_name": "task, robot and workspace, which describe the environment mygym/Gym-v0",
     "render": "video.episodes for videos, or the flag --gui for a window",
     "camera": "video.camera",
-    "gui": "the flag --gui",
-    "visualize": "the flag --gui",
+    **dict.fromkeys(("gui", "visualize"), "the flag --gui"),
     "visgym": "workspace",
-    "coefficient_kd": "reward",
-    "coefficient_kw": "reward",
-    "coefficient_ka": "reward",
+    **dict.fromkeys(("coefficient_kd", "coefficient_kw", "coefficient_ka"), "reward"),
 }
 """Key of the toolkit → the key, or words, that replace it here."""
 
@@ -174,6 +161,8 @@ DISTRACTOR_STEPS = (0.0055, 0.003)
 ROLE = "cube"
 """Role of the object that a task acts on."""
 
+NO_COUNTERPART = "has no counterpart here"
+
 Box = tuple[list[float], list[float]]
 
 
@@ -250,17 +239,13 @@ class _Converter:
     def convert_task(self) -> str:
         """Set task and workspace; return the task."""
         given = self.take("task_type", str, "letters such as AGM, or a name such as reach")
-        known = TASKS.get(given or "reach")
-        if known is None and not set(given) <= set("AGMRTFDW"):
-            raise ConfigError(bad_value("task_type", given, ["letters such as AGM", *TASKS], "has no counterpart here"))
-        task = known or str(given)
-        if known and given and known != given:
-            self.note("task_type", f"task {known}")
+        letters = {given: given} if given and set(given) <= set("AGMRTFDW") else {}
+        task = counterpart("task_type", given or "reach", {**letters, **TASKS}, ["letters such as AGM", *TASKS])
+        if given not in (None, task):
+            self.note("task_type", f"task {task}")
         self.config["task"] = task
         if (workspace := self.take("workspace", str, "a name such as table")) is not None:
-            known = WORKSPACES.get(workspace)
-            if known is None:
-                raise ConfigError(bad_value("workspace", workspace, WORKSPACES, "has no counterpart here"))
+            known = counterpart("workspace", workspace, WORKSPACES)
             if known != workspace:
                 self.note("workspace", f"workspace {known}")
             if known != "table":  # the table is the default of the tasks that work on it
@@ -270,9 +255,8 @@ class _Converter:
     def convert_robot(self, task: str) -> str:
         """Set the robot and its home; return the robot."""
         given = self.take("robot", str, "a name such as panda") or "kuka"
-        robot = ROBOTS.get(given) or (given if given in registry("robot") else None)
-        if robot is None:
-            raise ConfigError(bad_value("robot", given, ROBOTS, "of the toolkit has no counterpart here"))
+        here = {given: given} if given in registry("robot") else {}
+        robot = counterpart("robot", given, {**here, **ROBOTS}, ROBOTS)
         if robot in WITH_GRIPPER and ("G" in task or task == "pick_and_place"):
             robot = WITH_GRIPPER[robot]
             self.note("robot", f"{robot}: objects are held by a gripper, not by a magnet")
@@ -290,11 +274,8 @@ class _Converter:
         """Set the controller and its limits."""
         control: dict[str, Any] = {}
         if (action := self.take("robot_action", str, "a name such as step")) is not None:
-            name = CONTROLLERS.get(action.removesuffix("_gripper"))
-            if name is None:
-                known = [*CONTROLLERS, *(f"{name}_gripper" for name in CONTROLLERS)]
-                raise ConfigError(bad_value("robot_action", action, known, "has no counterpart here"))
-            control["name"] = name
+            with_gripper = {f"{name}_gripper": controller for name, controller in CONTROLLERS.items()}
+            control["name"] = counterpart("robot_action", action, {**CONTROLLERS, **with_gripper})
         for key in ("max_velocity", "max_force"):
             if (value := self.take(key, (int, float), "a number above 0")) is not None:
                 control[key] = float(value)
@@ -448,10 +429,9 @@ class _Converter:
                 self.notes.append(f"used_objects: distractors of the nearest objects, {', '.join(names)}")
         given = self.take("distractors", (dict, list), "{list: [names], …}, or null")
         moving = given if isinstance(given, dict) else {"list": given} if given else {}
-        flat = {key.removeprefix("distractor_"): key for key in self.data if key.startswith("distractor_")}
-        flat["movement_dims"] = flat.pop("movement_dimensions", "")
-        moving = {**{name: self.data[key] for name, key in flat.items() if key}, **moving}
-        self.taken |= {key for key in flat.values() if key}
+        flat = {key for key in self.data if key.startswith("distractor_")}
+        moving = {**{key.removeprefix("distractor_"): self.data[key] for key in flat}, **moving}
+        self.taken |= flat
         listed = nearest_objects("distractors.list", moving.get("list") or [])
         distractors += [{"object": name, **self.motion(moving)} for name in listed]
         if listed:
@@ -480,7 +460,7 @@ class _Converter:
         if given is not None:
             algo = ALGORITHMS.get(given, given)
             if algo not in registry("algorithm"):
-                raise ConfigError(bad_value("algo", given, registry("algorithm").names(), "has no counterpart here"))
+                raise ConfigError(bad_value("algo", given, registry("algorithm").names(), NO_COUNTERPART))
             if networks > 1 and algo == "ppo":
                 algo = "multippo"
             elif networks > 1 and algo != "multippo":
@@ -543,6 +523,13 @@ KEPT_NULL = frozenset({"multiprocessing", "vectorized_envs", "pretrained_model",
 """Keys whose null is the default here as well."""
 
 ROBOT_HOME = "robot_params.home, joint angles in rad"
+
+
+def counterpart(key: str, given: str, known: Mapping[str, str], allowed: Iterable[str] = ()) -> str:
+    """Return the value here for a value of the toolkit; raise `ConfigError` if there is none."""
+    if given not in known:
+        raise ConfigError(bad_value(key, given, allowed or known, NO_COUNTERPART))
+    return known[given]
 
 
 def nearest_objects(key: str, given: Any) -> list[str]:
