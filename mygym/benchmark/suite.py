@@ -168,7 +168,7 @@ def make_suite(name: str, content: Mapping[str, Any]) -> Suite:
     try:
         file = SuiteFile.model_validate(dict(content))
     except ValidationError as error:
-        raise ConfigError(f"suite {name}: {explained(error, keys_at=_keys_at)}") from None
+        raise ConfigError(f"suite {name}: {explained(error, of=SuiteFile)}") from None
     imports = user_files.import_modules(file.imports)
     cells: dict[str, Cell] = {}
     for number, grid in enumerate(file.cells):
@@ -178,12 +178,6 @@ def make_suite(name: str, content: Mapping[str, Any]) -> Suite:
                 raise ConfigError(f"suite {name}: {bad_value(f'cells.{number}', cell.name, 'a cell once', why)}")
             cells[cell.name] = cell
     return Suite(name, file.title, tuple(cells.values()), tuple(imports), content)
-
-
-def _keys_at(path: Sequence[str | int]) -> Sequence[str]:
-    if not path:
-        return list(SuiteFile.model_fields)
-    return list(Grid.model_fields) if path[0] == "cells" and len(path) == 2 else ()
 
 
 def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.loading import check_plain
-from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named, sections_in
+from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named
 from mygym.config.schema import NOT_SHAPING, RunConfig, renamed
 from mygym.config.toolkit import REPLACED_BY
-from mygym.config.validation_errors import dotted, first_mistake, unknown_keys
+from mygym.config.validation_errors import dotted, first_mistake, keys_at, unknown_keys
 from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
 from mygym.nested import changed, merged
 
@@ -104,31 +104,14 @@ def validated(model: type[M], values: Mapping[str, Any], origins: Mapping[str, s
 
 
 def overlaid(resolved: Resolved, layer: Layer) -> Resolved:
-    """Return a config with a further layer on top, whose values are valid by themselves; see `with_values`."""
+    """Return a config with a further layer on top, whose values are valid by themselves."""
     known = {"control.name" if key == "control" else key: origin for key, origin in resolved.origins.items()}
-    return _with_origins(with_values(resolved.config, layer), known | _origins_of(layer))
-
-
-def with_values(config: RunConfig, layer: Layer) -> RunConfig:
-    """Return a config with further values; only the sections among them are validated.
-
-    Raises:
-        ConfigError: A value of a section is invalid.
-    """
-    known = config.model_dump(mode="json", include=set(layer.values), exclude_unset=True)
-    updates: dict[str, Any] = {}
-    for key, value in merge_configs(known, layer.values).items():
-        section = type(getattr(config, key))
-        try:
-            updates[key] = section.model_validate(value) if issubclass(section, BaseModel) else value
-        except ValidationError:
-            resolve([layer])  # words the mistake
-            raise
-    return config.model_copy(update=updates)
+    values = merge_configs(_given(resolved.config, layer.values), layer.values)
+    return _with_origins(_with_values(resolved.config, values), known | _origins_of(layer))
 
 
 def beneath(config: RunConfig, layers: Sequence[Layer]) -> RunConfig:
-    """Return a config with the values of layers where the config has none that is set; see `with_values`.
+    """Return a config with the values of layers where the config has none that is set.
 
     Raises:
         ConfigError: A key is unknown, or a value is invalid.
@@ -136,15 +119,26 @@ def beneath(config: RunConfig, layers: Sequence[Layer]) -> RunConfig:
     values: dict[str, Any] = {}
     for layer in layers:
         values = merge_configs(values, layer.values)
-    if unknown := values.keys() - RunConfig.model_fields.keys():
-        resolve([layer for layer in layers if unknown & layer.values.keys()])  # words the mistake
-    above = config.model_dump(mode="json", include=set(values), exclude_unset=True)
+    given = _given(config, values)
     try:
-        return with_values(config, Layer(layers[-1].origin, merge_configs(values, above)))
-    except ConfigError:
-        for layer in layers:
-            resolve([layer])  # names the layer of the mistake, if one alone has it
+        return _with_values(config, merge_configs(values, given))
+    except (AttributeError, ValidationError):  # an unknown key, or a mistake in a section
+        resolve([*layers, Layer("argument", given)])  # words it
         raise
+
+
+def _given(config: RunConfig, keys: Iterable[str]) -> dict[str, Any]:
+    """Return the values of top-level keys that are set, as plain data."""
+    return config.model_dump(mode="json", include=set(keys), exclude_unset=True)
+
+
+def _with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+    """Return a config with other values of top-level keys; only the sections among them are validated."""
+    updates: dict[str, Any] = {}
+    for key, value in values.items():
+        section = type(getattr(config, key))
+        updates[key] = section.model_validate(value) if issubclass(section, BaseModel) else value
+    return config.model_copy(update=updates)
 
 
 def _origins_of(layer: Layer) -> dict[str, str]:
@@ -224,13 +218,12 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> ConfigError:
     if kind == "unknown":
         return ConfigError(_unknown(path, origins))
     key, why = dotted(path), f"is not allowed ({_origin(dotted(path), origins)})"
-    hint = "" if key in CHOICES else did_you_mean(given, re.findall(r"'(\w+)'", allowed))
-    return ConfigError(bad_value(key, given, CHOICES.get(key, allowed), why) + hint)
+    return ConfigError(bad_value(key, given, allowed, why) + did_you_mean(given, re.findall(r"'(\w+)'", allowed)))
 
 
 def _unknown(path: Sequence[str | int], origins: Mapping[str, str]) -> str:
     """Return the message for an unknown key."""
-    key, names = dotted(path), sorted(_section(path[:-1]).model_fields)
+    key, names = dotted(path), sorted(keys_at(RunConfig, path[:-1]))
     message = bad_value(key, path[-1], ", ".join(names), f"is not a config key ({_origin(key, origins)})")
     elsewhere = _elsewhere(path)
     return message + (f"; use {elsewhere}" if elsewhere else did_you_mean(path[-1], names))
@@ -240,7 +233,7 @@ def _hint(path: Sequence[str | int]) -> str:
     """Return ` (use KEY)` or ` (did you mean 'KEY'?)` for an unknown key; empty if no key is similar."""
     if key := _elsewhere(path):
         return f" (use {key})"
-    near = nearest(path[-1], _section(path[:-1]).model_fields)
+    near = nearest(path[-1], keys_at(RunConfig, path[:-1]))
     return f" (did you mean {dotted((*path[:-1], near[0]))!r}?)" if near else ""
 
 
@@ -273,19 +266,3 @@ FOREIGN = {
     "lora_alpha": "strategy_params.scale, with strategy lora",
 }
 """Keys of other libraries and of trainers of language models → the key in their place."""
-
-
-CHOICES = {
-    key: [str(choice) for choice in get_args(field.annotation)]
-    for key, field in RunConfig.model_fields.items()
-    if get_origin(field.annotation) is Literal
-}
-"""Keys with a fixed set of names → these names."""
-
-
-def _section(path: Sequence[str | int]) -> type[BaseModel]:
-    section: type[BaseModel] = RunConfig
-    for key in path:
-        field = section.model_fields.get(str(key))
-        section = next(sections_in(field.annotation), section) if field else section
-    return section

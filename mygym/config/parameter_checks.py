@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from mygym.config.loading import is_plain
 from mygym.config.schema import RunConfig
-from mygym.config.validation_errors import first_mistake
+from mygym.config.validation_errors import first_mistake, keys_at
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters, signature, source_location
@@ -37,10 +37,6 @@ class Range:
         return low if self.high == math.inf else f"{low} and at most {self.high:g}"
 
 
-_POSITIVE = Range(0, open_low=True)
-_COUNT = Range(1)
-_SHARE = Range(0, 1)
-
 PACKAGES = (
     *("stable_baselines3", "sb3_contrib", "sbx", "torch", "optax"),
     *("mygym.algos", "mygym.training.runner", "mygym.training.jax_runner"),
@@ -48,69 +44,28 @@ PACKAGES = (
 """Packages of the classes for which `RANGES` and `TEXTS` hold. Other classes have only the bounds of their type hints,
 e.g. `Annotated[float, Gt(0)]`: an equal name may mean something else."""
 
+_ABOVE_0 = Range(0, open_low=True)
+
 RANGES: Mapping[str, Range] = {
-    "learning_rate": _POSITIVE,
-    "gamma": _SHARE,
-    "gae_lambda": _SHARE,
-    "tau": _SHARE,
-    "batch_size": Range(1, 10_000_000),  # far more than fits into memory
-    "buffer_size": _COUNT,
-    "n_steps": _COUNT,
-    "n_epochs": _COUNT,
-    "learning_starts": Range(0),
-    "gradient_steps": Range(-1),
-    "target_update_interval": _COUNT,
-    "policy_delay": _COUNT,
-    "clip_range": _POSITIVE,
-    "clip_range_vf": _POSITIVE,
-    "ent_coef": Range(0),
-    "vf_coef": Range(0),
-    "max_grad_norm": _POSITIVE,
-    "n_delta": _COUNT,
-    "n_top": _COUNT,
-    "delta_std": _POSITIVE,
-    "target_kl": _POSITIVE,
-    "target_policy_noise": Range(0),
-    "target_noise_clip": Range(0),
-    "top_quantiles_to_drop_per_net": Range(0),
-    "cg_max_steps": _COUNT,
-    "cg_damping": Range(0),
-    "line_search_shrinking_factor": Range(0, 1, open_low=True),
-    "n_critic_updates": _COUNT,
-    "sde_sample_freq": Range(-1),
-    "random_shift": Range(0, 1024),
-    "action_noise": Range(0),
-    "train_freq": _COUNT,
-    "stats_window_size": _COUNT,
-    "n_eval_episodes": _COUNT,
-    "n_sampled_goal": Range(0),
-    "net_arch": _COUNT,
-    "n_critics": _COUNT,
-    "n_quantiles": _COUNT,
-    "lstm_hidden_size": _COUNT,
-    "n_lstm_layers": _COUNT,
-    "features_dim": _COUNT,
-    "channels": _COUNT,
-    "keypoints": _COUNT,
-    "color_jitter": Range(0, 1),
-    "clip_mean": Range(0),
-    "eps": Range(0),
-    "weight_decay": Range(0),
-    "betas": _SHARE,
-    "epsilon": _SHARE,
-    "exploration_fraction": Range(0, 1, open_low=True),
-    "exploration_initial_eps": _SHARE,
-    "exploration_final_eps": _SHARE,
-    "population": Range(2),
-    "beta": _SHARE,
-    "rollout_steps": _COUNT,
-    "elites": _COUNT,
-    "initial_std": _POSITIVE,
-    "extra_std": Range(0),
-    "extra_generations": _COUNT,
-    "smoothing": Range(0, 1, open_low=True),
-    "episodes": _COUNT,
-    "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot sub-sample dictionaries
+    name: limits
+    for limits, names in (
+        (_ABOVE_0, "learning_rate clip_range clip_range_vf max_grad_norm target_kl delta_std initial_std"),
+        (Range(0, 1), "gamma gae_lambda tau betas beta epsilon color_jitter"),
+        (Range(0, 1), "exploration_initial_eps exploration_final_eps"),
+        (Range(0, 1, open_low=True), "exploration_fraction line_search_shrinking_factor smoothing"),
+        (Range(0), "ent_coef vf_coef weight_decay eps cg_damping learning_starts n_sampled_goal extra_std clip_mean"),
+        (Range(0), "action_noise target_policy_noise target_noise_clip top_quantiles_to_drop_per_net"),
+        (Range(1), "n_steps n_epochs buffer_size train_freq policy_delay target_update_interval n_critic_updates"),
+        (Range(1), "n_delta n_top n_eval_episodes stats_window_size cg_max_steps rollout_steps elites episodes"),
+        (Range(1), "net_arch n_critics n_quantiles lstm_hidden_size n_lstm_layers features_dim channels keypoints"),
+        (Range(1), "extra_generations"),
+        (Range(2), "population"),
+        (Range(-1), "gradient_steps sde_sample_freq"),
+        (Range(0, 1024), "random_shift"),
+        (Range(1, 10_000_000), "batch_size"),  # far more than fits into memory
+        (Range(1, 1), "sub_sampling_factor"),  # sb3-contrib cannot sub-sample dictionaries
+    )
+    for name in names.split()
 }
 """Name of a hyperparameter → its range."""
 
@@ -283,20 +238,8 @@ def in_other_section(name: str, sections: Mapping[str, Collection[str]]) -> str:
 def keys_named(name: str) -> list[str]:
     """Return the keys of configs that end in a name, e.g. `task_params.horizon` for `horizon`."""
     fields = RunConfig.model_fields
-    inside = [
-        f"{section}.{name}"
-        for section, field in fields.items()
-        if any(name in inner.model_fields for inner in sections_in(field.annotation))
-    ]
+    inside = [f"{section}.{name}" for section, field in fields.items() if name in keys_at(field.annotation, ())]
     return [name, *inside] if name in fields else inside
-
-
-def sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections in a type annotation such as `dict[str, Box]` or `list[Distractor] | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from sections_in(argument)
 
 
 def check_value(key: str, value: Any, parameter: Parameter, allowed: str = "") -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mygym.errors import bad_value
@@ -46,22 +47,46 @@ class Mistake(NamedTuple):
 def explained(
     error: ValidationError,
     *outer: str | int,
-    keys_at: Callable[[tuple[str | int, ...]], Sequence[str]] = lambda path: (),
+    of: Any = None,
 ) -> str:
     """Return the message for the mistake to report.
 
     Args:
         error: The error.
         *outer: Path of the validated value.
-        keys_at: Returns the keys of the mapping at a path below `outer`.
+        of: Type of the value, whose keys are named.
     """
     path, given, allowed, kind = first_mistake(error)
-    key, keys = dotted((*outer, *path)), keys_at(path[:-1]) if kind in ("unknown", "missing") else ()
+    key, keys = dotted((*outer, *path)), keys_at(of, path[:-1]) if kind in ("unknown", "missing") else ()
     if kind == "unknown":
         return bad_value(key, given, keys, "is not a key")
     if kind == "missing":
         return bad_value(key, None, f"a value; the keys are {', '.join(keys)}" if keys else allowed, "is missing")
     return bad_value(key, given, allowed, "is too short" if kind == "short" else "")
+
+
+def keys_at(of: Any, path: Sequence[str | int]) -> list[str]:
+    """Return the keys of the model or dataclass at a path below a value of a type, e.g. at `areas.object`."""
+    section = next(sections_in(of), None)
+    for key in path:
+        section = next(sections_in(_annotations(section).get(str(key))), section)
+    return list(_annotations(section))
+
+
+def sections_in(annotation: Any) -> Iterator[type]:
+    """Yield the models and dataclasses in a type annotation such as `dict[str, Box]` or `list[Distractor] | None`."""
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or is_dataclass(annotation)):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from sections_in(argument)
+
+
+def _annotations(section: Any) -> Mapping[str, Any]:
+    """Return key → type of a model or a dataclass; empty for None."""
+    if is_dataclass(section):
+        hints = get_type_hints(section)
+        return {field.name: hints[field.name] for field in fields(section)}
+    return {} if section is None else {name: field.annotation for name, field in section.model_fields.items()}
 
 
 def first_mistake(error: ValidationError) -> Mistake:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -113,7 +111,7 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
     except ConfigError as error:
         raise AssetError(f"{path}: {error}") from error
     except ValidationError as error:
-        raise AssetError(f"{path}: {_explain(spec, error)}") from error
+        raise AssetError(f"{path}: {explained(error, of=spec)}") from error
 
 
 def as_asset(spec: type[Spec], data: Mapping[str, Any]) -> Spec:
@@ -121,7 +119,7 @@ def as_asset(spec: type[Spec], data: Mapping[str, Any]) -> Spec:
     try:
         return cast("Spec", _adapter(cast("Hashable", spec)).validate_python(data))
     except ValidationError as error:
-        raise AssetError(_explain(spec, error)) from error
+        raise AssetError(explained(error, of=spec)) from error
 
 
 def read_mapping(path: Path) -> Mapping[str, Any]:
@@ -166,28 +164,3 @@ def _parsed(text: str) -> Mapping[str, Any]:
 def _adapter(spec: Any) -> TypeAdapter[Any]:
     """Return the validator of a dataclass; cached, because building it takes longer than many validations."""
     return TypeAdapter(spec)
-
-
-def _explain(spec: type[Any], error: ValidationError) -> str:
-    return explained(error, keys_at=lambda path: _keys_at(spec, path))
-
-
-def _keys_at(spec: Any, location: tuple[int | str, ...]) -> list[str]:
-    """Return the field names of the dataclass at `location` below `spec`."""
-    for item in location:
-        spec = _member(spec, item)
-    if get_origin(spec) in (Union, UnionType):
-        spec = next((option for option in get_args(spec) if is_dataclass(option)), None)
-    return [field.name for field in fields(spec)] if is_dataclass(spec) else []
-
-
-def _member(spec: Any, item: int | str) -> Any:
-    options = [spec, *get_args(spec)] if get_origin(spec) in (Union, UnionType) else [spec]
-    for option in options:
-        if is_dataclass(option) and isinstance(item, str):
-            return get_type_hints(option).get(item)
-        if get_origin(option) is dict:
-            return get_args(option)[1]
-        if get_origin(option) is tuple:
-            return get_args(option)[0]
-    return None

@@ -296,8 +296,7 @@ def _settings(section: Any) -> SweepSettings:
     try:
         return SweepSettings.model_validate(section)
     except ValidationError as error:
-        keys = sorted(SweepSettings.model_fields)
-        raise ConfigError(explained(error, SECTION, keys_at=lambda path: keys)) from None
+        raise ConfigError(explained(error, SECTION, of=SweepSettings)) from None
 
 
 def _check_keys(base: Mapping[str, Any], parameters: Sequence[Parameter]) -> None:
