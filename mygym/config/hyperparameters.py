@@ -69,6 +69,7 @@ class Schema:
     ) -> None:
         self.entry = entry
         self.cls, self.args, self.kwargs = combo or entry.combo()
+        self.policies: Mapping[str, Any] = getattr(self.cls, "policy_aliases", {})
         self.her = her
         self.known = parameters(self.cls, leave_out=RUN_PARAMETERS)
         self.policy = self._default_policy()
@@ -111,7 +112,7 @@ class Schema:
         chosen = at(self.values, path)
         for default in (at(self.kwargs, path), self._class_default(path)):
             if default is not None and chosen in (None, shown(default)):
-                return self._policy_class(default) if name == "policy" else default
+                return self.policies.get(default) if name == "policy" and isinstance(default, str) else default
         return None if chosen is None else self._named(path, chosen)
 
     def _class_default(self, path: tuple[str, ...]) -> Any:
@@ -121,7 +122,7 @@ class Schema:
     def _named(self, path: tuple[str, ...], name: Any) -> Any:
         """Return the class or function with this name in the algorithm's framework."""
         key, kind = key_of(path), NAMED[path[-1]]
-        aliases: Mapping[str, Any] = getattr(self.cls, "policy_aliases", {}) if kind == "policy" else {}
+        aliases = self.policies if kind == "policy" else {}
         if isinstance(name, str) and name in aliases:
             return aliases[name]
         known = [entry.name for entry in registry(kind) if is_for_framework(entry.target, self.entry.framework)]
@@ -139,9 +140,6 @@ class Schema:
             pass
         why = f"is no {kind.replace('_', ' ')} for {self.entry.framework}"
         raise ConfigError(bad_value(key, name, names, why))
-
-    def _policy_class(self, policy: Any) -> Any:
-        return getattr(self.cls, "policy_aliases", {}).get(policy) if isinstance(policy, str) else policy
 
     def _buffer(self, path: tuple[str, ...]) -> Any:
         chosen = at(self.kwargs, path)
@@ -257,7 +255,7 @@ class Schema:
         if path == ("policy",):
             if hasattr(self.cls, "training"):  # a runner builds the policy that fits the observations
                 return
-            names = list(getattr(self.cls, "policy_aliases", {}))
+            names = list(self.policies)
             fitting = [n for n in names if takes_dictionaries(replace(self.entry, policy=n)) == dictionaries]
         elif path[-1] == "features_extractor_class" and dictionaries:
             names = registry("features_extractor").names()

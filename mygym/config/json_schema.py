@@ -20,13 +20,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 REGISTRY_OF_KEY = {
     "algo": "algorithm",
-    "robot": "robot",
-    "workspace": "workspace",
     "control": "controller",
-    "strategy": "strategy",
-    "task": "task",
-    "reward": "reward",
-    "engine": "engine",
+    **{kind: kind for kind in ("robot", "workspace", "strategy", "task", "reward", "engine")},
 }
 """Config key → the registry whose names it accepts, besides files and compositions."""
 

@@ -403,12 +403,11 @@ def check_schedule(
         allowed = f"{parameter.type_in_words}; of {cls.__name__} may be scheduled: {names}"
         raise ConfigError(bad_value(key, value, allowed, "is fixed while training"))
     schedule = parse(key, value, range_of(parameter), total_steps)
-    numbers = [number for _, number in schedule.trials(total_steps)]
-    if any(abs(number) > MAX_FLOAT32 for number in numbers):
-        raise ConfigError(bad_value(key, value, f"finite numbers of at most {MAX_FLOAT32:g}, as float32 has"))
-    refused = ((n, refusal) for n in numbers if (refusal := refusal_of_type(n, parameter.annotation)))
-    if outside := next(refused, None):
-        raise ConfigError(bad_value(key, value, outside[1], f"reaches {outside[0]:g}, which is out of range"))
+    for _, number in schedule.trials(total_steps):
+        if abs(number) > MAX_FLOAT32:
+            raise ConfigError(bad_value(key, value, f"finite numbers of at most {MAX_FLOAT32:g}, as float32 has"))
+        if refusal := refusal_of_type(number, parameter.annotation):
+            raise ConfigError(bad_value(key, value, refusal, f"reaches {number:g}, which is out of range"))
     return schedule
 
 

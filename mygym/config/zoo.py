@@ -251,12 +251,12 @@ def _normalize(value: Any, notes: list[str]) -> bool:
 
 def _policy(name: Any, entry: Algorithm, notes: list[str]) -> dict[str, Any]:
     """Return the policy, if it differs from that of the algorithm and observations fit it."""
-    default = Schema(entry, {}).policy
-    if name in (None, default):
+    schema = Schema(entry, {})
+    if name in (None, schema.policy):
         return {}
-    if not entry.dict_observations and name in getattr(entry.combo()[0], "policy_aliases", {}):
+    if not entry.dict_observations and name in schema.policies:
         return {"policy": name}
-    notes.append(_note("policy", name, f"becomes {default}, which takes the observations of mygym"))
+    notes.append(_note("policy", name, f"becomes {schema.policy}, which takes the observations of mygym"))
     return {}
 
 

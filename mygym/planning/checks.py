@@ -29,6 +29,7 @@ from mygym.nested import at
 from mygym.planning.derived import in_batch, training_spec
 from mygym.planning.strategies import JOIN, Variant
 from mygym.registry import Algorithm, registry
+from mygym.registry.algorithms import of_framework
 from mygym.registry.signatures import parameters
 from mygym.tasks.observations import CRITIC_KEY, camera_components, camera_of
 
@@ -76,28 +77,20 @@ def with_loaded_encoder(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments of an algorithm with the encoder in place of its file, so that a saved model contains it."""
     from mygym.vision.encoder import load_encoder
 
-    policy_kwargs = arguments["policy_kwargs"]
-    extractor_kwargs = policy_kwargs["features_extractor_kwargs"]
-    loaded = {**extractor_kwargs, "encoder": load_encoder(extractor_kwargs["encoder"], KEY)}
-    return {**arguments, "policy_kwargs": {**policy_kwargs, "features_extractor_kwargs": loaded}}
+    encoder = load_encoder(at(arguments, PATH), KEY)
+    return merged(arguments, {PATH[0]: {PATH[1]: {PATH[2]: encoder}}})
+
+
+IN_FILE = " (in the config file)"
 
 
 @contextlib.contextmanager
-def errors_name_file() -> Iterator[None]:
-    """Add to a message that the value is in the config file: a flag may hide it."""
+def errors_end_with(text: str) -> Iterator[None]:
+    """Append a text to a message, e.g. that the value is in the config file: a flag may hide it."""
     try:
         yield
     except (ConfigError, RegistryError) as error:
-        raise ConfigError(f"{error} (in the config file)") from error
-
-
-@contextlib.contextmanager
-def errors_name_default(algo: str, origin: str) -> Iterator[None]:
-    """Add to a message which algorithm was chosen by default, and why; nothing if `algo` is empty."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{error} (algo: {algo!r}, the default of {origin})" if algo else str(error)) from error
+        raise ConfigError(f"{error}{text}") from error
 
 
 def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
@@ -107,7 +100,7 @@ def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunCon
         params: dict[str, Any] = {}
         for values in below:
             params = merged(params, values)
-        with errors_name_file():
+        with errors_end_with(IN_FILE):
             schema.check({key: params[key] for key in in_file})
     schema.check({key: chosen.algo_params[key] for key in asked.algo_params})
     schedules(schema.cls, chosen.algo_params, chosen.steps)
@@ -133,7 +126,7 @@ def registered_training_params(
         return {}, {}
     check_training(cls, values)
     if in_file := file.values.get("training_params"):
-        with errors_name_file():
+        with errors_end_with(IN_FILE):
             check_training(cls, {**values, **in_file})
     defaults = (training_defaults(cls), entry.training_defaults)
     of_class, of_entry = ({"training_params": values} if values else {} for values in defaults)
@@ -162,7 +155,8 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
         return
     if not entry.dict_observations or config.framework != "pytorch":
         why = f"is an image, and {config.algo} of {config.framework} takes flat vectors"
-        raise ConfigError(bad_value("observations", images[0], f"numbers, or an algo of: {_takers()}", why))
+        names = [each.name for each in of_framework(registry("algorithm"), "pytorch") if each.dict_observations]
+        raise ConfigError(bad_value("observations", images[0], f"numbers, or an algo of: {', '.join(names)}", why))
     _check_network(config, schema)
 
 
@@ -203,17 +197,6 @@ def _check_network(config: RunConfig, schema: Schema) -> None:
             allowed = f"at least {smallest}; or another policy_kwargs.features_extractor_class"
             why = f"is too small for the network of images, {name}"
             raise ConfigError(bad_value(f"image_params.{key}", pixels, allowed, why))
-
-
-def _takers() -> str:
-    """Return the algorithms that take images."""
-    return ", ".join(
-        each.name
-        for each in registry("algorithm")
-        if isinstance(each.target, Mapping)  # user files are not loaded for a message
-        and "pytorch" in each.target
-        and each.target["pytorch"].dict_observations
-    )
 
 
 def gathers_rollouts(cls: type[Any]) -> bool:

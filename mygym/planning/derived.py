@@ -16,6 +16,7 @@ from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.strategies import Variant
 from mygym.registry import Algorithm, RobotFileName, algorithm, is_file_name, registry
+from mygym.registry.algorithms import of_framework, relabels
 from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
@@ -83,8 +84,6 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     Raises:
         ConfigError: The user asks for it, but the algorithm or the task does not allow it.
     """
-    from stable_baselines3 import HerReplayBuffer  # imports torch
-
     observed = config.observations or _default_components(config, task)
     components = {name: find_component(name) for name in observed}
     components |= {name: find_component(name, CRITIC_KEY) for name in config.critic_observations or ()}
@@ -94,29 +93,30 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     rewards = [variant.config.reward for variant in variants]
     fixed = [reward for reward in rewards if not find_reward(reward).depends_on_goals_only]
     buffer: Any = entry.defaults.get("replay_buffer_class")
-    replaced = buffer is not None and not issubclass(buffer, HerReplayBuffer)
-    her = config.her
-    if her is None:
-        her = applies and config.reward == "sparse" and not fixed and not replaced
-    if her and replaced:
+    replaced = buffer is not None and not relabels(buffer)
+    if config.her is None:
+        return applies and config.reward == "sparse" and not fixed and not replaced
+    if not config.her:
+        return False
+    if replaced:
         why = f"would replace {buffer.__name__}, the replay buffer of {entry.name} ({entry.origin})"
         raise ConfigError(bad_value("her", True, "false, or a subclass of SB3's HerReplayBuffer", why))
-    if her and with_goal:
+    if with_goal:
         why = f"cannot relabel {with_goal[0]}, an observation that contains the goal"
         raise ConfigError(bad_value("her", True, f"false, or observations without {with_goal[0]}", why))
-    if her and seen:
+    if seen:
         why = f"cannot relabel goals that only images show, as {seen[0]} does"
         raise ConfigError(bad_value("her", True, "false, or image_params: {goal: vector}", why))
-    if her and not applies:
-        names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
+    if not applies:
+        names = [e.name for e in of_framework(registry("algorithm"), config.framework) if e.goal_relabelling]
         raise ConfigError(
             bad_value("her", True, f"false, or an algo of: {', '.join(names)}", f"is not for {config.algo}")
         )
-    if her and fixed:
+    if fixed:
         names = [entry.name for entry in registry("reward") if find_reward(entry.name).depends_on_goals_only]
         why = f"cannot relabel the {fixed[0]} reward"
         raise ConfigError(bad_value("her", True, f"false, or a reward of: {', '.join(names)}", why))
-    return her
+    return True
 
 
 def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> dict[str, Any]:
@@ -142,10 +142,6 @@ def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
         training_horizon = params.training_horizon or task.training_horizon
         limits.append(episode_limit(params.horizon or task.horizon, training_horizon))
     return 2 * max(limits) * config.n_envs
-
-
-def _relabels(frameworks: Any, framework: str) -> bool:
-    return isinstance(frameworks, Mapping) and framework in frameworks and frameworks[framework].goal_relabelling
 
 
 def plain_distractors(distractors: Sequence[Distractor]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import changed, common
 from mygym.planning.callbacks import check_callbacks
 from mygym.planning.checks import (
+    IN_FILE,
     REQUIREMENTS,
     check_critic,
     check_engine,
@@ -22,8 +23,7 @@ from mygym.planning.checks import (
     check_images,
     check_learners,
     check_overlap,
-    errors_name_default,
-    errors_name_file,
+    errors_end_with,
     may_share,
     registered_training_params,
 )
@@ -288,17 +288,14 @@ def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(config, Mapping):
         allowed = "a mapping such as {'task': 'push'}; evaluate, load and make_env take the path of a run, too"
         raise ConfigError(bad_value("config", config, allowed))
-    return _with_names(as_plain(config))
+    return {key: _with_names(value, (key,)) for key, value in as_plain(config).items()}
 
 
-def _with_names(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place."""
-    return {key: _with_name(value, (*path, key)) for key, value in values.items()}
-
-
-def _with_name(value: Any, path: tuple[str, ...]) -> Any:
+def _with_names(value: Any, path: tuple[str, ...]) -> Any:
+    """Return a value with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place."""
     if isinstance(value, Mapping):
-        return _with_names(value, path) if len(path) <= MAX_DEPTH else value
+        deep = len(path) > MAX_DEPTH  # which `check_plain` refuses
+        return value if deep else {key: _with_names(inner, (*path, key)) for key, inner in value.items()}
     if path[-1] not in NAMED or is_plain(value):
         return value
     name = name_of(value)
@@ -336,7 +333,7 @@ def resolve_with_strategies(
     _check_imports(asked)
     try:
         if hidden is not None:
-            with errors_name_file():
+            with errors_end_with(IN_FILE):
                 check_names(hidden)
         recommended = recommended_layer(asked)
         asked = beneath(asked, [recommended])
@@ -375,7 +372,8 @@ def resolve_with_strategies(
         *user,
     ]
     chosen = resolve(layers)
-    with errors_name_default(entry.name if recommended.values else "", recommended.origin):
+    by_default = f" (algo: {entry.name!r}, the default of {recommended.origin})" if recommended.values else ""
+    with errors_end_with(by_default):
         check_hyperparameters(schema, layers, asked, chosen.config)
     derived = derived_values(asked, chosen.config, variants, her, schema)
     control = find_controller(chosen.config.control).config.model_dump()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import linecache
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Self, TypeVar
@@ -98,7 +98,7 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     if "policy" in stated and "dict_observations" not in stated:
         whole = replace(whole, dict_observations=takes_dictionaries(whole))
     buffer = entry.defaults.get("replay_buffer_class")
-    if buffer is not None and "goal_relabelling" not in stated and not _relabels(buffer):
+    if buffer is not None and "goal_relabelling" not in stated and not relabels(buffer):
         whole = replace(whole, goal_relabelling=False)
     whole = replace(whole, goal_relabelling=whole.goal_relabelling and whole.dict_observations)
     if parent is None:
@@ -143,7 +143,7 @@ def _aliases(entry: Algorithm) -> Mapping[str, Any]:
 
 def _nearest_ancestor(entry: Algorithm) -> Algorithm | None:
     ancestors: dict[type, Algorithm] = {}
-    for other in _registered(entry.framework):
+    for other in of_framework(registry("algorithm").registered(), entry.framework):
         try:
             cls = resolve(other.target)
         except RegistryError:  # its package is not installed, so no class can have it as an ancestor
@@ -155,9 +155,9 @@ def _nearest_ancestor(entry: Algorithm) -> Algorithm | None:
     return next((ancestors[cls] for cls in entry.target.__mro__ if cls in ancestors), None)
 
 
-def _registered(framework: str) -> Iterator[Algorithm]:
-    """Yield the algorithms of a framework in the order of their registration."""
-    for entry in registry("algorithm").registered():
+def of_framework(entries: Iterable[Entry], framework: str) -> Iterator[Algorithm]:
+    """Yield the algorithms of a framework among the entries of the registry."""
+    for entry in entries:
         if isinstance(entry.target, Mapping) and framework in entry.target:
             yield entry.target[framework]
 
@@ -204,7 +204,7 @@ def _training_defaults(cls: type, parent: Algorithm) -> dict[str, Any]:
     return {key: value for key, value in parent.training_defaults.items() if key in known}
 
 
-def _relabels(buffer: Any) -> bool:
+def relabels(buffer: Any) -> bool:
     """Return whether a class of replay buffers is SB3's for hindsight replay, or a subclass of it."""
     return any(base.__name__ == "HerReplayBuffer" for base in getattr(buffer, "__mro__", ()))
 
@@ -378,14 +378,7 @@ def register_policy(
 def register_features_extractor(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
-    """Class decorator that registers a features extractor for `algo_params.policy_kwargs.features_extractor_class`.
-
-    Args:
-        name: Name in configs.
-        framework: Framework of the class.
-        help: One line; by default the first line of the docstring.
-        override: Replace a features extractor of the same name.
-    """
+    """Class decorator that registers a class for `policy_kwargs.features_extractor_class`; see `register_policy`."""
     return decorator("features_extractor", name, help=help, override=override, framework=framework)
 
 
@@ -393,14 +386,7 @@ def register_features_extractor(
 def register_activation(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
-    """Decorator that registers a class or function for `algo_params.policy_kwargs.activation_fn`.
-
-    Args:
-        name: Name in configs.
-        framework: Framework of the class or function.
-        help: One line; by default the first line of the docstring.
-        override: Replace an activation of the same name.
-    """
+    """Decorator that registers a class or function for `policy_kwargs.activation_fn`; see `register_policy`."""
     return decorator("activation", name, help=help, override=override, framework=framework)
 
 
@@ -408,14 +394,7 @@ def register_activation(
 def register_optimizer(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
-    """Decorator that registers a class or function for `algo_params.policy_kwargs.optimizer_class`.
-
-    Args:
-        name: Name in configs.
-        framework: Framework of the class or function.
-        help: One line; by default the first line of the docstring.
-        override: Replace an optimizer of the same name.
-    """
+    """Decorator that registers a class or function for `policy_kwargs.optimizer_class`; see `register_policy`."""
     return decorator("optimizer", name, help=help, override=override, framework=framework)
 
 
@@ -538,20 +517,10 @@ def _register(name: str, frameworks: Mapping[str, Any], origin: str) -> None:
         allowed = '{"pytorch": (AlgoClass, (policy, "env"), kwargs)}'
         raise RegistryError(bad_value(f"implemented_combos[{name!r}]", frameworks, allowed, "has no framework"))
     for framework, combo in frameworks.items():
-        if not _is_combo(combo):
+        if not fits(combo, Combo):
             why = f"is not (AlgoClass, args, kwargs) ({origin})"
             raise RegistryError(bad_value(f"implemented_combos[{name!r}][{framework!r}]", combo, "a triple", why))
         add_algorithm(_algorithm(name, framework, *combo), origin)
-
-
-def _is_combo(combo: Any) -> bool:
-    return (
-        isinstance(combo, list | tuple)
-        and len(combo) == 3
-        and inspect.isclass(combo[0])
-        and isinstance(combo[1], list | tuple)
-        and isinstance(combo[2], Mapping)
-    )
 
 
 def _algorithm(name: str, framework: str, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Algorithm:
