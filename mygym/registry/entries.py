@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -139,20 +139,17 @@ class Entry:
 
         The extra of a framework is included only if no other framework has the component.
         """
-        extras = [word.removeprefix("mygym[").removesuffix("]") for word in self.requires if word.startswith("mygym[")]
-        if self.frameworks and all(framework in FRAMEWORK_EXTRAS for framework in self.frameworks):
-            extras += [FRAMEWORK_EXTRAS[framework] for framework in self.frameworks]
-        missing = [f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra)]
-        return (*missing, *(word for word in self.requires if word == BULLET))
+        extras = [word for word in self.requires if word.startswith("mygym[") and not is_installed(word[6:-1])]
+        of_frameworks = missing_frameworks(self.frameworks)
+        if of_frameworks.keys() == set(self.frameworks):
+            extras += of_frameworks.values()
+        return (*dict.fromkeys(extras), *(word for word in self.requires if word == BULLET))
 
     @property
     def listed_requirements(self) -> tuple[str, ...]:
         """`requires`, and the extras of its frameworks that are not installed, e.g. `mygym[jax] (jax)`."""
-        extras = {name: FRAMEWORK_EXTRAS[name] for name in self.frameworks if name in FRAMEWORK_EXTRAS}
-        return (
-            *self.requires,
-            *(f"mygym[{extra}] ({name})" for name, extra in extras.items() if not is_installed(extra)),
-        )
+        missing = missing_frameworks(self.frameworks)
+        return (*self.requires, *(f"{extra} ({framework})" for framework, extra in missing.items()))
 
     def load(self) -> Any:
         """Return the component: import strings are resolved; paths, and mappings of frameworks, returned unchanged."""
@@ -166,11 +163,16 @@ class Entry:
         return resolve(component[framework], f"{self.kind} {self.name!r}")
 
 
+def missing_frameworks(frameworks: Iterable[str]) -> dict[str, str]:
+    """Return framework → extra, e.g. `mygym[jax]`, of the frameworks whose extras are not installed."""
+    extras = {name: FRAMEWORK_EXTRAS[name] for name in frameworks if name in FRAMEWORK_EXTRAS}
+    return {name: f"mygym[{extra}]" for name, extra in extras.items() if not is_installed(extra)}
+
+
 def unknown_framework(framework: str, known: Mapping[str, Any], component: str) -> UnknownNameError:
     """Return the error for a framework that does not have `component`."""
-    extras = {name: FRAMEWORK_EXTRAS[name] for name in known if name in FRAMEWORK_EXTRAS}
-    missing = {name: f"mygym[{extra}]" for name, extra in extras.items() if not is_installed(extra)}
-    labels = [with_extras(name, (missing[name],)) if name in missing else name for name in sorted(known)]
+    missing = missing_frameworks(known)
+    labels = [with_extras(name, (missing[name],) if name in missing else ()) for name in sorted(known)]
     message = bad_value("framework", framework, ", ".join(labels), f"does not have {component}")
     return UnknownNameError(message + did_you_mean(framework, known))
 

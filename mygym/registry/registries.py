@@ -129,7 +129,8 @@ class Registry:
         self._watchers: list[Callable[[Entry], object]] = []
         self._replaced: dict[str, Entry] = {}
         self._answered: set[str] = set()
-        self._loading = self._loaded = False
+        self._loaded = False
+        """Whether the registration of the built-in components has begun."""
 
     def register(
         self,
@@ -324,18 +325,18 @@ class Registry:
             callback(entry)
 
     def _load_builtins(self) -> None:
-        if self._loaded or self._loading:
+        if self._loaded:
             return
-        self._loading = True
+        self._loaded = True
         try:
             if self.kind in BUILTIN_FOLDERS:
                 for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).rglob("*.yaml")):
                     self._add(self._asset_entry(path))
             if self.kind in BUILTIN_MODULES:
                 importlib.import_module(BUILTIN_MODULES[self.kind])
-        finally:
-            self._loading = False
-        self._loaded = True
+        except BaseException:
+            self._loaded = False
+            raise
 
     def _asset_entry(self, path: Path) -> Entry:
         origin = path.relative_to(ASSETS.parent).as_posix()
@@ -413,17 +414,16 @@ class UserFiles:
         user_modules.install()
         for components in REGISTRIES.values():
             components.forget_answers()
-        for path, file in list(self.files.items()):
-            if user_modules.excludes(path) or not path.is_file():
-                del self.files[path]
+        for known_path, file in list(self.files.items()):
+            if user_modules.excludes(known_path) or not known_path.is_file():
+                del self.files[known_path]
                 if not file.module:
-                    REGISTRIES[next(iter(file.kinds))].undo(path)
-        for module, found in installed_files().items():
-            if found is None:
+                    REGISTRIES[next(iter(file.kinds))].undo(known_path)
+        for module, path in [*user_files().items(), *installed_files().items()]:
+            if path is None:
                 error = f"{module}: an installed package declares this plug-in, but the module does not exist"
                 self.files[Path(module)] = UserFile(Path(module), module, KINDS, "", True, RegistryError(error))
-        installed = [(module, path) for module, path in installed_files().items() if path is not None]
-        for module, path in [*user_files().items(), *installed]:
+                continue
             known = self.files.get(path)
             if known is None or not known.tried or known.error is not None:
                 user_modules.paths[module] = path
@@ -487,9 +487,12 @@ def refresh() -> None:
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
     """Context manager for tests that undoes every registration and import of user files in its block."""
-    owners = (*REGISTRIES.values(), _user, user_modules)
-    kept, modules = ("_loaded", "_loading", "_watchers"), len(sys.modules)
-    states = [{name: copy.copy(value) for name, value in vars(owner).items() if name not in kept} for owner in owners]
+    for components in REGISTRIES.values():
+        components.registered()  # the built-in components stay
+    owners, modules = (*REGISTRIES.values(), _user, user_modules), len(sys.modules)
+    states = [
+        {name: copy.copy(value) for name, value in vars(owner).items() if name != "_watchers"} for owner in owners
+    ]
     states[-2]["files"] = {path: copy.copy(file) for path, file in _user.files.items()}
     try:
         yield
