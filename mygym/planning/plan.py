@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.schema import renamed
 from mygym.errors import MygymError
 from mygym.planning.resolve import check_names, python_values, resolve_with_strategies
-from mygym.planning.strategies import Variant, construct_strategies, make_variants, variant_codes
+from mygym.planning.strategies import VARIANT_KEYS, Variant, construct_strategies, make_variants, variant_codes
 from mygym.registry import Algorithm, algorithm
 
 
@@ -49,22 +49,14 @@ class RunPlan:
         return "+".join(dict.fromkeys(variant.label for variant in self.evaluated_variants))
 
     def with_resolved(self, resolved: Resolved) -> RunPlan:
-        """Return the plan, with the same strategies, for a config that differs in `algo_params` only."""
-        params = resolved.values()["algo_params"]
+        """Return the plan, with its strategies and variants, for a config with the same `VARIANT_KEYS`."""
 
         def updated(variant: Variant) -> Variant:
-            if variant.config is self.config:
-                return replace(variant, config=resolved.config)
-            return replace(variant, config=variant.config.model_copy(update={"algo_params": params}))
+            kept = {key: getattr(variant.config, key) for key in VARIANT_KEYS}
+            return replace(variant, config=resolved.config.model_copy(update=kept))
 
-        plan = replace(
-            self,
-            resolved=resolved,
-            schema=_schema(self.algorithm, resolved.config),
-            variants=tuple(map(updated, self.variants)),
-            evaluated_variants=tuple(map(updated, self.evaluated_variants)),
-        )
-        return _assigned(plan)
+        variants, evaluated = (tuple(map(updated, each)) for each in (self.variants, self.evaluated_variants))
+        return _plan(resolved, self.strategies, variants, evaluated)
 
 
 Plannable = RunPlan | Resolved | RunConfig
@@ -91,7 +83,8 @@ def make_plan(
     Raises:
         ConfigError: An invalid key, type, value or combination.
     """
-    return _plan(*resolve_with_strategies(file, overrides, origin, file_origin))
+    resolved, strategies = resolve_with_strategies(file, overrides, origin, file_origin)
+    return _plan(resolved, strategies, *make_variants(resolved.config, strategies))
 
 
 def plan_from_python(config: Config) -> RunPlan:
@@ -114,34 +107,28 @@ def plan_of(run: Plannable) -> RunPlan:
     if isinstance(run, RunPlan):
         return run
     resolved = run if isinstance(run, Resolved) else Resolved(run, {})
-    return _plan(resolved, construct_strategies(resolved.config))
+    strategies = construct_strategies(resolved.config)
+    return _plan(resolved, strategies, *make_variants(resolved.config, strategies))
 
 
-def _plan(resolved: Resolved, strategies: list[Any]) -> RunPlan:
+def _plan(
+    resolved: Resolved, strategies: Sequence[Any], variants: tuple[Variant, ...], evaluated: tuple[Variant, ...]
+) -> RunPlan:
+    """Return the plan of a complete config, which is set on its strategies."""
     config = resolved.config
     entry = algorithm(config.algo, config.framework)
-    variants, evaluated = make_variants(config, strategies)
     plan = RunPlan(
         resolved=resolved,
         algorithm=entry,
-        schema=_schema(entry, config),
+        schema=Schema(entry, config.algo_params, bool(config.her)),
         strategies=tuple(strategies),
         variants=variants,
         evaluated_variants=evaluated,
         codes=variant_codes(strategies, variants),
         evaluation_codes=variant_codes(strategies, evaluated),
     )
-    return _assigned(plan)
-
-
-def _schema(entry: Algorithm, config: RunConfig) -> Schema:
-    return Schema(entry, config.algo_params, bool(config.her))
-
-
-def _assigned(plan: RunPlan) -> RunPlan:
-    """Set the plan and its config on the strategies; return the plan."""
-    for strategy in plan.strategies:
-        strategy.config, strategy.plan = plan.config, plan
+    for strategy in strategies:
+        strategy.config, strategy.plan = config, plan
     return plan
 
 
