@@ -157,6 +157,16 @@ def test_isolated_undoes_registrations() -> None:
     assert "brick" not in registry("object")
 
 
+def test_isolated_keeps_built_in_components_that_its_block_looks_up_first(python) -> None:
+    code = """
+from mygym.registry import isolated, registry
+with isolated():
+    print(registry("robot").get("panda").name)
+print("panda" in registry("robot").names(), "ppo" in registry("algorithm").names())
+"""
+    assert python("-c", code).stdout.split() == ["panda", "True", "True"]
+
+
 def test_a_second_look_up_reads_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Environments look up components in each episode."""
     entry = registry("task").get("reach")
