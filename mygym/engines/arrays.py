@@ -52,6 +52,10 @@ class Arrays:
         """Return a bool array."""
         return self.xp.asarray(np.asarray(values, dtype=bool), device=self.device)
 
+    def like(self, array: Array, values: Any) -> Array:
+        """Return values as an array of the type of another."""
+        return self.xp.asarray(values, dtype=array.dtype, device=self.device)
+
     def zeros(self, *shape: int, dtype: Any = None) -> Array:
         """Return zeros, numbers by default."""
         return self.xp.zeros(shape, dtype=dtype or self.real, device=self.device)

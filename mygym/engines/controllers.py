@@ -112,8 +112,7 @@ class BatchController(ABC, Generic[C]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict`, to the bit."""
         for name in self.STATE:
-            values = state[name]
-            setattr(self, name, self._arrays.flags(values) if values.dtype == bool else self._arrays.floats(values))
+            setattr(self, name, self._arrays.like(getattr(self, name), state[name]))
 
     def copy_from(self, other: Any, source: Array, rows: Rows) -> None:
         """Put the worlds `rows` into the states of the worlds `source` `(n,)` of another batch."""

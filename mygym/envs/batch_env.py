@@ -303,9 +303,6 @@ class BatchEnv:
         """
         beside = {name: state[name] for name in ("saturated", "touched", "stages_done") if name in state}
         self.episodes.load_state_dict({"failed": np.zeros(self.count, dtype=bool), **beside, **state["episodes"]})
-        xp, device, memory = self.arrays.xp, self.arrays.device, state.get("memory", {})
-        begun = self._reward.begin(self.episodes.context)
-        self.episodes.memory = {
-            name: xp.asarray(memory.get(name, value), dtype=value.dtype, device=device) for name, value in begun.items()
-        }
+        begun, memory = self._reward.begin(self.episodes.context), state.get("memory", {})
+        self.episodes.memory = {name: self.arrays.like(value, memory.get(name, value)) for name, value in begun.items()}
         return self._observe()

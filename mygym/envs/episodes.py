@@ -40,10 +40,8 @@ class Starts(Protocol):
 
 _NO, _YES = np.array([False]), np.array([True])
 
-COUNTERS = ("seeds", "numbers", "elapsed", "stages_done")
-FLAGS = ("failed", "touched")
-NUMBERS = ("goals", "saturated")
-PROGRESS_COUNTERS = ("stage", "held", "count")
+STATE = ("seeds", "numbers", "elapsed", "stages_done", "failed", "touched", "goals", "saturated")
+"""Attributes of `Episodes` on which the next steps depend, besides `progress` and `memory`."""
 
 
 class Episodes:
@@ -234,7 +232,7 @@ class BatchEpisodes(Episodes):
     def move_from(self, other: BatchEpisodes, source: Array, rows: Rows) -> None:
         """Continue episodes of another batch as they are, see `copy_from`."""
         self.copy_from(other, source, rows)
-        for name in (*COUNTERS, *FLAGS, *NUMBERS):
+        for name in STATE:
             setattr(self, name, rows.replaced(getattr(self, name), getattr(other, name)[source], axis=0))
         self.memory = {
             name: rows.replaced(values, other.memory[name][source], axis=0) for name, values in self.memory.items()
@@ -247,7 +245,7 @@ class BatchEpisodes(Episodes):
         """Return the arrays that a step reads and may replace, in the order of `set_variables`."""
         disturbed = [] if self.disturbances is None else self.disturbances.variables()
         progress = [getattr(self.progress, name) for name in Progress.__slots__]
-        mine = [getattr(self, name) for name in (*COUNTERS, *FLAGS, *NUMBERS)]
+        mine = [getattr(self, name) for name in STATE]
         return [*self.worlds.variables(), *progress, *mine, *self.memory.values(), *disturbed]
 
     def set_variables(self, arrays: Iterable[Array]) -> None:
@@ -255,7 +253,7 @@ class BatchEpisodes(Episodes):
         rest = iter(arrays)
         self.worlds.set_variables(rest)
         self.progress = Progress(*(next(rest) for _ in Progress.__slots__))
-        for name in (*COUNTERS, *FLAGS, *NUMBERS):
+        for name in STATE:
             setattr(self, name, next(rest))
         self.memory = {name: next(rest) for name in self.memory}
         if self.disturbances is not None:
@@ -264,7 +262,7 @@ class BatchEpisodes(Episodes):
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays."""
         progress = {name: to_numpy(getattr(self.progress, name)).copy() for name in Progress.__slots__}
-        mine = {name: to_numpy(getattr(self, name)).copy() for name in (*COUNTERS, *FLAGS, *NUMBERS)}
+        mine = {name: to_numpy(getattr(self, name)).copy() for name in STATE}
         state = {"world": self.worlds.state_dict(), "progress": progress, **mine}
         return state if self.disturbances is None else {**state, "randomization": self.disturbances.state_dict()}
 
@@ -272,14 +270,10 @@ class BatchEpisodes(Episodes):
         """Restore a `state_dict`, to the bit."""
         arrays = self.worlds.arrays
         self.worlds.load_state_dict(state["world"])
-        for names, convert in ((COUNTERS, arrays.integers), (FLAGS, arrays.flags), (NUMBERS, arrays.floats)):
-            for name in names:
-                setattr(self, name, convert(state[name]))
-        values = {
-            name: (arrays.integers if name in PROGRESS_COUNTERS else arrays.floats)(value)
-            for name, value in state["progress"].items()
-        }
-        self.progress = Progress(**values)
+        for name in STATE:
+            setattr(self, name, arrays.like(getattr(self, name), state[name]))
+        saved = state["progress"].items()
+        self.progress = Progress(**{name: arrays.like(getattr(self.progress, name), value) for name, value in saved})
         if self.disturbances is not None:
             self.disturbances.load_state_dict(state["randomization"], self)
 

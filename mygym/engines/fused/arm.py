@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,13 +161,11 @@ class BatchArm:
         linear = self._kinematics.jacobian(frames)[:3]
         self.ee_velocity = self._arrays.xp.stack([total(row * self.velocity, 0) for row in linear])
 
-    def state(self) -> State:
-        """Return the state, whose arrays are views; arrays of objects, parts, fingers and other arms are empty."""
-        arrays, count = self._arrays, self.count
-        empty, flags = arrays.zeros(count, 0), arrays.zeros(count, 0, dtype=arrays.xp.bool)
-        points, fingers = arrays.zeros(count, 0, 3), arrays.zeros(count, 0, 0, dtype=arrays.xp.bool)
-        zeros, turns, yaw = arrays.zeros(count), arrays.zeros(count, 0, 4), self.tool_yaw
-        return State(
+    def measured(self, state: State) -> State:
+        """Return a state with the measurements of the arms, as views."""
+        yaw = self.tool_yaw
+        return replace(
+            state,
             time=self.time,
             ee_position=self.ee_position.T,
             ee_orientation=quaternions(self.rotation, self._held).T,
@@ -175,31 +173,8 @@ class BatchArm:
             tool_yaw=yaw,
             joint_position=self.q.T,
             joint_velocity=self.velocity.T,
-            gripper_width=zeros,
-            gripper_command=zeros,
             command_offset=self.controller.command_offset(self.q, self.ee_position).T,
             tool_yaw_offset=self.controller.tool_yaw_offset(yaw),
-            finger_contact=fingers,
-            touch=flags,
-            object_depth=empty,
-            hit=flags,
-            hit_position=points,
-            object_position=points,
-            object_orientation=turns,
-            object_velocity=points,
-            object_angular_velocity=points,
-            part_position=empty,
-            part_velocity=empty,
-            part_handle_position=points,
-            part_handle_motion=points,
-            second_ee_position=points,
-            second_ee_orientation=turns,
-            second_ee_velocity=points,
-            second_gripper_width=empty,
-            second_finger_contact=fingers,
-            object_present=flags,
-            object_size=points,
-            object_middle=points,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from mygym.engines.arrays import Arrays, Rows
 from mygym.engines.fused.arm import FingerShape
+from mygym.engines.world import GRAVITY
 from mygym.types import Array, Vector
 
 TOUCHING = 3e-4
@@ -70,9 +71,6 @@ def push(
     moved = x + cosine * px - sine * py, y + sine * px + cosine * py, yaw + turn + inertia * arm * along
     return moved, touches
 
-
-GRAVITY = 9.81
-"""m/s²."""
 
 SUBSTEPS = 4
 """Steps of the contact in a control step: a tool at 5 cm per step then moves by little more than a radius."""

@@ -178,10 +178,20 @@ class BatchWorld:
             self.grasp = BatchGrasp(self.gripper, self.box, count, arrays)
             self.pressed: Array = arrays.zeros(count, dtype=arrays.xp.bool)
             """`(N,)` bool: the fingers are on top of the box."""
-            size = arrays.floats(model.box.size)
-            self._size = arrays.zeros(count, 1, 3) + size
         self.action_size = len(model.arm.controller.names) + self._moves_fingers
         """`A`: those of the arm, and one for fingers that move."""
+        self._constant = self._constant_state(model)
+
+    def _constant_state(self, model: WorldModel) -> State:
+        """Return a state with the arrays that stay as they are; a box has one density."""
+        boxes = 0 if model.box is None else 1
+        fingers = 2 if boxes and self._moves_fingers else 0
+        state = State.zeros(self.count, len(model.arm.home), fingers, boxes)
+        if model.box is not None:
+            state.object_size[...] = model.box.size
+        state = replace(state, object_middle=state.object_middle[:, :0], gripper_command=state.gripper_width)
+        arrays = (getattr(state, name) for name in State.__slots__)
+        return State(*(self.arrays.flags(each) if each.dtype == bool else self.arrays.floats(each) for each in arrays))
 
     action_repeat = 1
     randomized_fields = ("object_friction", "object_damping", "joint_gain")
@@ -311,31 +321,22 @@ class BatchWorld:
         A finger on top of the box touches it but does not count as a `finger_contact`, which is a contact between the
         fingers or from the side. `hit` is always false, and `object_depth` 0.
         """
-        state, arrays, box = self.arm.state(), self.arrays, self.box
+        state, box, xp = self.arm.measured(self._constant), self.box, self.arrays.xp
         if self._has_gripper:
             state = replace(state, gripper_width=self.gripper.width, gripper_command=self.gripper.command)
         if box is None:
             return state
-        xp, count, zeros = arrays.xp, self.count, arrays.zeros(self.count)
-        position = box.position.T[:, None]
-        half = 0.5 * box.yaw
-        touch = (box.contact[0] | box.contact[1] | self.pressed)[:, None]
-        none = arrays.zeros(count, 1, dtype=xp.bool)
-        moves = self.gripper.model.moves
+        position, half, zeros = box.position.T[:, None], 0.5 * box.yaw, self.arrays.zeros(self.count)
+        if self._moves_fingers:
+            state = replace(state, finger_contact=box.contact.T[:, None])
         return replace(
             state,
-            finger_contact=box.contact.T[:, None] if moves else arrays.zeros(count, 1, 0, dtype=xp.bool),
-            touch=touch,
-            object_depth=arrays.zeros(count, 1),
-            hit=none,
+            touch=(box.contact[0] | box.contact[1] | self.pressed)[:, None],
             hit_position=position,
             object_position=position,
             object_orientation=xp.stack([zeros, zeros, xp.sin(half), xp.cos(half)]).T[:, None],
             object_velocity=box.velocity.T[:, None],
             object_angular_velocity=xp.stack([zeros, zeros, box.spin]).T[:, None],
-            second_finger_contact=arrays.zeros(count, 1, 0, dtype=xp.bool),
-            object_present=~none,
-            object_size=self._size,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -348,12 +349,10 @@ class BatchWorld:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`, to the bit."""
         self._state = None
-        arrays = self.arrays
         for name, (part, keys) in self._parts().items():
             saved = state.get(name, state["arm"])  # in version 0.2, the commands were those of the arm
             for key in saved.keys() & set(keys):
-                values = saved[key]
-                setattr(part, key, arrays.flags(values) if values.dtype == bool else arrays.floats(values))
+                setattr(part, key, self.arrays.like(getattr(part, key), saved[key]))
 
     def variables(self) -> list[Array]:
         """Return the arrays on which the next steps depend, in the order of `set_variables`."""
