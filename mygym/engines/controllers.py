@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,18 @@ from mygym.robotics.controllers.joint import APPROACH_GAIN
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State
 from mygym.types import Array, FloatArray
+
+
+class Measured(NamedTuple):
+    """Measurements of an arm in `N` worlds."""
+
+    q: Array
+    """`(J, N)` rad."""
+    ee_position: Array
+    """`(3, N)` m."""
+    tool_yaw: Array
+    """`(N,)` rad; 0 if the tool cannot turn."""
+
 
 C = TypeVar("C", bound=Controller)
 
@@ -59,33 +71,24 @@ class BatchController(ABC, Generic[C]):
         self._lower, self._upper = self._column(single.chain.lower), self._column(single.chain.upper)
 
     @abstractmethod
-    def reset(self, rows: Rows, q: Array, ee_position: Array, tool_yaw: Array) -> None:
-        """Set the commands of some worlds to the measured posture.
-
-        Args:
-            rows: The worlds.
-            q: `(J, N)` rad, measured.
-            ee_position: `(3, N)` m, measured.
-            tool_yaw: `(N,)` rad, measured; 0 if the tool cannot turn.
-        """
+    def reset(self, rows: Rows, measured: Measured) -> None:
+        """Set the commands of the worlds `rows` to the measured posture."""
 
     @abstractmethod
-    def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
+    def command(self, action: Array, measured: Measured) -> Array:
         """Return the motor commands `(J, N)` for the arm's actions `(A, N)`, see `Controller.command`."""
 
     @abstractmethod
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
+    def action_towards(self, target: Array, measured: Measured, velocity: Array, yaw_change: Array) -> Array:
         """Return the actions `(A, N)` towards targets `(3, N)` m, see `Controller.action_towards`."""
 
-    def command_offset(self, q: Array, ee_position: Array) -> Array:
+    def command_offset(self, measured: Measured) -> Array:
         """Return the last commands relative to the measured postures, `(L, N)`, see `Controller.command_offset`."""
-        return q[:0]
+        return measured.q[:0]
 
-    def tool_yaw_offset(self, tool_yaw: Array) -> Array:
+    def tool_yaw_offset(self, measured: Measured) -> Array:
         """Return the last commanded minus the measured tool yaw, `(N,)` rad; 0 if yaw is not commanded."""
-        return 0.0 * tool_yaw
+        return 0.0 * measured.tool_yaw
 
     def measured_tool_yaw(self, q: Array) -> Array:
         """Return the tool yaws `(N,)` rad at joint positions `(J, N)` rad."""
@@ -157,26 +160,21 @@ class BatchEndEffector(BatchController[E]):
         self.yaw_command = arrays.zeros(count)
         """`(N,)` rad: commanded yaws."""
 
-    def reset(self, rows: Rows, q: Array, ee_position: Array, tool_yaw: Array) -> None:
+    def reset(self, rows: Rows, measured: Measured) -> None:
         """Set the commands of some worlds to the measured posture."""
-        self.joint_command = rows.replaced(self.joint_command, rows.of(q))
-        self.ee_command = rows.replaced(self.ee_command, rows.of(ee_position))
+        self.joint_command = rows.replaced(self.joint_command, rows.of(measured.q))
+        self.ee_command = rows.replaced(self.ee_command, rows.of(measured.ee_position))
         if self.single.tool_yaw:
-            yaw = self._clamped(tool_yaw, 0.0, YAW_RANGE)
+            yaw = self._clamped(measured.tool_yaw, 0.0, YAW_RANGE)
             self.yaw_command = rows.replaced(self.yaw_command, rows.of(yaw))
 
-    def command_offset(self, q: Array, ee_position: Array) -> Array:
+    def command_offset(self, measured: Measured) -> Array:
         """Return the commanded minus the measured positions: `(3, N)` m, world frame."""
-        return self.ee_command - ee_position
+        return self.ee_command - measured.ee_position
 
-    def tool_yaw_offset(self, tool_yaw: Array) -> Array:
+    def tool_yaw_offset(self, measured: Measured) -> Array:
         """Return the last commanded minus the measured tool yaw, `(N,)` rad."""
-        return self.yaw_command - tool_yaw
-
-    def moved(self, ee_command: Array, displacement: Array, ee_position: Array) -> Array:
-        """Return the last commanded positions moved by a displacement, `(3, N)` m, within bounds and lag."""
-        near = self._clamped(ee_command + displacement, ee_position, self.single.lag)
-        return self._xp.minimum(self._xp.maximum(near, self._low), self._high)
+        return self.yaw_command - measured.tool_yaw
 
     def joints(self, q: Array, position: Array) -> Array:
         """Return joint targets `(J, N)` rad for positions `(3, N)` m and the commanded yaws, from the last targets."""
@@ -184,8 +182,9 @@ class BatchEndEffector(BatchController[E]):
         return self.kinematics.inverse(q, position, rotation, IK_ITERATIONS, IK_TOLERANCE)
 
     def move(self, displacement: Array, ee_position: Array) -> Array:
-        """Return joint targets `(J, N)` rad for displacements `(3, N)` m of the last commanded positions."""
-        self.ee_command = target = self.moved(self.ee_command, displacement, ee_position)
+        """Return joint targets `(J, N)` rad for displacements `(3, N)` m of the last commands, in bounds and lag."""
+        near = self._clamped(self.ee_command + displacement, ee_position, self.single.lag)
+        self.ee_command = target = self._xp.minimum(self._xp.maximum(near, self._low), self._high)
         if self.floor is not None:
             target = self._xp.stack([target[0], target[1], self._xp.maximum(target[2], self.floor)])
         self.joint_command = self.joints(self.joint_command, target)
@@ -204,41 +203,37 @@ class BatchEndEffector(BatchController[E]):
 class BatchEndEffectorDelta(BatchEndEffector[EndEffectorDelta]):
     """`ee_delta`, see `EndEffectorDelta`."""
 
-    def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
+    def command(self, action: Array, measured: Measured) -> Array:
         """Return joint targets for displacements of `step` times the actions."""
         if self.single.tool_yaw:
-            self._turn_towards(self.yaw_command + YAW_STEP * action[3], tool_yaw)
-        return self.move(self.single.step * action[:3], ee_position)
+            self._turn_towards(self.yaw_command + YAW_STEP * action[3], measured.tool_yaw)
+        return self.move(self.single.step * action[:3], measured.ee_position)
 
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
+    def action_towards(self, target: Array, measured: Measured, velocity: Array, yaw_change: Array) -> Array:
         """Return the actions from the last commanded positions straight to the targets, scaled down to one step."""
         action = self._scaled_to_unit((target - self.ee_command) / (self.single.step * self.single.action_repeat))
         if not self.single.tool_yaw:
             return action
-        turn = self._wanted_yaw(tool_yaw, yaw_change) - self.yaw_command
+        turn = self._wanted_yaw(measured.tool_yaw, yaw_change) - self.yaw_command
         return self._xp.concat([action, turn[None] / (YAW_STEP * self.single.action_repeat)])
 
 
 class BatchEndEffectorAbsolute(BatchEndEffector[EndEffectorAbsolute]):
     """`ee_absolute`, see `EndEffectorAbsolute`."""
 
-    def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
+    def command(self, action: Array, measured: Measured) -> Array:
         """Return joint targets on the way from the last commanded positions to the actions' positions."""
         if self.single.tool_yaw:
-            self._turn_towards(YAW_RANGE * action[3], tool_yaw)
+            self._turn_towards(YAW_RANGE * action[3], measured.tool_yaw)
         step, target = self.single.step, (self._high + self._low) / 2 + action[:3] * (self._high - self._low) / 2
-        return self.move(step * self._scaled_to_unit((target - self.ee_command) / step), ee_position)
+        return self.move(step * self._scaled_to_unit((target - self.ee_command) / step), measured.ee_position)
 
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
+    def action_towards(self, target: Array, measured: Measured, velocity: Array, yaw_change: Array) -> Array:
         """Return the actions that denote the targets."""
         action = (2 * target - self._high - self._low) / (self._high - self._low)
         if not self.single.tool_yaw:
             return action
-        return self._xp.concat([action, self._wanted_yaw(tool_yaw, yaw_change)[None] / YAW_RANGE])
+        return self._xp.concat([action, self._wanted_yaw(measured.tool_yaw, yaw_change)[None] / YAW_RANGE])
 
 
 J = TypeVar("J", bound=JointController)
@@ -259,9 +254,9 @@ class BatchJoints(BatchController[J]):
         """`(N,)` bool: false before the first action of the expert after a reset."""
         self._speed, self._step = self._column(single.limits.velocity), self._column(single.joint_step)
 
-    def reset(self, rows: Rows, q: Array, ee_position: Array, tool_yaw: Array) -> None:
+    def reset(self, rows: Rows, measured: Measured) -> None:
         """Set the commands of some worlds to the measured posture."""
-        self.joint_command = rows.replaced(self.joint_command, rows.of(q))
+        self.joint_command = rows.replaced(self.joint_command, rows.of(measured.q))
         self.holds_yaw = self.holds_yaw & ~rows.mask
 
     def _rotation_towards(self, measured: Array, yaw_change: Array) -> Rotations:
@@ -273,17 +268,16 @@ class BatchJoints(BatchController[J]):
         self.holds_yaw = self.holds_yaw | True
         return self._turned(self._clamped(self.held_yaw, measured, YAW_STEP))
 
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
+    def action_towards(self, target: Array, measured: Measured, velocity: Array, yaw_change: Array) -> Array:
         """Return the actions towards postures nearer to the targets, see `JointController.action_towards`."""
         if self.single.mode != "position":
-            self.joint_command = q
-        xp, rotation = self._xp, self._rotation_towards(tool_yaw, yaw_change)
-        gap = xp.minimum(xp.maximum(target, self._low), self._high) - ee_position
+            self.joint_command = measured.q
+        xp, rotation = self._xp, self._rotation_towards(measured.tool_yaw, yaw_change)
+        gap = xp.minimum(xp.maximum(target, self._low), self._high) - measured.ee_position
         largest = xp.clip(xp.max(xp.abs(gap), axis=0), 1e-9, None)
-        nearer = ee_position + gap * xp.clip(self.single.action_repeat * EE_STEP / largest, None, 1.0)
-        return self._action_to(self.kinematics.inverse(self.joint_command, nearer, rotation, iterations=4), q)
+        nearer = measured.ee_position + gap * xp.clip(self.single.action_repeat * EE_STEP / largest, None, 1.0)
+        posture = self.kinematics.inverse(self.joint_command, nearer, rotation, iterations=4)
+        return self._action_to(posture, measured.q)
 
     @abstractmethod
     def _action_to(self, posture: Array, q: Array) -> Array:
@@ -293,13 +287,13 @@ class BatchJoints(BatchController[J]):
 class BatchJointDelta(BatchJoints[JointDelta]):
     """`joint_delta`, see `JointDelta`."""
 
-    def command_offset(self, q: Array, ee_position: Array) -> Array:
+    def command_offset(self, measured: Measured) -> Array:
         """Return the commanded minus the measured joint positions: `(J, N)` rad."""
-        return self.joint_command - q
+        return self.joint_command - measured.q
 
-    def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
+    def command(self, action: Array, measured: Measured) -> Array:
         """Return the last commands moved by the actions, within lag and joint limits."""
-        target = self._clamped(self.joint_command + action * self._step, q, self.single.lag)
+        target = self._clamped(self.joint_command + action * self._step, measured.q, self.single.lag)
         self.joint_command = self._xp.minimum(self._xp.maximum(target, self._lower), self._upper)
         return self.joint_command
 
@@ -310,7 +304,7 @@ class BatchJointDelta(BatchJoints[JointDelta]):
 class BatchJointPosition(BatchJoints[JointPosition]):
     """`joint_position`, see `JointPosition`."""
 
-    def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
+    def command(self, action: Array, measured: Measured) -> Array:
         """Return the actions in rad."""
         self.joint_command = (self._upper + self._lower + action * (self._upper - self._lower)) / 2
         return self.joint_command
@@ -322,9 +316,9 @@ class BatchJointPosition(BatchJoints[JointPosition]):
 class BatchJointVelocity(BatchJoints[JointVelocity]):
     """`joint_velocity`, see `JointVelocity`."""
 
-    def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
+    def command(self, action: Array, measured: Measured) -> Array:
         """Return the actions in rad/s, clipped so that no joint passes a position limit within the step."""
-        lowest, highest = (self._lower - q) / self.single.dt, (self._upper - q) / self.single.dt
+        lowest, highest = ((limit - measured.q) / self.single.dt for limit in (self._lower, self._upper))
         return self._xp.minimum(self._xp.maximum(action * self._speed, lowest), highest)
 
     def _action_to(self, posture: Array, q: Array) -> Array:
@@ -344,29 +338,28 @@ class WorldByWorld(BatchController[Controller]):
         shared = {id(each): each for each in (single.chain, single.inverse_dynamics)}
         self.controllers = [copy.deepcopy(single, dict(shared)) for _ in range(count)]
 
-    def reset(self, rows: Rows, q: Array, ee_position: Array, tool_yaw: Array) -> None:
+    def reset(self, rows: Rows, measured: Measured) -> None:
         """Set the commands of some worlds to the measured posture."""
-        measured, tools = _rows_of(q), _rows_of(ee_position)
+        q, tools = _rows_of(measured.q), _rows_of(measured.ee_position)
         for row in np.flatnonzero(to_numpy(rows.mask)):
-            self.controllers[row].reset(measured[row], tools[row])
+            self.controllers[row].reset(q[row], tools[row])
 
-    def command(self, action: Array, q: Array, ee_position: Array, tool_yaw: Array) -> Array:
+    def command(self, action: Array, measured: Measured) -> Array:
         """Return the motor commands `(J, N)` for the arm's actions `(A, N)`."""
-        return self._each(Controller.command, action, q, ee_position)
+        return self._each(Controller.command, action, measured.q, measured.ee_position)
 
-    def action_towards(
-        self, target: Array, q: Array, velocity: Array, ee_position: Array, tool_yaw: Array, yaw_change: Array
-    ) -> Array:
+    def action_towards(self, target: Array, measured: Measured, velocity: Array, yaw_change: Array) -> Array:
         """Return the actions `(A, N)` towards targets `(3, N)` m."""
-        return self._each(Controller.action_towards, target, q, velocity, ee_position, yaw_change)
+        arguments = target, measured.q, velocity, measured.ee_position, yaw_change
+        return self._each(Controller.action_towards, *arguments)
 
-    def command_offset(self, q: Array, ee_position: Array) -> Array:
+    def command_offset(self, measured: Measured) -> Array:
         """Return the last commands relative to the measured postures, `(L, N)`."""
-        return self._each(Controller.command_offset, q, ee_position)
+        return self._each(Controller.command_offset, measured.q, measured.ee_position)
 
-    def tool_yaw_offset(self, tool_yaw: Array) -> Array:
+    def tool_yaw_offset(self, measured: Measured) -> Array:
         """Return the last commanded minus the measured tool yaws, `(N,)` rad."""
-        return self._each(Controller.tool_yaw_offset, tool_yaw)
+        return self._each(Controller.tool_yaw_offset, measured.tool_yaw)
 
     def measured_tool_yaw(self, q: Array) -> Array:
         """Return the tool yaws `(N,)` rad."""
@@ -435,11 +428,11 @@ class BatchArmControllers:
 
     def reset(self, rows: Rows, state: State) -> None:
         """Start some worlds from their measured posture: the command becomes the posture."""
-        q, tools, tool_yaw = self._measured(state)
-        for controller, joints, tool in zip(self.controllers, self.arms.joints, tools, strict=True):
-            controller.reset(rows, q[joints], tool, tool_yaw)
-        starts = zip(self.second_ee_start, tools[1:], strict=True)
-        self.second_ee_start = [rows.replaced(start, rows.of(tool)) for start, tool in starts]
+        arms = self._measured(state)
+        for controller, measured in zip(self.controllers, arms, strict=True):
+            controller.reset(rows, measured)
+        starts = zip(self.second_ee_start, arms[1:], strict=True)
+        self.second_ee_start = [rows.replaced(start, rows.of(arm.ee_position)) for start, arm in starts]
         state.command_offset[...] = state.command_offset * ~rows.mask[:, None]
         state.tool_yaw_offset[...] = state.tool_yaw_offset * ~rows.mask
 
@@ -449,13 +442,8 @@ class BatchArmControllers:
         It is a view of what the controllers remember: do not change it.
         """
         components = self._columns(actions)
-        q, tools, tool_yaw = self._measured(state)
-        commands = [
-            controller.command(components[columns], q[joints], tool, tool_yaw)
-            for controller, columns, joints, tool in zip(
-                self.controllers, self.arms.actions, self.arms.joints, tools, strict=True
-            )
-        ]
+        arms = zip(self.controllers, self.arms.actions, self._measured(state), strict=True)
+        commands = [controller.command(components[columns], measured) for controller, columns, measured in arms]
         return (commands[0] if len(commands) == 1 else self._xp.concat(commands)).T
 
     def grippers(self, actions: Array) -> Array:
@@ -470,29 +458,26 @@ class BatchArmControllers:
 
     def read_offsets(self, state: State) -> None:
         """Fill the offsets between command and measurement of a state."""
-        q, tools, tool_yaw = self._measured(state)
+        arms = self._measured(state)
         for index, columns in enumerate(self.arms.offsets):
-            offset = self.controllers[index].command_offset(q[self.arms.joints[index]], tools[index])
-            state.command_offset[:, columns] = offset.T
+            state.command_offset[:, columns] = self.controllers[index].command_offset(arms[index]).T
         if self.arms.tool_yaw:
-            state.tool_yaw_offset[...] = self.controllers[0].tool_yaw_offset(tool_yaw)
+            state.tool_yaw_offset[...] = self.controllers[0].tool_yaw_offset(arms[0])
 
     def action_towards(self, state: State, command: ArmCommand) -> Array:
         """Return the actions `(N, A)` in [-1, 1] that move the end effectors towards the targets of a command."""
-        q, tools, tool_yaw = self._measured(state)
         velocity = self._columns(state.joint_velocity)
-        targets = [command.target, command.second_target][: len(tools)]
+        targets = [command.target, command.second_target]
         changes = [0.0 if command.yaw_change is None else command.yaw_change, 0.0]
         openings = [command.gripper, command.second_gripper]
         zeros, parts = self._arrays.zeros(self.count), []
-        for index, (controller, joints) in enumerate(zip(self.controllers, self.arms.joints, strict=True)):
+        for index, measured in enumerate(self._measured(state)):
             target = targets[index]
             towards = self.second_ee_start[index - 1] if target is None else self._columns(target)
             if index and target is not None:  # worlds without a target have not-a-number
                 towards = self._xp.where(self._xp.isnan(towards), self.second_ee_start[index - 1], towards)
-            change = zeros + changes[index]
-            measured = q[joints], velocity[joints], tools[index], tool_yaw
-            parts.append(controller.action_towards(towards, *measured, change))
+            change, joints = zeros + changes[index], self.arms.joints[index]
+            parts.append(self.controllers[index].action_towards(towards, measured, velocity[joints], change))
         pairs = zip(openings, self.arms.has_gripper, strict=False)
         parts += [(zeros + opening)[None] for opening, has_gripper in pairs if has_gripper]
         return self._xp.clip(self._xp.concat(parts), -1.0, 1.0).T
@@ -529,11 +514,12 @@ class BatchArmControllers:
         for controller, their_controller in zip(self.controllers, other.controllers, strict=True):
             controller.copy_from(their_controller, source, rows)
 
-    def _measured(self, state: State) -> tuple[Array, Sequence[Array], Array]:
-        """Return the joint positions `(J, N)`, the end-effector positions `(3, N)` of each arm, and the tool yaws."""
+    def _measured(self, state: State) -> list[Measured]:
+        """Return the measurements of each arm; the yaw is that of the first arm's tool."""
         tools = [state.ee_position, *(state.second_ee_position[:, arm] for arm in range(len(self.controllers) - 1))]
-        yaw = self._xp.astype(state.tool_yaw, self._arrays.real, copy=True)
-        return self._columns(state.joint_position), [self._columns(tool) for tool in tools], yaw
+        q, yaw = self._columns(state.joint_position), self._xp.astype(state.tool_yaw, self._arrays.real, copy=True)
+        arms = zip(self.arms.joints, tools, strict=True)
+        return [Measured(q[joints], self._columns(tool), yaw) for joints, tool in arms]
 
     def _columns(self, array: Array) -> Array:
         """Return an array `(N, n)` as `(n, N)`, contiguous, which is much faster to compute with, and no view."""

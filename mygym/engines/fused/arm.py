@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from mygym.engines.arrays import Arrays, Rows, to_numpy
-from mygym.engines.controllers import FORMS
+from mygym.engines.controllers import FORMS, Measured
 from mygym.engines.kinematics import Frames, quaternions, total
 from mygym.engines.robots import motor_rate
 from mygym.robotics.controllers import EndEffectorController
@@ -124,9 +124,11 @@ class BatchArm:
         self.reset(Rows.all(count, arrays))
 
     @property
-    def tool_yaw(self) -> Array:
-        """`(N,)` rad; 0 if the tools cannot turn."""
-        return self.controller.yaw_of(self.rotation) if self.controller.single.tool_yaw else 0.0 * self.time
+    def posture(self) -> Measured:
+        """The measurements that the controller takes."""
+        turns = self.controller.single.tool_yaw
+        yaw = self.controller.yaw_of(self.rotation) if turns else 0.0 * self.time
+        return Measured(self.q, self.ee_position, yaw)
 
     def reset(self, rows: Rows) -> None:
         """Put arms home, at rest."""
@@ -137,7 +139,7 @@ class BatchArm:
         self.ee_position = xp.where(mask, home.position, self.ee_position)
         self.ee_velocity = self.ee_velocity * ~mask
         self.rotation = xp.where(mask, home.rotation, self.rotation)
-        self.controller.reset(rows, self.q, self.ee_position, self.tool_yaw)
+        self.controller.reset(rows, self.posture)
 
     def step(self, action: Array, floor: Array | None = None) -> None:
         """Advance all arms by a control step.
@@ -147,7 +149,7 @@ class BatchArm:
             floor: `(N,)` m, see `BatchEndEffector.floor`.
         """
         self.controller.floor = floor
-        command = self.controller.command(action, self.q, self.ee_position, self.tool_yaw)
+        command = self.controller.command(action, self.posture)
         wanted = self._motors.target_velocity(command - self.q)
         if self.gain is not None:
             wanted = wanted * self.gain
@@ -163,18 +165,18 @@ class BatchArm:
 
     def measured(self, state: State) -> State:
         """Return a state with the measurements of the arms, as views."""
-        yaw = self.tool_yaw
+        posture = self.posture
         return replace(
             state,
             time=self.time,
             ee_position=self.ee_position.T,
             ee_orientation=quaternions(self.rotation, self._held).T,
             ee_velocity=self.ee_velocity.T,
-            tool_yaw=yaw,
+            tool_yaw=posture.tool_yaw,
             joint_position=self.q.T,
             joint_velocity=self.velocity.T,
-            command_offset=self.controller.command_offset(self.q, self.ee_position).T,
-            tool_yaw_offset=self.controller.tool_yaw_offset(yaw),
+            command_offset=self.controller.command_offset(posture).T,
+            tool_yaw_offset=self.controller.tool_yaw_offset(posture),
         )
 
 

@@ -225,8 +225,7 @@ class BatchWorld:
         xp, arm = self.arrays.xp, self.arm
         zeros = arm.time * 0.0
         turn = zeros if command.yaw_change is None else zeros + command.yaw_change
-        measured = arm.q, arm.velocity, arm.ee_position, arm.tool_yaw
-        action = arm.controller.action_towards(command.target.T, *measured, turn)
+        action = arm.controller.action_towards(command.target.T, arm.posture, arm.velocity, turn)
         if self._moves_fingers:
             action = xp.concat([action, (zeros + command.gripper)[None]])
         return xp.clip(action, -1.0, 1.0).T
