@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from mygym.engines.engine import inspection_of
 from mygym.engines.inspection import Inspection
 from mygym.engines.world import World
-from mygym.envs.compatibility import missing_in_workspace
 from mygym.envs.placement import Box, box, boxes, check_distances, object_area
+from mygym.envs.supported import missing_in_workspace
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.robots import RobotSpec

@@ -12,9 +12,8 @@ import yaml
 
 from mygym.config.loading import parse_overrides
 from mygym.engines.robots import find_robot
-from mygym.envs.compatibility import check_objects
 from mygym.envs.robot_env import RobotEnv
-from mygym.envs.supported import combinations, robots_for
+from mygym.envs.supported import check_objects, combinations, robots_for
 from mygym.errors import ConfigError
 from mygym.registry import ASSETS, registry
 from mygym.robotics.objects import load_object, objects_for_hand
