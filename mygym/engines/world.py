@@ -10,7 +10,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -494,6 +494,29 @@ class World(ABC):
             self.state, ee_target, gripper, yaw_change, second_target, second_gripper
         )
 
+    def save(self) -> Callable[[], None]:
+        """Return a function that restores the state of now, until the next reset; as exact as the engine's snapshots.
+
+        The function raises `RunError` if the world was reset or closed since.
+
+        Raises:
+            RunError: The engine has no snapshots.
+        """
+        restore_bodies, resets, steps, saved = self._save(), self.resets, self.elapsed_steps, copy.deepcopy(self.state)
+        controllers = [plain_attributes(controller) for controller in self.controllers]
+
+        def restore() -> None:
+            if self.closed or self.resets != resets:
+                raise RunError("snapshot: its episode is over, because the environment was reset or closed since")
+            restore_bodies()
+            self.elapsed_steps = steps
+            for name in State.__slots__:
+                getattr(self.state, name)[...] = getattr(saved, name)
+            for controller, attributes in zip(self.controllers, controllers, strict=True):
+                vars(controller).update(copy.deepcopy(attributes))
+
+        return restore
+
     # One of `N` worlds ----------------------------------------------------------------------------------------------
 
     @property
@@ -525,37 +548,6 @@ class World(ABC):
 def _scalar(value: Any) -> float:
     """Return a number, or the first of a batch."""
     return float(value) if isinstance(value, int | float) else float(value[0])
-
-
-class SavedWorld:
-    """State of a world, which can be restored until the next reset; as exact as the engine's own snapshots.
-
-    Raises:
-        RunError: The engine has no snapshots.
-    """
-
-    def __init__(self, world: World) -> None:
-        self._world, self._reset = world, world.resets
-        self._restore_bodies = world._save()
-        self._steps = world.elapsed_steps
-        self._state = {field.name: getattr(world.state, field.name).copy() for field in fields(world.state)}
-        self._controllers = [plain_attributes(controller) for controller in world.controllers]
-
-    def restore(self) -> None:
-        """Restore the state.
-
-        Raises:
-            RunError: The world was reset or closed since.
-        """
-        world = self._world
-        if world.closed or world.resets != self._reset:
-            raise RunError("snapshot: its episode is over, because the environment was reset or closed since")
-        self._restore_bodies()
-        world.elapsed_steps = self._steps
-        for name, values in self._state.items():
-            getattr(world.state, name)[...] = values
-        for controller, attributes in zip(world.controllers, self._controllers, strict=True):
-            vars(controller).update(copy.deepcopy(attributes))
 
 
 def _out_of_reach(robot: RobotSpec, chain: Chain, workspace: WorkspaceSpec, missing: str) -> str:

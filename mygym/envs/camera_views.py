@@ -1,8 +1,11 @@
-"""Views of cameras for observations: each camera is rendered once per step, however many components see through it."""
+"""Images for observations: views of cameras, and the networks that find objects in them or encode them.
+
+Each camera is rendered once per step, however many components see through it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,18 +15,131 @@ from mygym.config.schema import ImageParams
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.viewer import Viewer
 from mygym.engines.world import World
-from mygym.envs.detected_objects import open_detector
 from mygym.envs.episodes import Episodes
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.robots import MountedCameraSpec
+from mygym.tasks import goals
+from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import CameraView, Component, Frame, camera_of
+from mygym.tasks.predicates import END_EFFECTOR, END_EFFECTOR_FROM_OBJECT, OBJECT
+from mygym.types import FloatArray
 
 if TYPE_CHECKING:
     from mygym.vision.detector import Detection, Detector
     from mygym.vision.encoder import Encoder
 
+DETECTOR, ENCODER = "image_params.detector", "image_params.encoder"
 
-KEY = "image_params.encoder"
+UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+"""Quaternion of an object whose orientation is not known."""
+
+GOAL_TERMS = {OBJECT, END_EFFECTOR, END_EFFECTOR_FROM_OBJECT}
+"""Terms of goals that follow from the end effector and positions of objects."""
+
+DEPTH_ON_ROBOT = (0.0, 0.5)
+"""m: default range of depths of cameras on the robot."""
+
+DEPTH_MARGIN = 1.0
+"""m: default range of depths to either side of the point that a camera of the workspace looks at."""
+
+
+def check_cameras(components: Iterable[str], cameras: Sequence[str], why: str) -> None:
+    """Check that components see through some of `cameras`.
+
+    Raises:
+        ConfigError: A component sees through another camera.
+    """
+    for name in components:
+        if camera_of(name) not in cameras:
+            allowed = [f"{name.partition(':')[0]}:{camera}" for camera in cameras]
+            raise ConfigError(bad_value("observations", name, allowed, why))
+
+
+def open_detector(images: ImageParams, world: World) -> Detector:
+    """Load the detector of `image_params`, which imports torch.
+
+    Raises:
+        ConfigError: The file contains no detector, or the world lacks a camera, or has objects that it does not know.
+    """
+    from mygym.vision.detector import load_detector
+
+    path = str(images.detector)
+    detector = load_detector(path, DETECTOR)
+    names = [spec.name for spec in world.objects]
+    if missing := [camera for camera in detector.cameras if camera not in world.cameras]:
+        why = f"needs the camera {missing[0]}, which workspace and robot lack"
+        raise ConfigError(
+            bad_value(DETECTOR, path, f"a detector for cameras of: {', '.join(sorted(world.cameras))}", why)
+        )
+    if unknown := [name for name in names if name not in detector.objects]:
+        why = f"knows {', '.join(detector.objects)}, and not {unknown[0]}"
+        raise ConfigError(bad_value(DETECTOR, path, f"a detector of {', '.join(dict.fromkeys(names))}", why))
+    if len(set(names)) < len(names) or not names:
+        why = "cannot distinguish objects of the same name" if names else "finds objects, and the task has none"
+        raise ConfigError(bad_value(DETECTOR, path, "null, or a task with objects of different names", why))
+    return detector
+
+
+def check_detectable(
+    components: Mapping[str, Component], images: ImageParams, detector: Detector, space: goals.GoalSpace
+) -> None:
+    """Refuse observations that need more of the objects than their positions.
+
+    Raises:
+        ConfigError: A component, or a goal, needs the simulator; a marker shows the goal in images; or images have
+            another shape or camera than the detector's.
+    """
+    for name, component in components.items():
+        if component.uses_camera and images.goal == "image":
+            why = "would show the marker of the goal, which the detector does not know"
+            raise ConfigError(bad_value("observations", name, "image_params: {goal: vector}", why))
+        if not component.detectable:
+            why = f"cannot be computed from the positions that {DETECTOR} gives"
+            raise ConfigError(bad_value("observations", name, "observations without it", why))
+    seen = [name for name, component in components.items() if component.uses_camera and not component.encoded]
+    check_cameras(seen, detector.cameras, "sees through a camera unknown to the detector")
+    if seen and images.width * detector.height != images.height * detector.width:
+        allowed = f"the shape of the detector's images, {detector.width} x {detector.height}"
+        raise ConfigError(bad_value("image_params", f"{images.width} x {images.height}", allowed))
+    for section in space.sections:
+        if section.term not in GOAL_TERMS:
+            name = section.predicate.name if section.term is None else section.term.name
+            why = f"cannot give {name}, a part of the task's goal vectors"
+            raise ConfigError(bad_value(DETECTOR, str(images.detector), "null, or another task", why))
+
+
+def last_seen(before: Mapping[str, FloatArray], detections: Sequence[Detection]) -> dict[str, FloatArray]:
+    """Return object → `(3,)` m, where it was last seen; an object that no camera sees now keeps its position.
+
+    Args:
+        before: The positions in the step before.
+        detections: Bodies in the frames of all cameras. Their estimates count by the number of pixels.
+    """
+    positions = dict(before)
+    for name in {name for detection in detections for name in detection.positions}:
+        seen = [detection for detection in detections if name in detection.positions]
+        weights = [detection.pixels[name] for detection in seen]
+        positions[name] = np.average([detection.positions[name] for detection in seen], axis=0, weights=weights)
+    return positions
+
+
+def as_detected(context: EpisodeContext, names: Sequence[str], positions: Mapping[str, FloatArray]) -> EpisodeContext:
+    """Return a context with objects at positions `(3,)` m; an object that was not seen yet is at the origin.
+
+    Nothing else of the objects is known: they are upright and at rest, and no contact presses them down.
+    """
+    origin = np.zeros(3)
+    position = np.stack([positions.get(name, origin) for name in names])[None]
+    state, at_rest = context.state, np.zeros_like(position)
+    state = replace(
+        state,
+        object_position=position,
+        object_orientation=np.zeros_like(state.object_orientation) + UPRIGHT,
+        object_velocity=at_rest,
+        object_angular_velocity=at_rest,
+        object_depth=np.zeros_like(state.object_depth),
+    )
+    return replace(context, state=state)
 
 
 def open_encoder(images: ImageParams) -> Encoder:
@@ -36,8 +152,8 @@ def open_encoder(images: ImageParams) -> Encoder:
 
     if images.encoder is None:
         why = "is missing: the observation component latent needs it"
-        raise ConfigError(bad_value(KEY, None, "a file of `mygym encoder train`", why))
-    return load_encoder(images.encoder, KEY)
+        raise ConfigError(bad_value(ENCODER, None, "a file of `mygym encoder train`", why))
+    return load_encoder(images.encoder, ENCODER)
 
 
 def check_encodable(components: Mapping[str, Component], images: ImageParams, encoder: Encoder) -> None:
@@ -46,21 +162,12 @@ def check_encodable(components: Mapping[str, Component], images: ImageParams, en
     Raises:
         ConfigError: A camera is not in the data set, or the goal has another form.
     """
-    for name, component in components.items():
-        if component.encoded and camera_of(name) not in encoder.cameras:
-            known = [f"{name.partition(':')[0]}:{camera}" for camera in encoder.cameras]
-            raise ConfigError(bad_value("observations", name, known, f"has a camera that {KEY} does not know"))
+    encoded = (name for name, component in components.items() if component.encoded)
+    check_cameras(encoded, encoder.cameras, f"has a camera that {ENCODER} does not know")
     if images.goal != encoder.images.goal:
         saw = "saw the marker of the goal" if encoder.images.goal == "image" else "saw no marker of the goal"
-        allowed = f"{encoder.images.goal}: {KEY} {saw}"
+        allowed = f"{encoder.images.goal}: {ENCODER} {saw}"
         raise ConfigError(bad_value("image_params.goal", images.goal, allowed))
-
-
-DEPTH_ON_ROBOT = (0.0, 0.5)
-"""m: default range of depths of cameras on the robot."""
-
-DEPTH_MARGIN = 1.0
-"""m: default range of depths to either side of the point that a camera of the workspace looks at."""
 
 
 class CameraViews:
@@ -74,7 +181,6 @@ class CameraViews:
         self._detections: dict[tuple[str, str], Detection] = {}
         self._encoders: dict[str | None, Encoder] = {}
         self._encoded: dict[tuple[str, str | None], CameraView] = {}
-        self._begun = 0
 
     @property
     def camera(self) -> Camera:
@@ -93,13 +199,9 @@ class CameraViews:
         return [spec.name for spec in self._world.objects]
 
     @property
-    def moment(self) -> tuple[int, float]:
-        """Number of the episode, and simulated seconds since its reset."""
-        return self._begun, float(self._world.state.time[0])
-
-    def begin_episode(self) -> None:
-        """Count an episode."""
-        self._begun += 1
+    def time(self) -> float:
+        """Simulated seconds since the reset."""
+        return float(self._world.state.time[0])
 
     def targets(self, images: ImageParams) -> tuple[int, ...]:
         """Return `CameraView.targets`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,49 +14,138 @@ from array_api_compat import device
 from numpy.typing import NDArray
 
 from mygym.config.schema import ImageParams
-from mygym.engines.world import SavedWorld, World
-from mygym.envs.camera_views import CameraViews, check_encodable
-from mygym.envs.detected_objects import DetectedObjects, check_detectable
+from mygym.engines.world import World
+from mygym.envs.camera_views import (
+    CameraViews,
+    as_detected,
+    check_cameras,
+    check_detectable,
+    check_encodable,
+    last_seen,
+)
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episodes import Episodes
-from mygym.envs.observation_spec import ObservationSpec, check_cameras, check_frames, check_present, rooms_of
 from mygym.envs.randomization import DomainRandomizer
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
-from mygym.registry import of_user
+from mygym.registry import of_user, registry
 from mygym.registry.signatures import wrong_result
 from mygym.tasks import goals
 from mygym.tasks.episode import EpisodeContext
-from mygym.tasks.observations import CRITIC, CRITIC_KEY, Component, Image, camera_of, find_component, shared_goal_space
+from mygym.tasks.observations import (
+    CRITIC,
+    CRITIC_KEY,
+    ROBOTS,
+    SLOTS,
+    Component,
+    Image,
+    camera_of,
+    default_components,
+    find_component,
+    no_room,
+    shared_components,
+    shared_goal_space,
+)
 from mygym.tasks.state import constant, namespace
+from mygym.tasks.task import Task
 from mygym.types import Array, FloatArray
+
+IMAGES = ImageParams()
+"""Default size and content of images."""
 
 
 @dataclass(frozen=True)
-class ImageHistory:
-    """Last images of each component at a moment."""
+class ObservationSpec:
+    """Contents and layout of observations."""
 
-    moment: tuple[int, float] = (-1, 0.0)
-    """Number of the episode, and simulated seconds since its reset."""
-    images: dict[str, tuple[Image, ...]] = field(default_factory=dict)
-    """Component → its last images, the newest last."""
+    components: tuple[str, ...]
+    """Names of the components, in order."""
+    spaces: str
+    """`own` or `shared`."""
+    goal_env: bool
+    """Whether observations are goal dictionaries; otherwise flat vectors."""
+    images: ImageParams = IMAGES
+    """Size and content of images."""
+    critic: tuple[str, ...] = ()
+    """Names of the components that only a critic observes, in order."""
 
-    def with_images(self, moment: tuple[int, float], newest: dict[str, Image], frames: int) -> ImageHistory:
-        """Return the history with new images: instead of those of the same moment, and without earlier episodes.
 
-        Args:
-            moment: Moment of the new images.
-            newest: Component → image `(H, W, C)`.
-            frames: Number of images to keep.
-        """
-        if moment[0] != self.moment[0]:
-            return ImageHistory(moment, {name: (image,) for name, image in newest.items()})
-        end = -1 if moment == self.moment else None
-        images = {name: (*self.images[name][:end], image)[-frames:] for name, image in newest.items()}
-        return ImageHistory(moment, images)
+def make_observation_spec(spec: EnvSpec, task: Task, world: World) -> ObservationSpec:
+    """Return the contents and layout of the observations of a task."""
+    images, critic = spec.image_params, tuple(spec.critic_observations or ())
+    components = spec.observations or _default_components(task, world, spec.spaces == "shared", images)
+    return ObservationSpec(tuple(components), spec.spaces, spec.goal_env, images, critic)
 
-    def stack(self, name: str, frames: int) -> Image:
-        """Return the last `frames` images of a component as channels; before the first image, the first repeats."""
-        images = self.images[name]
-        return np.concatenate([*[images[0]] * (frames - len(images)), *images], axis=-1)
+
+def _default_components(task: Task, world: World, shared: bool, images: ImageParams) -> tuple[str, ...]:
+    """Return the names of the components that the task needs or, with shared spaces, that any task needs."""
+    controller, arms = world.controller, len(world.robot.arms)
+    cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
+    if not shared:
+        names = default_components(task, cartesian=cartesian, remembers_command=remembers, arms=arms)
+        return tuple(name for name in names if images.detector is None or find_component(name).detectable)
+    gripper = world.robot.gripper is not None
+    return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
+
+
+def rooms_of(
+    components: Mapping[str, Component], widths: Mapping[str, int], context: EpisodeContext, key: str
+) -> list[int]:
+    """Return the number of values of each component in shared spaces.
+
+    Args:
+        components: The components by name.
+        widths: Number of values of each in this task.
+        context: Any context of the task.
+        key: Config key of the names, for messages.
+
+    Raises:
+        ConfigError: A component needs more room than shared spaces have.
+    """
+    rooms = []
+    for name, component in components.items():
+        if component.of in ROBOTS:
+            rooms.append(widths[name])
+            continue
+        if component.uses_camera:
+            raise ConfigError(bad_value(key, name, "images; or spaces: own", "is not available in shared spaces"))
+        if component.of not in SLOTS:
+            why = f"has as many numbers as the task has {component.of}, and spaces are shared"
+            raise ConfigError(bad_value(key, name, "stage_name in its place; or spaces: own", why))
+        rooms.append(SLOTS[component.of] * component.size)
+        if widths[name] > rooms[-1]:
+            raise ConfigError(no_room(component.of, widths[name] // component.size, context.task.name))
+    return rooms
+
+
+def check_frames(components: Mapping[str, Component], images: ImageParams) -> None:
+    """Check that images have fewer channels than rows and columns: SB3 would take their rows for channels.
+
+    Raises:
+        ConfigError: The number of frames is too large for the size of the images.
+    """
+    smallest = min(images.width, images.height)
+    for name, component in components.items():
+        if images.frames > 1 and component.channels * images.frames >= smallest:
+            allowed = f"fewer than {-(-smallest // component.channels)} for {name}, or larger images"
+            raise ConfigError(bad_value("image_params.frames", images.frames, allowed))
+
+
+def check_present(widths: Mapping[str, int], context: EpisodeContext, key: str) -> None:
+    """Check that each component of `widths` has values in this task.
+
+    Raises:
+        ConfigError: A component describes things that the task does not have.
+    """
+    for name, width in widths.items():
+        if width == 0:
+            allowed = [other for other in registry("observation").names() if _is_present(other, context)]
+            why = f"describes {find_component(name).of}, and {context.task.name} has none"
+            raise ConfigError(bad_value(key, name, allowed, why))
+
+
+def _is_present(name: str, context: EpisodeContext) -> bool:
+    component = find_component(name)
+    return component.uses_camera or bool(component.function(context).shape[1] > 0)
 
 
 Float32Array = NDArray[np.float32]
@@ -67,10 +156,12 @@ Observation = dict[str, NDArray[Any]] | Float32Array
 class Memory:
     """Memory of earlier steps of an episode."""
 
-    history: ImageHistory = field(default_factory=ImageHistory)
-    """Last images of each component."""
-    objects: DetectedObjects = field(default_factory=DetectedObjects)
-    """Positions of objects."""
+    images: Mapping[str, tuple[Image, ...]] = field(default_factory=dict)
+    """Component → its last images, the newest last."""
+    time: float = -1.0
+    """s since the reset: when the newest images were taken."""
+    positions: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Object → `(3,)` m, world frame, where the detector saw it last."""
 
 
 class ObservationBuilder:
@@ -96,9 +187,9 @@ class ObservationBuilder:
         self.goal_space = shared_goal_space(context.task) if shared else goals.goal_space(context.task)
         """Composition of the goal vectors."""
         by_name = {name: find_component(name) for name in spec.components}
-        check_cameras(by_name, views.cameras)
-        uses_camera = any(component.uses_camera for component in by_name.values())
-        self.has_goals = not (uses_camera and spec.images.goal == "image")
+        with_camera = [name for name, component in by_name.items() if component.uses_camera]
+        check_cameras(with_camera, views.cameras, "has a camera that workspace and robot lack")
+        self.has_goals = not (with_camera and spec.images.goal == "image")
         """Whether observations have goal vectors; else a marker shows the goal in images."""
         self._images = {name: component for name, component in by_name.items() if component.channels}
         check_frames(self._images, spec.images)
@@ -108,7 +199,7 @@ class ObservationBuilder:
             check_encodable(by_name, spec.images, views.encoder(spec.images))
         self._critic = self._critic_builder(context)
         self.memory = Memory()
-        """Last images, and last positions of objects, for the next observation."""
+        """Memory of the current episode, for the next observation."""
         components = {name: component for name, component in by_name.items() if name not in self._images}
         self._functions = tuple(self._function(name, component) for name, component in components.items())
         self.widths = {name: self._width(name, component, context) for name, component in components.items()}
@@ -197,10 +288,9 @@ class ObservationBuilder:
         """Return the context with objects where the detector sees them now; without a detector, the context itself."""
         if self.spec.images.detector is None:
             return context
-        episode, _ = self._views.moment
-        objects = self.memory.objects.with_detections(episode, self._views.detections(self.spec.images))
-        self.memory = replace(self.memory, objects=objects)
-        return objects.in_place_of(context, self._views.objects)
+        positions = last_seen(self.memory.positions, self._views.detections(self.spec.images))
+        self.memory = replace(self.memory, positions=positions)
+        return as_detected(context, self._views.objects, positions)
 
     def vector(self, context: EpisodeContext, noise: Float32Array | None = None) -> Float32Array:
         """Return the components `(d,)` of the only episode in a new array; see `values`.
@@ -284,15 +374,23 @@ class ObservationBuilder:
             arranged[CRITIC] = _vector_of(self._critic.build(context))
         if self._images:
             assert isinstance(arranged, dict)
-            images, frames = self.spec.images, self.spec.images.frames
+            images = self.spec.images
             views = {name: self._views.view(camera_of(name), images) for name in self._images}
             newest = {name: component.function(views[name]).copy() for name, component in self._images.items()}
-            if frames > 1:
-                history = self.memory.history.with_images(self._views.moment, newest, frames)
-                self.memory = replace(self.memory, history=history)
-                newest = {name: history.stack(name, frames) for name in newest}
-            arranged |= newest
+            arranged |= self._stacked(newest) if images.frames > 1 else newest
         return arranged
+
+    def _stacked(self, newest: Mapping[str, Image]) -> dict[str, Image]:
+        """Return the last images of each component as channels; before the first image, the first repeats."""
+        memory, frames, stacked = self.memory, self.spec.images.frames, {}
+        end = -1 if memory.time == self._views.time else None  # the same step is observed again
+        for name, image in newest.items():
+            stacked[name] = (*memory.images.get(name, ())[:end], image)[-frames:]
+        self.memory = replace(memory, images=stacked, time=self._views.time)
+        return {
+            name: np.concatenate([*[images[0]] * (frames - len(images)), *images], axis=-1)
+            for name, images in stacked.items()
+        }
 
     def _arranged(self, observation: Float32Array, achieved: Float32Array, desired: Float32Array) -> Observation:
         """Arrange three vectors without copies: in a dictionary, or as one flat vector."""
@@ -333,7 +431,8 @@ class EpisodeObserver:
 
     def begin_episode(self) -> None:
         """Begin an episode, after its goals are drawn."""
-        self.views.begin_episode()
+        for builder in self._builders.values():
+            builder.memory = Memory()
         self.update_goal()
 
     def update_goal(self) -> None:
@@ -381,7 +480,7 @@ class Snapshot:
         self._episodes, self._randomizer, self._actions = episodes, randomizer, list(actions)
         world = episodes.worlds
         assert isinstance(world, World), "a single world"
-        self._world = SavedWorld(world)
+        self._restore_world = world.save()
         self._values = copy.deepcopy({name: getattr(episodes, name) for name in EPISODE_STATE})
         self._randomness = copy.deepcopy(randomizer.state())
 
@@ -393,7 +492,7 @@ class Snapshot:
         """
         if episodes is not self._episodes:
             raise RunError("snapshot: it belongs to another environment")
-        self._world.restore()
+        self._restore_world()
         for name, value in copy.deepcopy(self._values).items():
             setattr(episodes, name, value)
         self._randomizer.set_state(copy.deepcopy(self._randomness))

@@ -21,8 +21,14 @@ from mygym.envs.discrete_actions import discrete_actions
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.episodes import Episodes
-from mygym.envs.observation_builder import EpisodeObserver, Observation, ObservationBuilder, Snapshot
-from mygym.envs.observation_spec import ObservationSpec, make_observation_spec
+from mygym.envs.observation_builder import (
+    EpisodeObserver,
+    Observation,
+    ObservationBuilder,
+    ObservationSpec,
+    Snapshot,
+    make_observation_spec,
+)
 from mygym.envs.randomization import DomainRandomizer
 from mygym.envs.starts import DrawnStarts
 from mygym.envs.task_world import TaskWorld, apply_task_params, make_task_world

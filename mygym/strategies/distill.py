@@ -17,7 +17,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from torch.distributions import Normal, kl_divergence
 
-from mygym.envs.observation_spec import ObservationSpec
+from mygym.envs.observation_builder import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.derived import env_spec

@@ -14,7 +14,7 @@ from mygym.engines.engine import BULLET, MUJOCO, make_world
 from mygym.engines.mujoco.bodies import FIELDS
 from mygym.engines.mujoco.world import MujocoWorld, MujocoWorlds
 from mygym.engines.robots import find_robot
-from mygym.engines.world import MovingDistractor, SavedWorld, WorldSpec
+from mygym.engines.world import MovingDistractor, WorldSpec
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
@@ -132,12 +132,12 @@ def test_snapshot_in_mid_grasp_continues_to_the_bit() -> None:
         actions = []
         while not env.world.state.finger_contact.all():
             env.step(env.expert_action())
-        saved = SavedWorld(env.world)
+        restore = env.world.save()
         for _ in range(12):
             actions.append(env.expert_action().astype(float))
             env.world.step(actions[-1])
         expected = env.world.state.object_position.copy(), env.world.state.finger_contact.copy()
-        saved.restore()
+        restore()
         for action in actions:
             env.world.step(action)
         np.testing.assert_array_equal(env.world.state.object_position, expected[0])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym.envs.observation_spec import ObservationSpec
+from mygym.envs.observation_builder import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 

@@ -18,7 +18,7 @@ import mygym
 from mygym.cli.main import main
 from mygym.demonstrations.images import mask_of, run_lengths
 from mygym.demonstrations.networks import _read
-from mygym.envs.detected_objects import DetectedObjects
+from mygym.envs.camera_views import as_detected, last_seen
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.tasks.observations import Frame
@@ -212,7 +212,7 @@ def test_nothing_but_positions_of_objects_is_known() -> None:
     with RobotEnv(TASK, task_params={"rotation": [1.0, 1.0]}) as env:
         env.reset(seed=0)
         true = env._episodes.context
-        detected = DetectedObjects(0, {"cube": np.array([0.1, 0.2, 0.3])}).in_place_of(true, ["cube"]).state
+        detected = as_detected(true, ["cube"], {"cube": np.array([0.1, 0.2, 0.3])}).state
         assert abs(true.state.object_orientation[0, 0, 2]) > 0.1
         assert detected.object_position.tolist() == [[[0.1, 0.2, 0.3]]]
         assert detected.object_orientation.tolist() == [[[0.0, 0.0, 0.0, 1.0]]]
@@ -243,8 +243,7 @@ def test_an_unseen_object_stays_where_it_was_last_seen(untrained: Path, monkeypa
 def test_the_estimates_of_cameras_count_by_their_pixels() -> None:
     near = Detection(np.zeros((1, 1), dtype=np.int64), {"cube": np.array([1.0, 0.0, 0.0])}, {"cube": 30})
     far = Detection(np.zeros((1, 1), dtype=np.int64), {"cube": np.array([0.0, 0.0, 0.0])}, {"cube": 10})
-    objects = DetectedObjects().with_detections(0, [near, far])
-    assert objects.positions["cube"].tolist() == [0.75, 0.0, 0.0]
+    assert last_seen({}, [near, far])["cube"].tolist() == [0.75, 0.0, 0.0]
 
 
 @pytest.mark.usefixtures("perfect")
