@@ -53,10 +53,7 @@ C = TypeVar("C", bound=Controller)
 class BatchController(ABC, Generic[C]):
     """The controllers of one arm in `N` worlds; the batch axis is the last of all arrays, which is quick for numpy.
 
-    Args:
-        single: The controller of a single arm: its parameters, bounds and chain.
-        count: `N`.
-        arrays: Array library.
+    The controller of a single arm gives parameters, bounds and chain.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ()

@@ -115,10 +115,7 @@ class BatchKinematics:
     def error(self, frames: Frames, position: Array, rotation: Rotations) -> list[Array]:
         """Return the six components `(N,)` of the error of the tools' poses: m, then rad times the weight of the arm.
 
-        Args:
-            frames: The arms.
-            position: `(3, N)` m, targets of the tool points.
-            rotation: Target orientation.
+        The targets are positions `(3, N)` m and an orientation.
         """
         error = pose_error(frames.rows(), [position[0], position[1], position[2]], rotation)
         if self._tilt is not None:
@@ -206,11 +203,9 @@ class BatchKinematics:
 
 
 def quaternions(rotation: Array, held: FloatArray) -> Array:
-    """Return unit quaternions `(4, N)` `(x, y, z, w)` of rotations, which are less than half a turn from `held`.
+    """Return unit quaternions `(4, N)` `(x, y, z, w)` of rotations `(3, 3, N)`, see `Frames.rotation`.
 
-    Args:
-        rotation: `(3, 3, N)`, see `Frames.rotation`.
-        held: `(3, 3)`: the rotation that the controller holds.
+    They are less than half a turn from `held` `(3, 3)`, the rotation that the controller holds.
     """
     xp, matrix = namespace(rotation), constant(tuple(map(tuple, held.tolist())), rotation)
     # Relative to the held rotation w is large, so that the division is safe; r[j][i] is row i, column j.

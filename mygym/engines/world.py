@@ -68,13 +68,8 @@ class MovingDistractor:
     def velocity(self, middle: Sequence[float], position: Sequence[float], time: float, dt: float) -> list[float]:
         """Return the velocity `(3,)` m/s with which it is where it should be after the control step that begins now.
 
-        It stops where it is blocked, and catches up afterwards.
-
-        Args:
-            middle: `(3,)` m: middle of its motion.
-            position: `(3,)` m: where it is.
-            time: s since the reset.
-            dt: s, duration of the control step.
+        It stops where it is blocked, and catches up afterwards. The middle of its motion and its position are `(3,)` m,
+        `time` is in s since the reset, and the control step takes `dt` s.
         """
         target = self.position(middle, time + dt)
         velocity = [(goal - coordinate) / dt for goal, coordinate in zip(target, position, strict=True)]

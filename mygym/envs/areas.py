@@ -31,12 +31,7 @@ SUPPORT_SPACING = 0.02
 def resolve_areas(
     task: Task, workspace: WorkspaceSpec, given: Mapping[str, Mapping[str, Sequence[float]]]
 ) -> dict[str, Box]:
-    """Return the workspace's areas, replaced by the user's.
-
-    Args:
-        task: The task.
-        workspace: The workspace.
-        given: The user's areas: name → `low` and `high` corner in m, or a single corner.
+    """Return the workspace's areas, replaced by the user's: name → `low` and `high` corner in m, or a single corner.
 
     Raises:
         ConfigError: The task draws nothing from an area, or a corner is missing, or `high` is below `low`.
@@ -198,15 +193,9 @@ def lattice(area: Area) -> FloatArray:
 
 
 def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[float] | None]:
-    """Return the share of an area that the tool reaches, in the orientation that the workspace sets.
+    """Return the share of the `lattice` of an area, `lift` m higher, that the tool reaches, and a point out of reach.
 
-    Args:
-        world: The world with the robot.
-        area: Sampled at its `lattice`.
-        lift: Height of the tool above the area, m.
-
-    Returns:
-        The reachable share in [0, 1], and a point out of reach, if any.
+    The tool has the orientation that the workspace sets. The point is None if all are reached.
     """
     points = lattice(area) + np.array((0.0, 0.0, lift))
     reachable = world.reachable(points)

@@ -85,11 +85,7 @@ def checked_seed(seed: Any) -> int:
 
 
 def checked_seeds(seed: Any, count: int) -> list[int]:
-    """Return the seeds of the reset of a batch.
-
-    Args:
-        seed: Seed of each environment, or the first of consecutive seeds.
-        count: Number of environments.
+    """Return the seeds `(count,)` of the reset of a batch, which are given, or the first of consecutive seeds.
 
     Raises:
         ConfigError: A seed is not a whole number from 0 to `MAX_BATCH_SEED`, or the seeds are more or fewer than the

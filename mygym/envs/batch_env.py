@@ -113,11 +113,9 @@ class BatchEnv:
         return self.episodes.worlds
 
     def resized(self, source: Array, count: int) -> BatchEnv:
-        """Return another batch of the same environment, whose first episodes continue episodes of this one as they are.
+        """Return another batch of the same environment, of `count` episodes.
 
-        Args:
-            source: Whole numbers `(n,)`: the episodes.
-            count: Its `N`, at least `n`.
+        Its first episodes continue the episodes `source` `(n,)`, whole numbers, of this one as they are.
         """
         other = copy.copy(self)
         other.count, other.episodes, other._step = count, self._make(count), None
@@ -160,16 +158,7 @@ class BatchEnv:
         return self._step(commands)
 
     def checked(self, actions: Array, count: int) -> Array:
-        """Return the commands `(N, A)` float32 of actions.
-
-        Args:
-            actions: See `step`.
-            count: `N`.
-
-        Raises:
-            DivergedError: An action is not finite.
-            ValueError: The actions have another shape, or a discrete action is not in the space.
-        """
+        """Return the commands `(N, A)` float32 of actions for `count` environments; errors are those of `step`."""
         arrays, xp = self.arrays, self.arrays.xp
         actions = actions if hasattr(actions, "shape") else np.asarray(actions)
         check_shape(tuple(actions.shape), (count, *(self.action_space.shape or ())))
@@ -189,12 +178,9 @@ class BatchEnv:
         return captured(self, self.advance, commands)
 
     def advance(self, commands: Array) -> BatchStep:
-        """Advance all environments by a control step.
+        """Advance all environments by a control step, with commands `(N, A)` float32 in [-1, 1].
 
         On a GPU it starts operations and waits for none, so that `CapturedStep` can capture it.
-
-        Args:
-            commands: `(N, A)` float32 in [-1, 1].
         """
         step = self.play(commands)
         ended = step.terminated | step.truncated

@@ -51,14 +51,7 @@ class EnvSpec(EnvConfig):
 
     @classmethod
     def of_config(cls, config: RunConfig, engine: str, goal_env: bool, gamma: float) -> EnvSpec:
-        """Return the description of the environments of a config with a single variant, which is valid already.
-
-        Args:
-            config: The config.
-            engine: Name of the engine.
-            goal_env: Whether observations are goal dictionaries.
-            gamma: Discount of rewards that have one.
-        """
+        """Return the description of the environments of a config with a single variant, which is valid already."""
         shared = {name: getattr(config, name) for name in EnvConfig.model_fields}
         return cls.model_construct(**shared, engine=engine, goal_env=goal_env, gamma=gamma)
 

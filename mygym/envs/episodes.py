@@ -213,13 +213,7 @@ class BatchEpisodes(Episodes):
     disturbances: BatchRandomization | None
 
     def copy_from(self, other: BatchEpisodes, source: Array, rows: Rows) -> None:
-        """Continue episodes of another batch, with new seeds, numbers and counters.
-
-        Args:
-            other: The other batch.
-            source: Whole numbers `(n,)`: episodes of the other batch.
-            rows: Environments of this batch whose episodes become those.
-        """
+        """Let `rows` continue the episodes `source` `(n,)` of another batch, with new seeds, numbers and counters."""
         self.worlds.copy_from(other.worlds, source, rows)
         self.goals = rows.replaced(self.goals, other.goals[source], axis=0)
         self.progress = Progress(

@@ -146,11 +146,9 @@ def _refusal(key: str, value: Any, allowed: Any, why: str = WHY) -> ConfigError:
 
 
 def arm_model(env: RobotEnv, acceleration: FloatArray) -> ArmModel:
-    """Return the model of an environment's arm for the engine.
+    """Return the model of the arm of an environment, which has one of `CONTROLLERS`.
 
-    Args:
-        env: An environment of a robot with one arm, with one of `CONTROLLERS`.
-        acceleration: `(J,)` or `(J, N)` rad/s²: largest accelerations of the joints.
+    The largest accelerations of the joints are `(J,)` rad/s², or `(J, N)` for values of each arm.
     """
     world = env.world
     controller = world.controller
@@ -179,11 +177,9 @@ def world_model(env: RobotEnv) -> WorldModel:
 
 
 def fused_worlds(env: RobotEnv, arrays: Arrays) -> Callable[[int], BatchWorld]:
-    """Return a function of `N` that returns `N` worlds of an environment.
+    """Return a function of `N` that returns `N` worlds of an environment that `check_supported` accepts.
 
-    Args:
-        env: An environment that `check_supported` accepts; its world needs a reset afterwards.
-        arrays: Array library.
+    The environment's world needs a reset afterwards.
     """
     model = world_model(env)
     return lambda count: BatchWorld(model, count, arrays)

@@ -192,11 +192,9 @@ class MultiTaskBatch:
             yield task, np.flatnonzero(self.variants == task)
 
     def _begin(self, slots: Indices, before: Observations) -> Observations:
-        """Begin the episodes of some environments; return the observations of all.
+        """Begin the episodes of the environments `slots` `(n,)`, whose seeds and numbers are set.
 
-        Args:
-            slots: `(n,)`: the environments, whose seeds and numbers are set.
-            before: Observations of all environments.
+        Return the observations of all; `before` has those of the others.
         """
         selected = self._selected(slots)
         moving = slots[selected != self.variants[slots]]
@@ -250,14 +248,9 @@ class MultiTaskBatch:
 
 
 def _placed(whole: Any, part: Any, rows: Indices, slots: Indices, count: int) -> Any:
-    """Return values of `count` environments in which those of `slots` are rows of a batch's; also of dictionaries.
+    """Return values of `count` environments in which those of `slots` `(n,)` are `rows` `(n,)` of a batch's, `part`.
 
-    Args:
-        whole: The values so far, which are changed; None: there are none.
-        part: Values of the batch.
-        rows: `(n,)`: the rows.
-        slots: `(n,)`: the environments.
-        count: `N`.
+    `whole` has the values so far, which are changed, or is None. Values may be dictionaries.
     """
     if isinstance(part, Mapping):
         return {name: _placed((whole or {}).get(name), values, rows, slots, count) for name, values in part.items()}
@@ -273,13 +266,9 @@ def make_batch(
     device: str = "cpu",
     codes: NDArray[np.float32] | None = None,
 ) -> BatchEnv | MultiTaskBatch:
-    """Return `count` environments of one task or of several.
+    """Return `count` environments of one task or of several, see `MultiTaskBatch`.
 
-    Args:
-        specs: See `MultiTaskBatch`.
-        count: `N`.
-        device: `cpu`, where the engine is numpy, or, for the engine `fused` and one task, a device of torch.
-        codes: See `MultiTaskBatch`.
+    The device is `cpu`, where the engine is numpy, or, for the engine `fused` and one task, a device of torch.
     """
     if len(specs) > 1:
         return MultiTaskBatch(specs, count, codes)

@@ -265,13 +265,9 @@ def with_code_slice(slices: Mapping[str, slice], codes: NDArray[np.float32] | No
 
 
 def goal_rewards(env_of: Callable[[int], Any], achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-    """Return rewards of the environments that the infos name.
+    """Return rewards of goal vectors `(size,)` or `(n, size)` in the environments that an info, or `n` infos, name.
 
-    Args:
-        env_of: Function of an index that returns the environment.
-        achieved_goal: `(size,)`, or `(n, size)`.
-        desired_goal: The same.
-        info: An info, or `n` infos.
+    `env_of` returns the environment of an index.
 
     Raises:
         RunError: An info names no environment.

@@ -90,16 +90,10 @@ def _default_components(task: Task, world: World, shared: bool, images: ImagePar
 def rooms_of(
     components: Mapping[str, Component], widths: Mapping[str, int], context: EpisodeContext, key: str
 ) -> list[int]:
-    """Return the number of values of each component in shared spaces.
-
-    Args:
-        components: The components by name.
-        widths: Number of values of each in this task.
-        context: Any context of the task.
-        key: Config key of the names, for messages.
+    """Return the number of values of each component in shared spaces, for its number in this task, `widths`.
 
     Raises:
-        ConfigError: A component needs more room than shared spaces have.
+        ConfigError: A component needs more room than shared spaces have; the message names the config key `key`.
     """
     rooms = []
     for name, component in components.items():
@@ -304,9 +298,7 @@ class ObservationBuilder:
     def values(self, context: EpisodeContext, noise: Array | None = None) -> Array:
         """Return the components `(N, d)` of all episodes in a new float32 array of the context's library.
 
-        Args:
-            context: The context.
-            noise: `(N, d)`, added to the components before they are padded for shared spaces, see `widths`.
+        Noise `(N, d)` is added to the components before they are padded for shared spaces, see `widths`.
 
         Raises:
             DivergedError: A value of a single episode is not finite.
@@ -362,11 +354,7 @@ class ObservationBuilder:
     ) -> Observation:
         """Arrange the vectors of a state, its images and the critic's vector in a dictionary or as one flat vector.
 
-        Args:
-            context: The current context of the simulator.
-            observation: The components `(d,)`, see `vector`.
-            achieved: The achieved goal `(size,)`.
-            desired: The desired goal `(size,)`.
+        The vectors are those of `vector` `(d,)`, `achieved_goal` and `desired_goal` `(size,)`.
         """
         arranged = self._arranged(observation, achieved, desired)
         if self._critic is not None:

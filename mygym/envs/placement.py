@@ -61,12 +61,7 @@ def box(low: Sequence[float], high: Sequence[float]) -> Box:
 def draw_choice(
     rng: np.random.Generator, task: Task, alternatives: Sequence[Sequence[ObjectSpec]]
 ) -> tuple[int | None, ...]:
-    """Draw the objects of the episode of `rng`, which does not advance.
-
-    Args:
-        rng: Random generator of an episode.
-        task: The task.
-        alternatives: For each slot, the objects to draw from.
+    """Draw the objects of the episode of `rng`, which does not advance, from the alternatives of each slot.
 
     Returns:
         Index of each object among its alternatives, None for absent distractors; empty if nothing is to draw.
@@ -91,16 +86,9 @@ def draw_poses(
     areas: Mapping[str, Box],
     present: Sequence[bool] | None = None,
 ) -> FloatArray:
-    """Draw poses `(k, 7)` of the task's objects, then of distractors.
+    """Draw poses `(k, 7)` of the task's objects of this episode, then of distractors; absent objects have zeros.
 
-    Objects are apart from each other and from the paths of moving distractors.
-
-    Args:
-        rng: Random generator.
-        task: The task.
-        objects: The objects of this episode.
-        areas: Areas by name.
-        present: Whether each object is in this episode; None: all are. Absent objects have zeros.
+    Objects are apart from each other and from the paths of moving distractors. Without `present`, all are there.
 
     Raises:
         ConfigError: The areas have no room for all objects.
@@ -246,15 +234,9 @@ def _goal_in(
     taken: Sequence[tuple[FloatArray, float]],
     spec: ObjectSpec | None,
 ) -> FloatArray:
-    """Draw a goal point `(3,)` m in an area.
+    """Draw a goal point `(3,)` m in an area for an object, or, with None, for the tool.
 
-    Args:
-        rng: Random generator.
-        area: The area.
-        start: `(3,)` m, position at the start.
-        distance: Minimum distance from the start, m.
-        taken: Positions `(3,)` m of other objects, with their radius in m.
-        spec: The object; None for the tool.
+    It is at least `distance` m from the start `(3,)` m, and beside the other objects `taken`: position and radius, m.
     """
     needed_radius = _radius(spec) if spec else HAND_RADIUS
     for _ in range(TRIES):

@@ -61,10 +61,7 @@ class DomainRandomizer:
     def begin(self, rng: np.random.Generator, world: World, choice: tuple[int | None, ...] = ()) -> None:
         """Draw the randomization of the episode of `rng` and apply it to the world; `rng` does not advance.
 
-        Args:
-            rng: Random generator of the episode.
-            world: The world.
-            choice: Objects of the episode, see `EpisodeRandomization.object_choice`.
+        The objects of the episode are `choice`, see `EpisodeRandomization.object_choice`.
         """
         joints = sum(len(arm.joints) for arm in world.robot.arms)
         randomization = EpisodeRandomization(object_choice=choice)
@@ -124,17 +121,11 @@ FIRST_SEED = 1 << 41
 
 
 def draw_table(config: Mapping[str, Any], objects: int, joints: int, physical: Sequence[str], engine: str) -> Table:
-    """Return draws of the fields that the randomizers of a config set.
-
-    Args:
-        config: The config's `randomize`.
-        objects: `k`.
-        joints: `J`.
-        physical: The `randomized_fields` of the worlds.
-        engine: Name of their engine.
+    """Return draws of the fields that a config's `randomize` sets, for `k` objects and `J` joints.
 
     Raises:
-        ConfigError: Unknown randomizer, an invalid range, or a field that the worlds do not have.
+        ConfigError: Unknown randomizer, an invalid range, or a field that is neither among the `randomized_fields` of
+            the engine's worlds, `physical`, nor among `EPISODE_FIELDS`.
     """
     table: dict[str, FloatArray] = {}
     possible = (*physical, *EPISODE_FIELDS)
@@ -172,12 +163,7 @@ class BatchRandomization:
         """`(D, N, A)`: the last actions, the newest first."""
 
     def begin(self, rows: Rows, episodes: EpisodeCounters) -> None:
-        """Draw the parameters of episodes that begin, and apply them to the worlds.
-
-        Args:
-            rows: Their environments.
-            episodes: All episodes.
-        """
+        """Draw the parameters of the episodes of `rows`, which begin, and apply them to the worlds."""
         xp = self._arrays.xp
         drawn = uniform(rows.of(episodes.seeds), rows.of(episodes.numbers), 1, ROW)[0]
         row = xp.astype(drawn * self._rows, xp.int64)
@@ -213,12 +199,7 @@ class BatchRandomization:
         """Do nothing: the noise of an observation follows from seed, episode and step."""
 
     def noise(self, measured: Array, episodes: EpisodeCounters) -> Array | None:
-        """Return the noise `(N, d)` of the current observations, or None.
-
-        Args:
-            measured: `(d,)`: 1 for values with noise, else 0.
-            episodes: The episodes.
-        """
+        """Return the noise `(N, d)` of the observations, or None; `measured` `(d,)` is 1 for values with noise."""
         deviation = self.values.get("observation_noise")
         if deviation is None:
             return None

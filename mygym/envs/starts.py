@@ -109,11 +109,7 @@ class Pool:
 class TableStarts:
     """Begins the episodes of a batch by rows of a table; seed and number of an episode select the row.
 
-    Args:
-        table: The starts.
-        arrays: Array library.
-        randomization: Randomized parameters; None: nothing is randomized.
-        pools: Snapshots in which a share of the episodes begins, see `make_pools`.
+    A share of the episodes begins in the snapshots of `pools`, see `make_pools`.
     """
 
     def __init__(

@@ -161,14 +161,9 @@ def _shortcoming(robot: RobotSpec, task: Task) -> str:
 
 
 def check_robot(task: Task, robot: RobotSpec, name: str, control: ControlParams, grips: bool) -> None:
-    """Check that a robot has the grippers and the arms that a task and its control need.
+    """Check that a robot, by the name that the user gave, has the grippers and arms that task and control need.
 
-    Args:
-        task: The task.
-        robot: The robot.
-        name: What the user calls it.
-        control: The parameters of the controller.
-        grips: Whether actions include the robot's grippers.
+    `grips` says whether actions include the robot's grippers.
 
     Raises:
         ConfigError: A gripper or an arm is missing, or `control.gripper` is binary and no action moves a gripper.
@@ -183,9 +178,7 @@ def check_robot(task: Task, robot: RobotSpec, name: str, control: ControlParams,
 def load_objects(task: Task, params: Mapping[str, Any]) -> list[list[ObjectSpec]]:
     """Load the alternatives of each slot: objects of a task's roles, in their colours, then of distractors.
 
-    Args:
-        task: The task, with `params` applied.
-        params: The config's `task_params`; messages name the key that gives each object.
+    The config's `task_params` are applied to the task; messages name the key that gives each object.
 
     Raises:
         RegistryError: Unknown object.
@@ -228,14 +221,9 @@ def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, 
 
 
 def missing_in_workspace(task: Task, workspace: WorkspaceSpec, kind: str, name: str, number: int | None) -> str:
-    """Return the message for a part, path or area that a workspace lacks.
+    """Return the message for a `part`, `path` or `area` that a workspace lacks.
 
-    Args:
-        task: The task.
-        workspace: The workspace.
-        kind: `part`, `path` or `area`.
-        name: The missing name.
-        number: Number of the sub-task that names it; None if it follows from the stages.
+    `number` is that of the sub-task that names it; None if it follows from the stages.
     """
     if task.name in registry("task"):
         suitable = [home for home in (task.workspace, *task.also) if home != workspace.name]
@@ -272,12 +260,8 @@ def check_objects(
 ) -> None:
     """Check that the hand closes around objects that are grasped, and that bases have a flat top.
 
-    Args:
-        task: The task.
-        objects: The objects to draw from, in the order of the task's roles.
-        robot: The robot.
-        largest_size: Largest factor of an object's size in any episode.
-        params: The config's `task_params`; messages name the key that gives each object.
+    The objects to draw from are in the order of the task's roles; their sizes are multiplied by up to `largest_size`.
+    Messages name the key of the config's `task_params` that gives each object.
 
     Raises:
         ConfigError: An object is too wide, or a base is round.

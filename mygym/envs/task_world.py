@@ -78,10 +78,7 @@ def apply_task_params(task: Task, task_params: TaskParams) -> tuple[Task, dict[s
 def make_task_world(spec: EnvSpec, task: Task, largest_size: float) -> TaskWorld:
     """Build the world of an environment; the caller closes it.
 
-    Args:
-        spec: The environment.
-        task: Its task, without the user's parameters.
-        largest_size: Largest factor of an object's size in any episode.
+    The task is without the user's parameters. An object's size is multiplied by up to `largest_size` in an episode.
 
     Raises:
         ConfigError: An invalid value, or task, robot, workspace and areas do not fit together.

@@ -93,12 +93,7 @@ ABSENT = -1
 
 
 class ObjectBodies:
-    """The objects of a world in its physics client.
-
-    Args:
-        client: Bullet client.
-        moving: Index of an object → its motion; such objects are weightless.
-    """
+    """The objects of a world in its physics client; those that move to and fro, `moving`, are weightless."""
 
     def __init__(self, client: int, moving: Mapping[int, MovingDistractor]) -> None:
         self._client, self._moving = client, dict(moving)
@@ -112,13 +107,9 @@ class ObjectBodies:
         present: tuple[bool, ...],
         randomization: EpisodeRandomization,
     ) -> None:
-        """Create all bodies in an empty client.
+        """Create all bodies in an empty client, their centres of mass at poses `(k, 7)` m and quaternions.
 
-        Args:
-            poses: `(k, 7)` position in m and quaternion of each centre of mass.
-            specs: Descriptions in this episode, in its sizes; also of absent objects.
-            present: Whether each object is in this episode.
-            randomization: Masses, frictions and dampings.
+        The descriptions are those of this episode, in its sizes, also of objects that are absent.
         """
         self._specs = specs
         masses = randomization.object_mass or (1.0,) * len(specs)
@@ -225,14 +216,9 @@ def position_at_hit(
 
 
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
-    """Add an object as a rigid body and return its Bullet id.
+    """Add an object as a rigid body, its centre of mass at a pose `(7,)` m and quaternion; return its Bullet id.
 
     Bullet's orientation of the body is the orientation of its principal axes; `model_orientation` converts it back.
-
-    Args:
-        client: Bullet client.
-        spec: The object.
-        pose: `(7,)` position in m and quaternion of the centre of mass.
     """
     body = spec.body
     orientation = pose[3:] if body.aligned else multiply_quaternions(pose[3:], body.principal).tolist()

@@ -92,12 +92,7 @@ class RobotBody:
         self._index_joints(merged, gripper)
 
     def _index_joints(self, merged: dict[str, tuple[str, FloatArray]], gripper: bool) -> None:
-        """Find Bullet's indices of joints and links.
-
-        Args:
-            merged: Link of the URDF → the link that contains it, and its pose there; see `merge_fixed_joints`.
-            gripper: Whether fingers move.
-        """
+        """Find Bullet's indices of joints and links; for `merged` see `merge_fixed_joints`."""
         joints, links = _joint_and_link_indices(self.robot.name, self._urdf)
         arms: list[_Arm] = []
         names: list[str] = []
@@ -239,14 +234,9 @@ class RobotBody:
         return targets
 
     def _rate(self, missing: list[float], speeds: tuple[float, ...]) -> float:
-        """Return the velocity per error, 1/s, constant through the control step.
+        """Return the velocity per error, 1/s, constant through the control step, see `motor_rate`.
 
-        The arm reaches the target at the end of the step if speed limits and braking allow it; otherwise all joints are
-        slowed by the same factor, so that the path is straight.
-
-        Args:
-            missing: rad from each joint to its target.
-            speeds: rad/s, maximum velocities.
+        The errors are in rad, one for each joint of an arm; the largest speeds in rad/s.
         """
         slowest = max([abs(error) / speed for error, speed in zip(missing, speeds, strict=True)])
         farthest = max(max(missing), -min(missing), 1e-6)

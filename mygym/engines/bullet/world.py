@@ -39,13 +39,7 @@ SOLVER = SolverSettings(substeps=8, iterations=20, residual_threshold=3e-3)
 
 
 class BulletWorld(World):
-    """A world in a Bullet client, which is closed with it.
-
-    Raises:
-        ConfigError: See `World`.
-        RegistryError: See `World`.
-        AssetError: The robot's URDF cannot be used.
-    """
+    """A world in a Bullet client, which is closed with it; for errors see `World`."""
 
     rolls_by_axis = True
 

@@ -142,12 +142,7 @@ class BatchArm:
         self.controller.reset(rows, self.posture)
 
     def step(self, action: Array, floor: Array | None = None) -> None:
-        """Advance all arms by a control step.
-
-        Args:
-            action: `(A, N)` in [-1, 1].
-            floor: `(N,)` m, see `BatchEndEffector.floor`.
-        """
+        """Advance all arms by a control step with actions `(A, N)` in [-1, 1]; see `BatchEndEffector.floor`."""
         self.controller.floor = floor
         command = self.controller.command(action, self.posture)
         wanted = self._motors.target_velocity(command - self.q)

@@ -59,10 +59,7 @@ class BatchGrasp:
     def limit_width(self, position: Array, rotation: Array, before: Array) -> None:
         """Stop the fingers at boxes between them; fingers that are closed already push a box, and stay closed.
 
-        Args:
-            position: `(3, N)` m: the tools.
-            rotation: `(3, 3, N)`: their axes.
-            before: `(N,)` m: widths before the step.
+        The tools are at `(3, N)` m, with axes `(3, 3, N)`; the widths before the step are `(N,)` m.
         """
         xp, gripper = self._arrays.xp, self._gripper
         offset, angle, thickness = self._relative(position, rotation)
@@ -197,13 +194,7 @@ class BatchWorld:
     randomized_fields = ("object_friction", "object_damping", "joint_gain")
 
     def reset(self, rows: Rows, poses: Array, parts: Array) -> None:
-        """Put worlds at the start of an episode.
-
-        Args:
-            rows: The worlds.
-            poses: `(n, k, 7)` m and quaternions: the upright boxes.
-            parts: `(n, 0)`: there are none.
-        """
+        """Put worlds at the start of an episode, see `BatchWorlds.reset`; boxes are upright, and there are no parts."""
         self._state, mask, arrays = None, rows.mask, self.arrays
         self.arm.reset(rows)
         if self._has_gripper:
@@ -279,12 +270,9 @@ class BatchWorld:
     def _floor(self, bottom: Array, width: Array) -> Array:
         """Return the least height `(N,)` m of the tool point where fingers come down on the box, else −1.
 
-        Fingers that close while they come down meet the box if the width between them is too small at its top or at
-        its sides. Fingers that are on top stay there until they are beside the box.
-
-        Args:
-            bottom: `(N,)` m: lowest point of the fingers.
-            width: `(N,)` m: width of the fingers before they move in this step.
+        Fingers that close while they come down meet the box if the width between them is too small at its top or at its
+        sides. Fingers that are on top stay there until they are beside the box. `bottom` `(N,)` m is their lowest
+        point, `width` `(N,)` m the width between them before they move in this step.
         """
         xp, box, shape = self.arrays.xp, self.box, self.gripper.model.shape
         assert box is not None

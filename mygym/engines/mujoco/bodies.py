@@ -130,12 +130,7 @@ class Bodies:
     # Reset ----------------------------------------------------------------------------------------------------------
 
     def set_parameters(self, rows: NDArray[np.intp], parameters: Parameters) -> None:
-        """Set the physical parameters of worlds from their next `load` on; a field that is absent has its default.
-
-        Args:
-            rows: `(n,)` whole numbers: the worlds.
-            parameters: Values of these worlds.
-        """
+        """Set parameters of the worlds `rows` `(n,)` from their next `load` on; an absent field has its default."""
         self._changed |= set(parameters)
         for name in self._changed - {"object_damping"}:
             getattr(self, f"_set_{name}")(rows, parameters.get(name))
@@ -266,12 +261,7 @@ class Bodies:
         self._v[:, self._velocities[m] + 3] = 0.0
 
     def read(self, state: State, rows: Any = slice(None)) -> None:
-        """Fill the arrays of a state that are measured, except hits.
-
-        Args:
-            state: The state.
-            rows: The worlds, `(n,)` whole numbers; all by default.
-        """
+        """Fill the arrays of a state that are measured, except hits, for the worlds `rows` `(n,)`, all by default."""
         model, q, v, sensors = self.model, self._q[rows], self._v[rows], self._sensors[rows]
         state.joint_position[rows], state.joint_velocity[rows] = q[:, model.arm_q], v[:, model.arm_v]
         first = 0

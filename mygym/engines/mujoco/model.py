@@ -93,15 +93,7 @@ class _Surface:
 
 
 class Model:
-    """A compiled model, and where its parts are in MuJoCo's arrays.
-
-    Args:
-        compiled: The compiled model.
-        robot: The robot.
-        parts: Articulated parts of the fixtures.
-        objects: Index in `State.object_position` → the object, of those that are present.
-        gripper: Whether fingers move.
-    """
+    """A compiled model, and where its parts are in MuJoCo's arrays; see `ModelBuilder` for the arguments."""
 
     def __init__(
         self,

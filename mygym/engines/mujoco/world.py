@@ -161,9 +161,7 @@ class MujocoWorld(World):
     """A MuJoCo world; episodes of other objects, or objects of other sizes, have models of their own.
 
     Raises:
-        ConfigError: See `World`.
-        RegistryError: See `World`.
-        AssetError: The robot's URDF cannot be used, or MuJoCo cannot represent a shape.
+        AssetError: MuJoCo cannot represent a shape; for further errors see `World`.
     """
 
     batched = True

@@ -169,10 +169,8 @@ class Appearance:
     def apply(self, groups: Sequence[Sequence[int]], randomization: EpisodeRandomization) -> None:
         """Set the colours and textures of an episode, or restore the original appearance.
 
-        Args:
-            groups: Bodies; shapes of a group that have the same original colour get the same new colour and texture.
-                The first group, the robot, gets no textures.
-            randomization: Randomization of the episode.
+        Shapes of a group of bodies that have the same original colour get the same new colour and texture. The first
+        group, the robot, gets no textures.
         """
         for number, group in enumerate(groups):
             color_rng = _generator(randomization.colors, number + 1)

@@ -68,15 +68,7 @@ class Camera:
     ) -> Frame:
         """Return colours, depth and segmentation of the world in its current state, from one rendering.
 
-        Args:
-            width: Pixels.
-            height: Pixels.
-            camera: Name of a camera of the workspace or the robot.
-            goal: `(3,)` m, position of the goal marker; None hides it.
-            shadow: Cast shadows, at about twice the cost.
-
-        Raises:
-            ConfigError: Unknown camera, or a size that is not positive.
+        The arguments, and errors, are those of `render`.
         """
         check_sizes(render_width=width, render_height=height)
         image, segments, buffer, view = self._capture(width, height, camera, goal, shadow)

@@ -84,12 +84,7 @@ class Viewer:
         self._sliders: dict[str, int] = {}
 
     def update(self, goal: ArrayLike | None = None, caption: str = "") -> None:
-        """Show the current state.
-
-        Args:
-            goal: `(3,)` m, position of the goal marker; None hides it.
-            caption: A line of text.
-        """
+        """Show the current state, the goal marker at `(3,)` m, if any, and a line of text."""
         if self.keys() is None or (not self._realtime and time.perf_counter() < self._next_update):
             return
         with self._until_closed():
@@ -169,15 +164,11 @@ class Viewer:
 
 
 def check_display(key: str, value: object, otherwise: str) -> None:
-    """Refuse to open a window without a display.
-
-    Args:
-        key: The flag or argument that asks for a window.
-        value: Its value.
-        otherwise: A value that needs no display.
+    """Refuse the value of a flag or argument that asks for a window where there is no display.
 
     Raises:
-        ConfigError: No display is available, or PyBullet, whose window it is, is not installed.
+        ConfigError: No display is available, or PyBullet, whose window it is, is not installed; `otherwise` is a value
+            that needs no display.
     """
     if not HAS_BULLET:
         raise ConfigError(bad_value(key, value, otherwise, "needs PyBullet, which is not installed here"))
