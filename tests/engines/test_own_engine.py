@@ -25,6 +25,7 @@ from mygym.registry import registry
 from mygym.robotics.robot import load_robot
 from mygym.robotics.workspace import Area, load_workspace
 from mygym.tasks.state import State
+from tests.episodes import play
 
 IDEAL = {"engine": "ideal"}
 
@@ -63,12 +64,8 @@ def test_a_policy_learns_and_continues_in_bullet(tmp_path: Path) -> None:
         with closing(RobotEnv(engine=engine)) as env:
             policy, solved = mygym.load(result.path), 0
             for seed in range(10):
-                observation, _ = env.reset(seed=seed)
-                ended = False
-                while not ended:
-                    observation, _, terminated, truncated, info = env.step(policy.predict(observation)[0])
-                    ended = terminated or truncated
-                solved += info["is_success"]
+                steps = play(env, seed, lambda observation, policy=policy: policy.predict(observation)[0])
+                solved += steps[-1][4]["is_success"]
         assert solved >= 6, engine
 
 

@@ -28,6 +28,7 @@ from mygym.registry import algorithm, registry
 from mygym.training import env_factory, model_factory
 from tests.components import ALGORITHMS, CONTROLS, small
 from tests.conftest import ROOT
+from tests.episodes import play
 from tests.training.test_resuming import config, stopped
 
 COMBINED = {"discrete": 3, "combined": True}
@@ -122,13 +123,7 @@ def test_policies_without_training_act(name: str, combined: bool, discrete_envs:
 def test_the_expert_solves_reach(combined: bool, discrete_envs: Any) -> None:
     """The step of 5 cm leaves it up to 4.3 cm from the goal, which is within the tolerance."""
     env = discrete_envs[combined]
-    for seed in range(20):
-        env.reset(seed=seed)
-        done = False
-        while not done:
-            *_, terminated, truncated, info = env.step(env.expert_action())
-            done = terminated or truncated
-        assert info["is_success"]
+    assert all(play(env, seed)[-1][4]["is_success"] for seed in range(20))
 
 
 @pytest.mark.parametrize(

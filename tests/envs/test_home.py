@@ -11,6 +11,7 @@ from mygym.config import config_hash
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.planning.resolve import resolve_config
+from tests.episodes import play
 
 SIDE = [0.3, 0.3, 0.0, -2.0, 0.0, 2.3, 0.785]
 """The tool 18 cm beside the middle of the table."""
@@ -23,11 +24,7 @@ def test_episodes_start_at_home_and_the_expert_solves_them(control: str, task: s
             env.reset(seed=seed)
             np.testing.assert_allclose(env.world.state.joint_position[0], SIDE, atol=1e-9)
             assert env.world.state.ee_position[0, 1] > 0.15
-            done = False
-            while not done:
-                _, _, terminated, truncated, info = env.step(env.expert_action())
-                done = terminated or truncated
-            assert info["is_success"]
+            assert play(env, seed)[-1][4]["is_success"]
 
 
 def test_two_arms_have_one_list() -> None:

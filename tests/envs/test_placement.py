@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -84,22 +83,6 @@ def test_the_area_of_a_role_overrides_the_area_of_objects() -> None:
 
 
 # goals --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def cached_env() -> Iterator[Any]:
-    """Return environments by keywords; each is built once."""
-    envs: dict[str, RobotEnv] = {}
-
-    def make(**keywords: Any) -> RobotEnv:
-        key = repr(sorted(keywords.items()))
-        if key not in envs:
-            envs[key] = RobotEnv(**keywords)
-        return envs[key]
-
-    yield make
-    for env in envs.values():
-        env.close()
 
 
 @pytest.mark.parametrize("task", [several("cube", "die"), several("pen", "die", "apple"), TOWER, TOWER[::2]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mygym.planning.resolve import resolve_config
 from mygym.registry import registry
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.training.env_factory import make_env
+from tests.episodes import as_bytes, roll
 
 RANDOMIZERS = registry("randomizer").names()
 CHANGES: Mapping[str, set[str]] = {
@@ -53,35 +54,10 @@ def numbers(value: Any) -> list[float]:
     return list(value) if isinstance(value, tuple) else [value]
 
 
-@pytest.fixture(scope="module")
-def cached_env() -> Iterator[Any]:
-    envs: dict[str, RobotEnv] = {}
-
-    def make(randomize: Mapping[str, Any], **keywords: Any) -> RobotEnv:
-        key = repr((sorted(randomize.items()), sorted(keywords.items())))
-        if key not in envs:
-            envs[key] = RobotEnv(**{"task": "push", **keywords}, randomize=randomize)
-        return envs[key]
-
-    yield make
-    for env in envs.values():
-        env.close()
-
-
-def roll(env: RobotEnv, seed: int | None, steps: int = 25, actions: int = 0) -> list[bytes]:
-    """Return the observations of an episode; the expert acts about half of the time."""
-    rng = np.random.default_rng(actions)
-    observation, _ = env.reset(seed=seed)
-    observations = [as_bytes(observation)]
-    for step in range(steps):
-        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
-        observation, *_ = env.step(env.expert_action() if step % 20 < 12 else action)
-        observations.append(as_bytes(observation))
-    return observations
-
-
-def as_bytes(observation: Any) -> bytes:
-    return b"".join(observation[key].tobytes() for key in sorted(observation))
+@pytest.fixture
+def pushing(cached_env: Any) -> Any:
+    """Return environments of a push by their randomizers."""
+    return lambda randomize, **keywords: cached_env(task="push", randomize=randomize, **keywords)
 
 
 # values -------------------------------------------------------------------------------------------------------------
@@ -137,16 +113,16 @@ def test_camera_and_light_are_within_their_limits() -> None:
 # episodes -----------------------------------------------------------------------------------------------------------
 
 
-def test_inactive_randomizers_change_nothing(cached_env: Any) -> None:
-    plain = cached_env({})
+def test_inactive_randomizers_change_nothing(pushing: Any) -> None:
+    plain = pushing({})
     assert not plain._randomizer.is_on
-    off = cached_env(dict.fromkeys(RANDOMIZERS, False))
+    off = pushing(dict.fromkeys(RANDOMIZERS, False))
     assert roll(off, 3) == roll(plain, 3)
 
 
 @pytest.mark.parametrize("name", [name for name in RANDOMIZERS if name != "object_size"])
-def test_the_placement_does_not_depend_on_randomizers(name: str, cached_env: Any) -> None:
-    plain, randomized = cached_env({}), cached_env({name: wide(name)})
+def test_the_placement_does_not_depend_on_randomizers(name: str, pushing: Any) -> None:
+    plain, randomized = pushing({}), pushing({name: wide(name)})
     for seed in range(5):
         plain.reset(seed=seed)
         randomized.reset(seed=seed)
@@ -155,8 +131,8 @@ def test_the_placement_does_not_depend_on_randomizers(name: str, cached_env: Any
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_randomizers_are_independent_of_each_other(name: str, cached_env: Any) -> None:
-    single_env, joint_env = cached_env({name: wide(name)}), cached_env({other: wide(other) for other in RANDOMIZERS})
+def test_randomizers_are_independent_of_each_other(name: str, pushing: Any) -> None:
+    single_env, joint_env = pushing({name: wide(name)}), pushing({other: wide(other) for other in RANDOMIZERS})
     for seed in range(3):
         single_env.reset(seed=seed)
         joint_env.reset(seed=seed)
@@ -164,8 +140,8 @@ def test_randomizers_are_independent_of_each_other(name: str, cached_env: Any) -
             assert getattr(single_env.world.randomization, field) == getattr(joint_env.world.randomization, field)
 
 
-def test_values_of_randomizers_are_uncorrelated(cached_env: Any) -> None:
-    env = cached_env({"object_mass": [0.5, 1.5], "object_friction": [0.5, 1.5], "action_noise": [0.5, 1.0]})
+def test_values_of_randomizers_are_uncorrelated(pushing: Any) -> None:
+    env = pushing({"object_mass": [0.5, 1.5], "object_friction": [0.5, 1.5], "action_noise": [0.5, 1.0]})
     pairs = []
     for seed in range(20):
         env.reset(seed=seed)
@@ -176,8 +152,8 @@ def test_values_of_randomizers_are_uncorrelated(cached_env: Any) -> None:
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_episodes_differ_and_are_exact_after_any_history(name: str, cached_env: Any) -> None:
-    env, plain = cached_env({name: wide(name)}), cached_env({})
+def test_episodes_differ_and_are_exact_after_any_history(name: str, pushing: Any) -> None:
+    env, plain = pushing({name: wide(name)}), pushing({})
     env.reset(seed=5)
     first = env.world.randomization
     episode = roll(env, 5)
@@ -197,15 +173,15 @@ def test_episodes_differ_and_are_exact_after_any_history(name: str, cached_env: 
         assert (episode[0] == same[0]) == (name in DYNAMIC or name == "object_mass")
 
 
-def test_all_randomizers_are_exact_in_another_instance(cached_env: Any) -> None:
-    env, other = cached_env(ALL), RobotEnv("push", randomize=ALL)
+def test_all_randomizers_are_exact_in_another_instance(pushing: Any) -> None:
+    env, other = pushing(ALL), RobotEnv("push", randomize=ALL)
     roll(other, 8)
     assert [roll(env, 4), roll(env, None)] == [roll(other, 4), roll(other, None)]
     other.close()
 
 
 @pytest.mark.parametrize("task", ["push", "AGMDW"])
-def test_a_state_is_replayed_with_its_delays_and_noise(task: str, cached_env: Any) -> None:
+def test_a_state_is_replayed_with_its_delays_and_noise(task: str) -> None:
     env, other = (RobotEnv(task, randomize=ALL) for _ in range(2))
     roll(env, 6)
     roll(env, None, 11)
@@ -219,8 +195,8 @@ def test_a_state_is_replayed_with_its_delays_and_noise(task: str, cached_env: An
     other.close()
 
 
-def test_images_follow_from_the_seed(cached_env: Any) -> None:
-    env = cached_env(ALL, render_mode="rgb_array", render_width=120, render_height=90)
+def test_images_follow_from_the_seed(pushing: Any) -> None:
+    env = pushing(ALL, render_mode="rgb_array", render_width=120, render_height=90)
     images = {}
     for seed in (1, 2, 3, 2, 1):
         env.reset(seed=seed)
@@ -246,8 +222,8 @@ def test_actions_are_delayed_and_the_arm_waits() -> None:
         prompt.close()
 
 
-def test_observation_noise_has_its_deviation_and_spares_goals_and_stages(cached_env: Any) -> None:
-    noisy, plain = cached_env({"observation_noise": 0.01}), cached_env({})
+def test_observation_noise_has_its_deviation_and_spares_goals_and_stages(pushing: Any) -> None:
+    noisy, plain = pushing({"observation_noise": 0.01}), pushing({})
     differences = []
     for seed in range(40):
         (observed, _), (exact, _) = noisy.reset(seed=seed), plain.reset(seed=seed)
@@ -264,8 +240,8 @@ def test_observation_noise_has_its_deviation_and_spares_goals_and_stages(cached_
     assert (spread[:, -stages:] == 0).all()
 
 
-def test_action_noise_has_its_deviation(cached_env: Any) -> None:
-    env = cached_env({"action_noise": 0.2})
+def test_action_noise_has_its_deviation(pushing: Any) -> None:
+    env = pushing({"action_noise": 0.2})
     env.reset(seed=0)
     drawn = np.array([env._randomizer.act(np.zeros((1, *env.action_space.shape)), env._episodes) for _ in range(500)])
     assert drawn.std() == pytest.approx(0.2, rel=0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,44 +33,10 @@ from tests.components import (
     TRAITS_QUICKLY,
     slow_except,
 )
+from tests.envs.test_several_objects import TASKS as SEVERAL
+from tests.episodes import as_bytes, play, roll
 
 Env = RobotEnv
-
-
-@pytest.fixture(scope="module")
-def cached_env() -> Iterator[Any]:
-    """Return environments by keywords; each is built once, while not too many others are in use: 20 MB each."""
-    envs: dict[str, Env] = {}
-
-    def make(**keywords: Any) -> Env:
-        key = repr(sorted(keywords.items()))
-        if key not in envs:
-            envs[key] = RobotEnv(**keywords)
-        while len(envs) > 50:
-            envs.pop(next(iter(envs))).close()
-        return envs[key]
-
-    yield make
-    for env in envs.values():
-        env.close()
-
-
-def as_bytes(observation: Any) -> bytes:
-    return b"".join(observation[key].tobytes() for key in sorted(observation))
-
-
-def roll(env: Env, seed: int | None, steps: int, actions: int = 0, expert: float = 0.6) -> list[Any]:
-    """Return all results of an episode under random actions, with the expert for a share of each 20 steps."""
-    rng = np.random.default_rng(actions)
-    observation, info = env.reset(seed=seed)
-    results = [(as_bytes(observation), info)]
-    for step in range(steps):
-        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
-        if step % 20 < 20 * expert:
-            action = env.expert_action()
-        observation, reward, terminated, truncated, info = env.step(action)
-        results.append((as_bytes(observation), reward, terminated, truncated, info))
-    return results
 
 
 # exact resets -------------------------------------------------------------------------------------------------------
@@ -212,23 +178,16 @@ def test_no_composition_is_solved_at_the_reset(task: str, cached_env: Any) -> No
 def test_random_actions_rarely_succeed(task: str, robot: str, cached_env: Any) -> None:
     env, rng, solved = cached_env(task=task, robot=robot), np.random.default_rng(0), 0
     for seed in range(20):
-        env.reset(seed=seed)
-        ended = False
-        while not ended:
-            action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
-            _, _, terminated, truncated, info = env.step(action)
-            ended = terminated or truncated
-        solved += info["is_success"]
+        steps = play(env, seed, lambda _: rng.uniform(-1, 1, env.action_space.shape).astype(np.float32))
+        solved += steps[-1][4]["is_success"]
     assert solved <= 1
 
 
 @pytest.mark.parametrize(("task", "robot"), TRAITS_QUICKLY)
 def test_success_is_held_and_ends_the_episode(task: str, robot: str, cached_env: Any) -> None:
     env = cached_env(task=task, robot=robot)
-    env.reset(seed=4)
-    at_the_goal, terminated = 0, False
-    while not terminated:
-        _, reward, terminated, truncated, info = env.step(env.expert_action())
+    at_the_goal = 0
+    for _, reward, terminated, truncated, info in play(env, 4)[1:]:
         done = info["stage"] == len(env.task.stage_names)
         at_the_goal = at_the_goal + 1 if done else 0
         assert terminated == info["is_success"] == (at_the_goal >= env.task.hold)
@@ -242,12 +201,8 @@ def test_success_is_held_and_ends_the_episode(task: str, robot: str, cached_env:
 def test_info_shows_touch_and_saturated_actions(task: str, cached_env: Any) -> None:
     env = cached_env(task=task)
     zeros = np.zeros(env.action_space.shape)
-    for act, touches, saturation in ((env.expert_action, True, None), (zeros.copy, False, 0.0)):
-        env.reset(seed=0)
-        ended = False
-        while not ended:
-            *_, terminated, truncated, info = env.step(act())
-            ended = terminated or truncated
+    for act, touches, saturation in ((None, True, None), (lambda _: zeros.copy(), False, 0.0)):
+        info = play(env, 0, act)[-1][4]
         assert info["touched"] == touches
         assert saturation in (None, info["saturation"])
     env.reset(seed=0)
@@ -310,14 +265,9 @@ def test_a_failure_costs_no_progress_until_the_horizon_if_the_reward_includes_it
 def test_the_timed_reward_is_zero_only_after_success(cached_env: Any) -> None:
     def rewards(kind: str) -> list[float]:
         env = cached_env(task="poke", reward=kind, task_params={"hold": 3})
-        env.reset(seed=0)
-        values = []
-        while True:
-            _, reward, terminated, truncated, _ = env.step(env.expert_action())
-            values.append(float(reward))
-            if terminated or truncated:
-                assert terminated
-                return values
+        steps = play(env, 0)[1:]
+        assert steps[-1][2]
+        return [float(step[1]) for step in steps]
 
     timed, shaped = np.array(rewards("timed")), np.array(rewards("shaped"))
     assert shaped[0] < -0.2
@@ -382,21 +332,18 @@ def test_info_always_has_the_same_keys_and_types(task: str, robot: str, cached_e
 
 
 @pytest.mark.parametrize("reward", [pytest.param("sparse", marks=pytest.mark.slow), "dense"])
-@pytest.mark.parametrize(("task", "robot"), TRAITS_QUICKLY)
-def test_batched_rewards_equal_step_rewards(task: str, robot: str, reward: str, cached_env: Any) -> None:
+@pytest.mark.parametrize(("task", "robot"), [*TRAITS_QUICKLY, *((task, "panda") for task in SEVERAL.values())])
+def test_batched_rewards_equal_step_rewards(task: Any, robot: str, reward: str, cached_env: Any) -> None:
     env = cached_env(task=task, robot=robot, reward=reward)
-    observation, _ = env.reset(seed=0)
-    achieved, desired, given_rewards, ends = [], [], [], []
-    terminated = truncated = False
-    while not (terminated or truncated):
-        observation, value, terminated, truncated, info = env.step(env.expert_action())
+    achieved, desired, given_rewards = [], [], []
+    for observation, value, terminated, truncated, info in play(env, 0)[1:]:
         achieved.append(observation["achieved_goal"])
         desired.append(observation["desired_goal"])
         given_rewards.append(value)
-        ends.append((terminated, truncated))
         assert env.compute_reward(achieved[-1], desired[-1], info) == value
         assert env.compute_terminated(achieved[-1], desired[-1], info) == terminated
         assert env.compute_truncated(achieved[-1], desired[-1], info) == truncated
+        assert not info["is_success"] or env.compute_terminated(achieved[-1], desired[-1], {})
     batch = env.compute_reward(np.array(achieved), np.array(desired), [{}] * len(achieved))
     assert batch.shape == (len(achieved),)
     np.testing.assert_allclose(batch, given_rewards, rtol=1e-6)  # sums of batches may be rounded otherwise
@@ -447,18 +394,16 @@ def test_a_subclass_overrides_the_goal_reward_of_steps(kind: str, goal_env: bool
 
 
 @pytest.mark.parametrize("gamma", [0.9, pytest.param(1.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("task", [*TASKS_QUICKLY, "AGMDW"])
-def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, gamma: float, cached_env: Any) -> None:
+@pytest.mark.parametrize("task", [*TASKS_QUICKLY, "AGMDW", *SEVERAL.values()])
+def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: Any, gamma: float, cached_env: Any) -> None:
     env = cached_env(task=task, reward="staged", gamma=gamma)
     env.reset(seed=3)
-    before, total, steps, ended, info = env._episodes.memory["previous_potential"][0], 0.0, 0, False, {}
-    while not ended:
-        observation, value, terminated, truncated, info = env.step(env.expert_action())
+    before, total = env._episodes.memory["previous_potential"][0], 0.0
+    for step, (observation, value, _, _, info) in enumerate(play(env, 3)[1:]):
         sparse = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
-        total += gamma**steps * (value - float(sparse))
-        steps, ended = steps + 1, terminated or truncated
+        total += gamma**step * (value - float(sparse))
     assert info["is_success"]
-    assert total == pytest.approx(gamma**steps * 0.0 - before, abs=1e-6)
+    assert total == pytest.approx(-before, abs=1e-6)
     assert before < 0
 
 

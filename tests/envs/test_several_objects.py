@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,45 +11,20 @@ import pytest
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.tasks import goals
 from mygym.training.evaluation import evaluate_policy
 from tests.components import CONTROLS, slow_except
+from tests.episodes import play
 from tests.tasks.states import SAME_AGAIN, STACK
 
 PUSH_THEN_REACH = [{"stages": ["approach", "push", "withdraw"], "object": "cube"}, {"stages": "A"}]
 TASKS = {"stack": STACK, "push, reach": PUSH_THEN_REACH, "same again": SAME_AGAIN}
 
 
-@pytest.fixture(scope="module")
-def cached_env() -> Iterator[Any]:
-    """Return environments by keywords; each is built once."""
-    envs: dict[str, RobotEnv] = {}
-
-    def make(task: str, **keywords: Any) -> RobotEnv:
-        key = repr((task, sorted(keywords.items())))
-        if key not in envs:
-            envs[key] = RobotEnv(TASKS[task], **keywords)
-        return envs[key]
-
-    yield make
-    for env in envs.values():
-        env.close()
-
-
-def play_expert(env: RobotEnv, seed: int) -> list[Any]:
-    """Return all results of an episode of the expert."""
-    observation, info = env.reset(seed=seed)
-    results: list[Any] = [(observation, 0.0, False, False, info)]
-    while not (results[-1][2] or results[-1][3]):
-        results.append(env.step(env.expert_action()))
-    return results
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_the_expert_solves_sub_tasks_in_order(task: str, cached_env: Any) -> None:
     solved = 0
     for seed in range(3):
-        results = play_expert(env := cached_env(task), seed)
+        results = play(env := cached_env(task=TASKS[task]), seed)
         solved += results[-1][4]["is_success"]
         assert results[0][4]["stage"] == 0
         steps = np.diff([result[4]["stage"] for result in results])
@@ -64,28 +38,10 @@ def test_the_expert_solves_sub_tasks_in_order(task: str, cached_env: Any) -> Non
 
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])
-@pytest.mark.parametrize("task", TASKS)
-def test_batched_rewards_equal_step_rewards(task: str, reward: str, cached_env: Any) -> None:
-    env = cached_env(task, reward=reward)
-    results = play_expert(env, 1)[1:]
-    achieved, desired = (np.array([result[0][f"{key}_goal"] for result in results]) for key in ("achieved", "desired"))
-    rewards = env.compute_reward(achieved, desired, [{}] * len(results))
-    np.testing.assert_allclose(
-        rewards, [result[1] for result in results], rtol=1e-6
-    )  # float32, summed in another order
-    for observation, value, terminated, _, info in results:
-        assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info) == value
-        assert not terminated or goals.goal_reached(
-            env.builder.goal_space, observation["achieved_goal"], observation["desired_goal"]
-        )
-    assert len({result[1] for result in results}) > 1
-
-
-@pytest.mark.parametrize("reward", ["sparse", "dense"])
 def test_relabelled_rewards_equal_those_of_an_environment_with_those_goals(reward: str) -> None:
     """The goals of the relabelled episode are goals achieved in the first."""
     with RobotEnv(STACK, reward=reward) as env:
-        results = play_expert(env, 2)[1:]
+        results = play(env, 2)[1:]
         actions = list(env._actions)
         achieved = np.array([result[0]["achieved_goal"] for result in results])
         middle = achieved[len(achieved) // 2].copy()
@@ -98,26 +54,13 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_those_goals(rewar
         np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, cached_env: Any) -> None:
-    env, gamma = cached_env(task, reward="staged", gamma=0.95), 0.95
-    env.reset(seed=3)
-    before = float(env._episodes.memory["previous_potential"][0])
-    results = play_expert(env, 3)[1:]
-    sparse = [env.compute_reward(result[0]["achieved_goal"], result[0]["desired_goal"], {}) for result in results]
-    total = sum(gamma**t * (result[1] - float(sparse[t])) for t, result in enumerate(results))
-    assert results[-1][4]["is_success"]
-    assert before < 0
-    assert total == pytest.approx(-before, abs=1e-6)
-
-
 @pytest.mark.parametrize("control", slow_except(CONTROLS, ("ee_delta_smooth", "joint_torque").__contains__))
 def test_seeds_and_states_are_exact(control: str) -> None:
     params = {"distractors": ["ball"], "rotation": [-0.3, 0.3]}
     with RobotEnv(STACK, control=control, task_params=params) as env:
-        first = play_expert(env, 7)
-        play_expert(env, 8)
-        again = play_expert(env, 7)
+        first = play(env, 7)
+        play(env, 8)
+        again = play(env, 7)
         state = env.state_dict()
         assert [result[1:] for result in again] == [result[1:] for result in first]
         for a, b in zip(first, again, strict=True):
@@ -143,7 +86,7 @@ def test_observations_contain_all_objects_of_the_task() -> None:
 
 @pytest.mark.parametrize("slot", [0, 1])
 def test_the_episode_is_truncated_when_any_object_of_the_task_leaves(slot: int, cached_env: Any) -> None:
-    env = cached_env("stack", task_params={"distractors": ["ball"]})
+    env = cached_env(task=STACK, task_params={"distractors": ["ball"]})
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
@@ -155,7 +98,7 @@ def test_the_episode_is_truncated_when_any_object_of_the_task_leaves(slot: int, 
 
 
 def test_a_distractor_may_leave(cached_env: Any) -> None:
-    env = cached_env("stack", task_params={"distractors": ["ball"]})
+    env = cached_env(task=STACK, task_params={"distractors": ["ball"]})
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
@@ -167,7 +110,7 @@ def test_a_distractor_may_leave(cached_env: Any) -> None:
 
 
 def test_roles_have_the_objects_of_the_task_or_the_user(cached_env: Any) -> None:
-    names = [[spec.name for spec in cached_env("stack").world.objects]]
+    names = [[spec.name for spec in cached_env(task=STACK).world.objects]]
     with RobotEnv(STACK, task_params={"objects": {"die": "apple"}, "object": "block"}) as env:
         names.append([spec.name for spec in env.world.objects])
     assert names == [["cube", "die"], ["block", "apple"]]
@@ -185,7 +128,7 @@ def test_objects_have_the_colours_of_their_roles() -> None:
 
 
 def test_the_visible_goal_is_that_of_the_active_sub_task(cached_env: Any) -> None:
-    env = cached_env("stack")
+    env = cached_env(task=STACK)
     env.reset(seed=0)
     ended = False
     while not ended:

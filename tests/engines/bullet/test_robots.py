@@ -26,6 +26,7 @@ from mygym.robotics.robot import load_robot
 from mygym.robotics.robots import robot_model
 from mygym.robotics.urdf import inertial, merge_fixed_joints, read_joints, read_urdf
 from tests.components import CONTROLS, ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY, needs_extra
+from tests.episodes import play
 from tests.worlds import MakeWorld, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
@@ -55,13 +56,7 @@ def test_at_least_twenty_robots_are_registered() -> None:
 @pytest.mark.parametrize("robot", EXTRA)
 def test_robots_of_the_extra_load_and_reach(robot: str) -> None:
     with mygym.make_env({"task": "reach", "robot": robot}) as env:
-        for seed in range(5):
-            env.reset(seed=seed)
-            done = False
-            while not done:
-                *_, terminated, truncated, info = env.step(env.expert_action())
-                done = terminated or truncated
-            assert info["is_success"]
+        assert all(play(env, seed)[-1][4]["is_success"] for seed in range(5))
 
 
 def test_a_missing_extra_gives_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,11 +206,7 @@ def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> No
         assert env.observation_space["observation"].shape[0] == size
         env.reset(seed=1)
         other = world.state.second_ee_position[0, 0].copy()
-        done = False
-        while not done:
-            *_, terminated, truncated, info = env.step(env.expert_action())
-            done = terminated or truncated
-        assert info["is_success"], "the first arm does tasks of one arm"
+        assert play(env, 1)[-1][4]["is_success"], "the first arm does tasks of one arm"
         np.testing.assert_allclose(world.state.second_ee_position[0, 0], other, atol=0.002)
 
 
@@ -272,15 +263,7 @@ def test_a_urdf_is_a_robot_with_notes_on_inferred_values() -> None:
     assert "a gripper of panda_finger_joint1, panda_finger_joint2 that opens 8.2 cm" in notes
     assert inferred_robot("panda") is None
     with mygym.make_env({"task": "pick_and_place", "robot": path, "control": "ee_delta"}) as env:
-        solved = 0
-        for seed in range(10):
-            env.reset(seed=seed)
-            done = False
-            while not done:
-                *_, terminated, truncated, info = env.step(env.expert_action())
-                done = terminated or truncated
-            solved += info["is_success"]
-        assert solved >= 9
+        assert sum(play(env, seed)[-1][4]["is_success"] for seed in range(10)) >= 9
 
 
 def test_a_linkage_gripper_is_inferred_and_grasps() -> None:
