@@ -22,6 +22,7 @@ from PIL import Image
 from mygym.robotics.files import cached_by_file
 from mygym.robotics.mesh_files import read_triangles
 from mygym.robotics.meshes import Mesh, hull, surface
+from mygym.robotics.objects import geom_of
 from mygym.robotics.shapes import DRAWN_CORNERS, GeomSpec, mesh_of
 from mygym.robotics.transforms import axis_angle_to_matrix, matrix_to_quaternion, pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import Joint, origin_of, read_joints, root_link
@@ -182,20 +183,19 @@ def loadURDF(
         waiting += below.get(joint.child, [])[::-1]
     for link in root.findall("link"):
         for visual in link.findall("visual"):
-            for element in visual.findall("geometry/*"):
-                material = visual.find("material")
-                named = None if material is None else colors.get(material.get("name"))
-                given = None if material is None or material.find("color") is None else _color_of(material)
-                shape = _shape_of(element, origin_of(visual), given or named or GREY)
-                shape.link = number[link.get("name", "")]
-                body.shapes.append(shape)
+            material = visual.find("material")
+            named = None if material is None else colors.get(material.get("name"))
+            given = None if material is None or material.find("color") is None else _color_of(material)
+            shape = _shape_of(geom_of(visual), origin_of(visual), given or named or GREY)
+            shape.link = number[link.get("name", "")]
+            body.shapes.append(shape)
     return _CLIENTS[physicsClientId].add(body)
 
 
 def createVisualShape(shapeType: int, radius: float, rgbaColor: Sequence[float], physicsClientId: int = 0) -> int:
     """Return the number of a sphere that `createMultiBody` adds."""
     shapes = _CLIENTS[physicsClientId].shapes
-    shapes.append(_shape_of(ET.Element("sphere", radius=repr(radius)), np.eye(4), tuple(rgbaColor)))
+    shapes.append(_shape_of(GeomSpec("sphere", (radius,)), np.eye(4), tuple(rgbaColor)))
     return len(shapes) - 1
 
 
@@ -286,20 +286,12 @@ def _color_of(material: ET.Element) -> tuple[float, ...]:
     return tuple(float(word) for word in ("" if color is None else color.get("rgba", "")).split())
 
 
-def _shape_of(element: ET.Element, pose: FloatArray, color: tuple[float, ...]) -> _Shape:
-    """Return a shape of a `<geometry>` at a pose `(4, 4)` in its link; the base by default."""
-    file, values = element.get("filename", ""), dict(element.attrib.items())
-    if element.tag == "mesh":
-        size = tuple(float(word) for word in element.get("scale", "1 1 1").split())
-    elif element.tag == "box":
-        size = tuple(float(word) for word in values["size"].split())
-    elif element.tag == "sphere":
-        size = (float(values["radius"]),)
-    else:
-        size = float(values["length"]), float(values["radius"])
-    corners, normals, flat = _surface(file, element.tag, size)
+def _shape_of(geom: GeomSpec, pose: FloatArray, color: tuple[float, ...]) -> _Shape:
+    """Return a shape at a pose `(4, 4)` in its link; the base by default."""
+    size = {"box": geom.size, "mesh": geom.scale}.get(geom.shape, geom.size[::-1])  # length before radius
+    corners, normals, flat = _surface(geom.file, geom.shape, size)
     placed = corners @ pose[:3, :3].T + pose[:3, 3], normals @ pose[:3, :3].T, flat
-    return _Shape(-1, KINDS[element.tag], size, file, pose, color, placed)
+    return _Shape(-1, KINDS[geom.shape], size, geom.file, pose, color, placed)
 
 
 @cached_by_file(1024)

@@ -165,7 +165,7 @@ def check_observation(given: Mapping[str, Any], shapes: Mapping[str, Sequence[tu
 
 
 def check_open(env: object, closed: bool, method: str) -> None:
-    """Refuse to use a closed environment.
+    """Refuse to use a closed environment, whose engine may serve another environment by now.
 
     Raises:
         ClosedEnvironmentError: The environment is closed.

@@ -152,8 +152,6 @@ class Episodes:
             self._judge_one(state)
         else:
             self._judge(state)
-        if self.disturbances is not None:
-            self.disturbances.observe()
 
     def _judge(self, state: State) -> None:
         """Update what has happened to the objects and parts of the task."""

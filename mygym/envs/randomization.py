@@ -56,7 +56,7 @@ class DomainRandomizer:
     def set_observation(self, measured: FloatArray) -> None:
         """Set which values of observations have noise, see `ObservationBuilder.measured`."""
         self._is_measured = measured
-        self.observe()
+        self._draw_noise()
 
     def begin(self, rng: np.random.Generator, world: World, choice: tuple[int | None, ...] = ()) -> None:
         """Draw the randomization of the episode of `rng` and apply it to the world; `rng` does not advance.
@@ -79,7 +79,7 @@ class DomainRandomizer:
         hold = world.action_towards(world.state.ee_position[0].copy()) if delay else None
         self._delayed = deque([hold] * delay if hold is not None else [])
         self.noise = None
-        self.observe()
+        self._draw_noise()
 
     def state(self) -> dict[str, Any]:
         """Return the values that change in every step; not copies."""
@@ -91,15 +91,16 @@ class DomainRandomizer:
         vars(self).update(state)
 
     def act(self, actions: Array, episodes: EpisodeCounters) -> Array:
-        """Return the action `(1, A)` that takes effect in the step of `actions`."""
+        """Return the action `(1, A)` that takes effect in the step of `actions`; call once per step."""
+        self._draw_noise()
         action = actions[0]
         if self._randomization.action_noise:
             action = action + self._randomization.action_noise * self._action_rng.standard_normal(len(action))
         self._delayed.append(action)
         return self._delayed.popleft()[None]
 
-    def observe(self) -> None:
-        """Draw the noise of the next observation; call once per step."""
+    def _draw_noise(self) -> None:
+        """Draw the noise of the next observation."""
         deviation = self._randomization.observation_noise
         if deviation:
             values = self._observation_rng.standard_normal(len(self._is_measured))
@@ -194,9 +195,6 @@ class BatchRandomization:
             taken = xp.where((delay == steps)[:, None], self.delayed[steps - 1], taken)
         self.delayed = xp.concat([actions[None], self.delayed[:-1]])
         return taken
-
-    def observe(self) -> None:
-        """Do nothing: the noise of an observation follows from seed, episode and step."""
 
     def noise(self, measured: Array, episodes: EpisodeCounters) -> Array | None:
         """Return the noise `(N, d)` of the observations, or None; `measured` `(d,)` is 1 for values with noise."""

@@ -261,7 +261,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             ConfigError: Invalid seed.
             ClosedEnvironmentError: The environment is closed.
         """
-        self._check_open("reset")
+        check_open(self, self.world.closed, "reset")
         check_options(options)
         self._np_random = make_generator(self._seeds.begin(seed))
         self._np_random_seed = self._seeds.seed
@@ -280,7 +280,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             ValueError: The action has the wrong shape, or a discrete action is not in the space.
             ClosedEnvironmentError: The environment is closed.
         """
-        self._check_open("step")
+        check_open(self, self.world.closed, "step")
         if self.discrete is None:
             command = checked_command(action, self.action_space.shape)
             self._actions.append(command)
@@ -330,7 +330,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         if self.render_mode is None:
             gymnasium.logger.warn("render() needs render_mode='rgb_array' or 'human' at construction")
             return None
-        self._check_open("render")
+        check_open(self, self.world.closed, "render")
         if self.render_mode == "human":
             self._window.update()
             return None
@@ -486,7 +486,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             shadow: Whether objects cast shadows.
             samples: Rays along each edge of a pixel, which smooth the edges of objects.
         """
-        self._check_open("picture")
+        check_open(self, self.world.closed, "picture")
         spec, goal = self.env_spec, self._episodes.visible_goal()
         camera = self._observer.views.camera
         return camera.render(spec.render_width, spec.render_height, spec.camera, goal, shadow, samples)
@@ -503,7 +503,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Raises:
             ConfigError: Unknown camera, or a size that is not positive.
         """
-        self._check_open("capture")
+        check_open(self, self.world.closed, "capture")
         return self._observer.views.camera.capture(width, height, camera, self.visible_goal if marker else None)
 
     def depth_range(self, camera: str = MAIN_CAMERA) -> tuple[float, float]:
@@ -570,7 +570,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         It is not exact: the same actions then give nearly the same states. `state_dict` and `copy.deepcopy` are exact,
         and play the episode again.
         """
-        self._check_open("snapshot")
+        check_open(self, self.world.closed, "snapshot")
         return Snapshot(self._episodes, self._randomizer, self.builder.memory, self._actions)
 
     def restore(self, snapshot: Snapshot) -> Observation:
@@ -585,7 +585,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Raises:
             RunError: The snapshot is that of another environment, or of an earlier episode.
         """
-        self._check_open("restore")
+        check_open(self, self.world.closed, "restore")
         self._actions = snapshot.restore(self._episodes)
         return self._observer.restore(snapshot.memory)
 
@@ -610,14 +610,6 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         if "task" not in vars(self):  # under construction
             return super().__repr__()
         return f"<{type(self).__name__} {self.task.name}, {self.robot.name}, {self.control}>"
-
-    def _check_open(self, method: str) -> None:
-        """Refuse to use a closed world: its engine may serve another environment by now.
-
-        Raises:
-            ClosedEnvironmentError: The environment is closed.
-        """
-        check_open(self, self.world.closed, method)
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
         self._starts.rng = rng

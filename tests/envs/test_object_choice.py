@@ -18,7 +18,7 @@ from mygym.errors import MygymError
 from mygym.planning.resolve import resolve_config
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import change_task
-from tests.episodes import play
+from tests.episodes import play, roll
 
 OBJECTS = {"objects": {"cube": ["cube", "ball", "can"]}}
 CLUTTER = {
@@ -39,21 +39,12 @@ def contents(env: RobotEnv) -> tuple[str, ...]:
     return tuple(spec.name for spec, here in zip(env.world.objects, env.world.present, strict=True) if here)
 
 
-def roll(env: RobotEnv, seed: int, steps: int = 25) -> list[bytes]:
-    env.reset(seed=seed)
-    arrays = []
-    for _ in range(steps):
-        observation, *_ = env.step(env.expert_action())
-        arrays.append(b"".join(array.tobytes() for array in observation.values()))
-    return arrays
-
-
 def test_episodes_are_exact_after_any_history() -> None:
     with RobotEnv("AGM", task_params=OBJECTS | CLUTTER, observations=SEEN) as env:
-        first = roll(env, 3)
+        first = roll(env, 3, expert=1.0)
         for history in range(4):
-            roll(env, 50 + history, 5)
-            assert roll(env, 3) == first
+            roll(env, 50 + history, 5, expert=1.0)
+            assert roll(env, 3, expert=1.0) == first
         state = env.state_dict()
         with RobotEnv("AGM", task_params=OBJECTS | CLUTTER, observations=SEEN) as other:
             other.load_state_dict(state)
@@ -94,7 +85,7 @@ def test_one_name_in_a_list_is_the_same_episode_as_the_name() -> None:
     rolls = []
     for params in ({"objects": {"cube": ["can"]}}, {"object": "can"}):
         with RobotEnv("push", task_params=params) as env:
-            rolls.append(roll(env, 1))
+            rolls.append(roll(env, 1, expert=1.0))
     assert rolls[0] == rolls[1]
 
 

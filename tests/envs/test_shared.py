@@ -19,6 +19,7 @@ from mygym.errors import ConfigError
 from mygym.tasks import goals
 from mygym.tasks.observations import SLOTS
 from tests.components import CONTROLS, ROBOTS, several, slow_except
+from tests.episodes import play
 
 WORKSPACES = {(robot, task): workspace for task, robot, workspace in reversed(list(combinations()))}
 """Robot and task → first supported workspace."""
@@ -82,15 +83,12 @@ def test_checkers_pass_the_expert_succeeds_and_resets_are_exact(robot: str, task
 
 
 def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
-    """Return all results of an episode of the expert, and whether it succeeds."""
-    observation, info = env.reset(seed=seed)
-    results: list[Any] = [{key: value.tobytes() for key, value in dict(observation).items()}]
-    ended = False
-    while not ended:
-        observation, reward, terminated, truncated, info = env.step(env.expert_action())
-        results.append(({key: value.tobytes() for key, value in dict(observation).items()}, reward))
-        ended = terminated or truncated
-    return results, info["is_success"]
+    """Return observations and rewards of an episode of the expert, and whether it succeeds."""
+    steps = play(env, seed)
+    results = [
+        ({key: value.tobytes() for key, value in dict(observed).items()}, reward) for observed, reward, *_ in steps
+    ]
+    return results, steps[-1][4]["is_success"]
 
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])

@@ -21,6 +21,7 @@ from mygym.robotics.links import add_collisions, hull_file
 from mygym.robotics.objects import ObjectSpec
 from mygym.robotics.shapes import Piece
 from mygym.robotics.transforms import multiply_quaternions
+from mygym.robotics.urdf import add_tiny_visual, set_inertial
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
@@ -270,12 +271,8 @@ def _body_file(process: int, body: RigidBody) -> str:
     """Write the URDF of a body without visuals and return its path; cached per process."""
     robot = ET.Element("robot", name="body")
     link = ET.SubElement(robot, "link", name="body")
-    inertial = ET.SubElement(link, "inertial")
-    ET.SubElement(inertial, "mass", value=repr(body.mass))
-    ixx, iyy, izz = (repr(moment) for moment in body.moments)
-    ET.SubElement(inertial, "inertia", ixx=ixx, iyy=iyy, izz=izz, ixy="0", ixz="0", iyz="0")
-    edges = " ".join(str(2 * half) for half in TINY_BOX)
-    ET.SubElement(ET.SubElement(ET.SubElement(link, "visual"), "geometry"), "box", size=edges)
+    set_inertial(link, body.mass, np.zeros(3), np.diag(body.moments))
+    add_tiny_visual(link)
     add_collisions(link, body.pieces)
     return urdf_file("body", ET.tostring(robot, encoding="unicode"))
 

@@ -25,7 +25,7 @@ from mygym.robotics.fixtures import (
     fixture_urdf,
 )
 from mygym.robotics.mesh_files import read_hulls
-from mygym.robotics.objects import DEFAULT_FRICTION, ObjectSpec
+from mygym.robotics.objects import DEFAULT_FRICTION, ObjectSpec, geom_of
 from mygym.robotics.robots import GripperSpec, RobotSpec
 from mygym.robotics.shapes import Piece, pieces, transformed
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix
@@ -528,24 +528,14 @@ def _may_meet(first: str, second: str) -> bool:
 
 
 def _pieces_of_link(link: ET.Element) -> Iterator[Piece]:
-    """Return the collision shapes of a URDF link."""
+    """Return the collision shapes of a URDF link; a mesh becomes the convex hulls of its groups."""
     for collision in link.findall("collision"):
-        for shape in collision.iterfind("geometry/*"):
-            yield from (transformed(piece, origin_of(collision)) for piece in _pieces_of_shape(shape))
-
-
-def _pieces_of_shape(shape: ET.Element) -> list[Piece]:
-    """Return a shape of a URDF in its own frame; a mesh becomes the convex hulls of its groups."""
-    if shape.tag == "mesh":
-        scale = [float(word) for word in shape.get("scale", "1 1 1").split()]
-        hulls = [(points * scale).tolist() for points in read_hulls(shape.get("filename", ""))]
-        return [Piece("hull", (), points=tuple((x, y, z) for x, y, z in corners)) for corners in hulls]
-    if shape.tag == "box":
-        return [Piece("box", tuple(float(word) for word in shape.get("size", "").split()))]
-    if shape.tag == "sphere":
-        return [Piece("sphere", (float(shape.get("radius", "0")),))]
-    size = float(shape.get("radius", "0")), float(shape.get("length", "0"))
-    return [Piece("capsule" if shape.tag == "capsule" else "cylinder", size)]
+        geom = geom_of(collision)
+        shapes = [Piece(geom.shape, geom.size)]
+        if geom.shape == "mesh":
+            hulls = [(points * geom.scale).tolist() for points in read_hulls(geom.file)]
+            shapes = [Piece("hull", (), points=tuple((x, y, z) for x, y, z in corners)) for corners in hulls]
+        yield from (transformed(piece, origin_of(collision)) for piece in shapes)
 
 
 def _set_inertia(body: Any, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
