@@ -165,7 +165,7 @@ def finger_gaps(world: World) -> Gaps:
     gripper = world.robot.arms[0].gripper
     assert gripper is not None, "the first arm has a gripper"
     with inspection_of(world) as shapes:
-        before, after = shapes.finger_points([gripper.open, gripper.closed])
+        before, after = shapes.finger_points()
     inner = [point for point, _ in before]
     moved = [
         (pose @ np.linalg.inv(old) @ [*point, 1.0])[:3] for (point, old), (_, pose) in zip(before, after, strict=False)

@@ -160,16 +160,11 @@ class Inspection(ABC):
         """Return the penetration of object `k` into other bodies, m."""
 
     @abstractmethod
-    def finger_points(self, positions: Sequence[Sequence[float]]) -> list[list[tuple[FloatArray, FloatArray]]]:
-        """Return where the first arm's fingers are nearest to the tool point, for positions of the gripper's joints.
+    def finger_points(self) -> list[list[tuple[FloatArray, FloatArray]]]:
+        """Return where the first arm's fingers are nearest to the tool point, when they are open and when closed.
 
-        A single finger has the link that carries it beside it.
-
-        Args:
-            positions: For each posture, rad or m of the joints of the gripper.
-
-        Returns:
-            For each posture and each finger with a shape, the point `(3,)` m, and the pose `(4, 4)` of its link.
+        A single finger has the link that carries it beside it. For both postures and each finger with a shape, the
+        result has the point `(3,)` m, and the pose `(4, 4)` of its link.
         """
 
 

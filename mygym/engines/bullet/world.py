@@ -215,7 +215,7 @@ class BulletInspection(Inspection):
         points = bullet.getContactPoints(self._objects.ids[k], physicsClientId=self._client)
         return max((-point[8] for point in points), default=0.0)
 
-    def finger_points(self, positions: Sequence[Sequence[float]]) -> list[list[tuple[FloatArray, FloatArray]]]:
+    def finger_points(self) -> list[list[tuple[FloatArray, FloatArray]]]:
         """Return the fingers' nearest points to the tool point, and the poses of their links; moves the fingers."""
         client, robot = self._client, self._robot_body
         gripper = robot.robot.arms[0].gripper
@@ -229,7 +229,7 @@ class BulletInspection(Inspection):
         tool = self._state.ee_position[0].tolist()
         probe = bullet.createMultiBody(0.0, shape, basePosition=tool, physicsClientId=client)
         postures = []
-        for posture in positions:
+        for posture in (gripper.open, gripper.closed):
             for name, position in zip(gripper.joints, posture, strict=True):
                 bullet.resetJointState(robot.body, joints[name], position, physicsClientId=client)
             fingers = []

@@ -366,7 +366,7 @@ class MujocoInspection(Inspection):
                 others += self._shapes_of(other)
         return -self._distance(self._shapes_of(body), others)
 
-    def finger_points(self, positions: Sequence[Sequence[float]]) -> list[list[tuple[FloatArray, FloatArray]]]:
+    def finger_points(self) -> list[list[tuple[FloatArray, FloatArray]]]:
         """Return the fingers' nearest points to the tool point, and the poses of their links."""
         gripper, links = self._robot.arms[0].gripper, self._finger_links()
         assert gripper is not None, "the first arm has a gripper"
@@ -376,7 +376,7 @@ class MujocoInspection(Inspection):
         model, data, segment = self._model, self._data, np.zeros(6)
         joints = [int(model.joint(f"robot/{name}").qposadr[0]) for name in gripper.joints]
         postures = []
-        for posture in positions:
+        for posture in (gripper.open, gripper.closed):
             data.qpos[joints] = posture
             self._move((), self._tool.tolist())
             fingers = []
