@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,7 @@ class Primitive:
     """A URDF geometry and its pose."""
 
     tag: str
-    sizes: tuple[tuple[str, str], ...]
+    sizes: Mapping[str, str]
     """Attributes of the element."""
     pose: FloatArray
     """`(4, 4)` in the frame of the enclosed points."""
@@ -234,8 +235,8 @@ def _candidates(points: FloatArray, axes: FloatArray) -> list[Primitive]:
     radius = max(float(np.linalg.norm(points - centre, axis=1).max()), MIN_SIZE)
     pose = pose_matrix(axes @ centre, axes)
     candidates = [
-        Primitive("box", (("size", text_of(edges)),), pose, float(np.prod(edges))),
-        Primitive("sphere", (("radius", repr(radius)),), pose, 4 / 3 * np.pi * radius**3),
+        Primitive("box", {"size": text_of(edges)}, pose, float(np.prod(edges))),
+        Primitive("sphere", {"radius": repr(radius)}, pose, 4 / 3 * np.pi * radius**3),
     ]
     for x, y, z in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):  # z is the axis of the round shape
         permuted = np.eye(3)[:, [x, y, z]]
@@ -245,12 +246,9 @@ def _candidates(points: FloatArray, axes: FloatArray) -> list[Primitive]:
         axial = points[:, z] - centre[z]
         radial = np.hypot(points[:, x] - centre[x], points[:, y] - centre[y])
         radius = max(float(radial.max()), MIN_SIZE)
-        candidates.append(_round("cylinder", radius, float(edges[z]), pose, np.pi * radius**2 * edges[z]))
+        sizes = {"radius": repr(radius), "length": repr(float(edges[z]))}
+        candidates.append(Primitive("cylinder", sizes, pose, float(np.pi * radius**2 * edges[z])))
         half = max(float((np.abs(axial) - np.sqrt(np.maximum(radius**2 - radial**2, 0.0))).max()), MIN_SIZE / 2)
         volume = np.pi * radius**2 * (2 * half + 4 / 3 * radius)
-        candidates.append(_round("capsule", radius, 2 * half, pose, volume))
+        candidates.append(Primitive("capsule", sizes | {"length": repr(2 * half)}, pose, float(volume)))
     return candidates
-
-
-def _round(tag: str, radius: float, length: float, pose: FloatArray, volume: float) -> Primitive:
-    return Primitive(tag, (("radius", repr(radius)), ("length", repr(length))), pose, float(volume))

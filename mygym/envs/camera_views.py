@@ -231,11 +231,7 @@ class CameraViews:
         return CameraView(frame, self.depth_range(camera, images), self.targets(images))
 
     def detector(self, images: ImageParams) -> Detector:
-        """Return the detector of `image_params`.
-
-        Raises:
-            ConfigError: See `open_detector`.
-        """
+        """Return the detector of `image_params`; errors are those of `open_detector`."""
         path = str(images.detector)
         if path not in self._detectors:
             self._detectors[path] = open_detector(images, self._world)
@@ -263,11 +259,7 @@ class CameraViews:
         return replace(frame, segmentation=np.array([-1, *index], dtype=np.int32)[classes[np.ix_(rows, columns)]])
 
     def encoder(self, images: ImageParams) -> Encoder:
-        """Return the encoder of `image_params`.
-
-        Raises:
-            ConfigError: See `open_encoder`.
-        """
+        """Return the encoder of `image_params`; errors are those of `open_encoder`."""
         if images.encoder not in self._encoders:
             self._encoders[images.encoder] = open_encoder(images)
         return self._encoders[images.encoder]

@@ -398,12 +398,7 @@ def _vector_of(observation: Any) -> Any:
 
 
 class EpisodeObserver:
-    """Observes an environment's episode.
-
-    Raises:
-        ConfigError: See `ObservationBuilder`.
-        RegistryError: Unknown component.
-    """
+    """Observes an environment's episode; errors are those of `ObservationBuilder`."""
 
     def __init__(
         self, spec: ObservationSpec, episodes: Episodes, randomizer: DomainRandomizer, views: CameraViews
@@ -439,11 +434,7 @@ class EpisodeObserver:
         return self.builder.arrange(context, observation, achieved, self.desired.copy())
 
     def builder_of(self, spec: ObservationSpec) -> ObservationBuilder:
-        """Return the builder of another specification.
-
-        Raises:
-            ConfigError: See `ObservationBuilder`.
-        """
+        """Return the builder of another specification; errors are those of `ObservationBuilder`."""
         if spec not in self._builders:
             self._builders[spec] = ObservationBuilder(spec, self._episodes.context, self.views)
         return self._builders[spec]

@@ -130,7 +130,7 @@ def test_a_primitive_encloses_its_points_and_is_no_larger_than_their_box(
 ) -> None:
     points = np.random.default_rng(seed).normal(size=(40, 3)) * (x, y, z) + (z, x, y)
     shape = enclosing(points)
-    sizes = {key: np.array([float(word) for word in text.split()]) for key, text in shape.sizes}
+    sizes = {key: np.array([float(word) for word in text.split()]) for key, text in shape.sizes.items()}
     local = (points - shape.pose[:3, 3]) @ shape.pose[:3, :3]
     assert np.linalg.det(shape.pose[:3, :3]) == pytest.approx(1.0)
     if shape.tag == "box":
