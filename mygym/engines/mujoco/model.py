@@ -531,7 +531,7 @@ def _pieces_of_link(link: ET.Element) -> Iterator[Piece]:
     """Return the collision shapes of a URDF link; a mesh becomes the convex hulls of its groups."""
     for collision in link.findall("collision"):
         geom = geom_of(collision)
-        shapes = [Piece(geom.shape, geom.size)]
+        shapes = [Piece(geom.shape, geom.size)]  # type: ignore[arg-type]  # a primitive; a mesh is below
         if geom.shape == "mesh":
             hulls = [(points * geom.scale).tolist() for points in read_hulls(geom.file)]
             shapes = [Piece("hull", (), points=tuple((x, y, z) for x, y, z in corners)) for corners in hulls]
