@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,12 +42,12 @@ mygym new sampler in_turn                 algos/in_turn.py, which candidates of 
 mygym new callback patience               algos/patience.py, an SB3 callback
 mygym new task tidy                       envs/tidy.py, a composition of stages
 mygym new stage hoist                     envs/hoist.py, a stage for compositions
-mygym new predicate raised                envs/raised.py, a predicate and a stage that gives it
+mygym new predicate raised                envs/raised.py, a predicate, and a stage and a task that give it
 mygym new reward bonus                    envs/bonus.py, a function of the goals
 mygym new observation height              envs/height.py, a component of observations
-mygym new controller fine                 envs/fine.py, end-effector control with smaller displacements
+mygym new controller fine                 envs/fine.py, end-effector control with smoothed actions
 mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml, explained, with a picture; without --urdf a small arm
-mygym new workspace desk                  envs/workspaces/desk.yaml
+mygym new workspace desk                  envs/workspaces/desk.yaml, a bench with a lever
 mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE the object of the URDF
 mygym new env workshop                    a task, its workspace and its object
 mygym new ros2-node reach --policy reach.onnx
@@ -136,51 +135,32 @@ def _print_inferred(urdf: Path, path: Path) -> None:
 
 
 def write_new(files: Mapping[Path, str | bytes]) -> None:
-    """Write files that do not exist yet.
-
-    Each file is written under a temporary name and then linked to its path: the file is complete, and it replaces
-    nothing. If a file cannot be written, the new files and folders are removed.
+    """Write files that do not exist yet; if one cannot be written, the new files and folders are removed.
 
     Raises:
         ConfigError: A file exists or cannot be written; no file is left.
     """
-    for path in files:
-        if os.path.lexists(path):
-            raise _exists(path)
     folders: list[Path] = []
     written: list[Path] = []
     try:
         for path, content in files.items():
             folders += _make_folders(path.parent)
-            _write(path, content)
-            written.append(path)
+            with path.open("xb") as file:  # refuses a path that exists
+                written.append(path)
+                file.write(content.encode() if isinstance(content, str) else content)
     except BaseException as error:
-        for file in written:
-            file.unlink(missing_ok=True)
+        for new_file in written:
+            new_file.unlink(missing_ok=True)
         for folder in reversed(folders):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         if isinstance(error, FileExistsError | NotADirectoryError):
-            raise _exists(path) from None
+            why = "exists already, and nothing is overwritten"
+            raise ConfigError(bad_value("file", str(path), "another NAME, or remove the file", why)) from None
         if isinstance(error, OSError):
             why = f"cannot be written ({error.strerror or error})"
             raise ConfigError(bad_value("file", str(path), "a file in a writable folder", why)) from None
         raise
-
-
-def _write(path: Path, content: str | bytes) -> None:
-    temporary = path.with_name(f".new-{os.getpid()}-{path.name}")
-    try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        try:
-            os.link(temporary, path)  # unlike a rename, this fails if the path exists
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            path.touch(exist_ok=False)
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _make_folders(folder: Path) -> list[Path]:
@@ -189,8 +169,3 @@ def _make_folders(folder: Path) -> list[Path]:
     for path in missing:
         path.mkdir()
     return missing
-
-
-def _exists(path: Path) -> ConfigError:
-    why = "exists already, and nothing is overwritten"
-    return ConfigError(bad_value("file", str(path), "another NAME, or remove the file", why))

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -120,9 +119,13 @@ def fill(file: str, request: Request, /, **values: str) -> str:
 
 
 def fill_class(file: str, request: Request, /, **values: str) -> str:
-    """Return a template in which the class has the name of the request; refuse a name that the file or Python uses."""
+    """Return a template in which the class has the name of the request; see `with_class`."""
+    return with_class(fill(file, request, **values), request)
+
+
+def with_class(code: str, request: Request) -> str:
+    """Return code whose class has the name of the request; refuse a name that the code or Python uses."""
     check_identifier("--class", request.cls)
-    code = fill(file, request, **values)
     taken = {
         (alias.asname or alias.name).partition(".")[0]
         for node in ast.walk(ast.parse(code))
@@ -189,8 +192,12 @@ def _robot_files(request: Request) -> Files:
 
 def _workspace_files(request: Request) -> Files:
     config = {"workspace": request.name, "task": "reach"}
-    files = {f"envs/workspaces/{request.name}.yaml": template("workspace.yaml")}
+    files = {f"envs/workspaces/{request.name}.yaml": _workspace(request)}
     return complete(request, files, config, "Trains the default algorithm in this workspace.", "workspace")
+
+
+def _workspace(request: Request) -> str:
+    return example("workspaces/workbench.yaml", {"workbench": request.name})
 
 
 def _object_files(request: Request) -> Files:
@@ -361,8 +368,8 @@ def _env_files(request: Request) -> Files:
     names = {f'{kind}="{asset}"': f'{kind}="{request.name}"' for kind, asset in TASK_ASSETS.items()}
     files = {
         f"envs/{request.name}.py": _task(request, names),
-        f"envs/workspaces/{request.name}.yaml": template("workspace.yaml"),
-        f"envs/objects/{request.name}.yaml": template("object.yaml"),
+        f"envs/workspaces/{request.name}.yaml": _workspace(request),
+        f"envs/objects/{request.name}.yaml": (ASSETS / "objects/geometric/cube.yaml").read_text(encoding="utf-8"),
     }
     help = "Trains the default algorithm in this environment."
     return complete(request, files, _task_config(request), help, "task", "workspace")
@@ -376,11 +383,18 @@ def _task_config(request: Request) -> dict[str, str]:
     return {"task": request.name, "reward": "sparse"}
 
 
-def _stage_files(request: Request, kind: str = "stage") -> Files:
-    """Return the files of a stage; or of a predicate, and of a stage with the same name that produces it."""
+def _stage_files(request: Request) -> Files:
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
-    help = f"Trains the default algorithm on a task that ends with this {kind}."
-    return one_file(request, "envs", fill(f"{kind}.py", request), config, help, "stage")
+    help = "Trains the default algorithm on a task that ends with this stage."
+    return one_file(request, "envs", fill("stage.py", request), config, help, "stage")
+
+
+def _predicate_files(request: Request) -> Files:
+    """Return the files of a predicate, and of a stage and a task with the same name that give it."""
+    names = {f'"{name}"': f'"{request.name}"' for name in ("lifted", "lift")}
+    code, config = example("lift.py", names), {"task": request.name, "reward": "shaped"}
+    help = "Trains the default algorithm on a task that ends with this predicate."
+    return one_file(request, "envs", code, config, help, "stage")
 
 
 def _reward_files(request: Request) -> Files:
@@ -396,9 +410,10 @@ def _observation_files(request: Request) -> Files:
 
 
 def _controller_files(request: Request) -> Files:
+    code = example("smooth.py", {"ee_delta_smooth": request.name, "EndEffectorDeltaSmooth": request.cls})
     config = {"task": "reach", "control": request.name}
     help = "Trains the default algorithm on the task reach with this controller."
-    return one_file(request, "envs", fill_class("controller.py", request), config, help)
+    return one_file(request, "envs", with_class(code, request), config, help)
 
 
 COMMANDS = {
@@ -441,7 +456,7 @@ SCAFFOLDS: Mapping[str, Callable[[Request], Files]] = {
     "callback": _callback_files,
     "task": _task_files,
     "stage": _stage_files,
-    "predicate": partial(_stage_files, kind="predicate"),
+    "predicate": _predicate_files,
     "reward": _reward_files,
     "observation": _observation_files,
     "controller": _controller_files,
@@ -457,7 +472,7 @@ PACKAGES: Mapping[str, Callable[[Request], Files]] = {"ros2-node": _ros2_files}
 
 KINDS_TO_REGISTER: Mapping[str, tuple[str, ...]] = {
     "algo": ("algorithm",),
-    "predicate": ("predicate", "stage"),
+    "predicate": ("predicate", "stage", "task"),
     "env": ("task", "workspace", "object"),
     "ros2-node": (),
 }

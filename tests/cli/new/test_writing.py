@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,30 +36,20 @@ def test_a_file_that_appears_during_writing_is_kept_and_the_others_are_removed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = new_files("algo", Request("custom", folder))
-    original = os.link
+    original = Path.open
 
-    def link(source: Path, target: Path) -> None:
-        if "tests" in str(target):
-            target.write_text("text of another program")
-        original(source, target)
+    def opened(path: Path, *arguments: Any, **keywords: Any) -> Any:
+        if "tests" in str(path):
+            with original(path, "w") as file:
+                file.write("text of another program")
+        return original(path, *arguments, **keywords)
 
-    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(Path, "open", opened)
     with pytest.raises(ConfigError, match=r"test_custom\.py.*exists already"):
         write_new(files)
     assert {name for name, text in contents(folder).items() if text is not None} == {
         str(folder / "tests" / "test_custom.py")
     }
-
-
-def test_a_file_system_without_links(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def link(source: Path, target: Path) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", link)
-    files = new_files("task", Request("custom", folder))
-    write_new(files)
-    assert {path: path.read_text() for path in files} == files
-    assert not list(folder.rglob(".new-*"))
 
 
 def test_a_folder_that_cannot_be_made_leaves_no_file(folder: Path) -> None:
