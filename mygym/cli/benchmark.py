@@ -36,7 +36,6 @@ PAGE, MARKDOWN = "index.html", "table.md"
 
 @command(
     "mygym benchmark",
-    "Execute the runs of a suite, tasks × robots × algorithms × seeds, and write their table and a page.",
     argument(
         "suite", metavar="SUITE", help="a suite file, a suite that comes with mygym, or the folder of a benchmark"
     ),
@@ -78,7 +77,7 @@ seeds. A run of --add is judged here; only its config, its result and its weight
 """,
 )
 def benchmark(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Execute the runs of a suite, tasks × robots × algorithms × seeds, and write their table and a page."""
     from mygym.benchmark.execution import Benchmark
 
     chosen = [flag for flag in ("dry_run", "table", "verify", "add") if getattr(options, flag)]

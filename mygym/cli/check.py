@@ -38,7 +38,6 @@ KINDS_IN_WORDS = ", ".join(map(command_kind, [*SUITES][:-1])) + f" or {command_k
 
 @command(
     "mygym check",
-    "Validate a component: run all checks of its kind.",
     argument("kind", metavar="KIND", help=KINDS_IN_WORDS),
     argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, or a URDF or YAML file"),
     argument("--all", action="store_true", help="check all components of the kind"),
@@ -68,7 +67,7 @@ Exit codes: 0 all checks passed, 1 a check failed, 2 invalid input.
 """,
 )
 def check(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Validate a component: run all checks of its kind."""
     kind, steps = _validate(options)
     outcomes = []
     for outcome in _outcomes(kind, options, steps):
@@ -125,7 +124,6 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
 
 @command(
     "mygym card",
-    "Measure how hard a task is: success rates and returns of random, idle and scripted expert policies.",
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
     argument("--episodes", default="100", metavar="N", help="episodes of each policy, and 6 N resets (default 100)"),
     JSON,
@@ -146,7 +144,7 @@ the card has a flaw.
 """,
 )
 def card(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Measure how hard a task is: success rates and returns of random, idle and scripted expert policies."""
     episodes = parse_count(options.episodes, "--episodes")
     file, flags = config_layers(options)
     checked = resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
@@ -204,7 +202,6 @@ RUN_FLAGS = ["--engine", "--episodes", "--seed", "--json", "--import"]
 
 @command(
     "mygym parity",
-    "Compare an engine with Bullet: the same actions in both; distances between tools and objects, and grasps.",
     argument("run", nargs="?", metavar="RUN", help="a run, whose policy is to be compared instead"),
     argument("--robot", metavar="R", help="the arm (default panda)"),
     argument("--task", metavar="T", help="the task (default reach)"),
@@ -233,7 +230,7 @@ same episodes in both.
 """,
 )
 def parity(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Compare an engine with Bullet: the same actions in both; distances between tools and objects, and grasps."""
     flags = {key: value for key in DEFAULTS if (value := getattr(options, key)) is not None}
     seed = parse_seed(options.seed)
     if options.run is not None:

@@ -14,6 +14,7 @@ from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE, FORMER_KEYS, note_former
 from mygym.errors import ConfigError, UnknownNameError, bad_value, print_message
 from mygym.registry import REGISTRIES
+from mygym.registry.signatures import first_line
 from mygym.training.files import check_writable
 
 CONFIG_FLAGS = {
@@ -250,7 +251,6 @@ PARSERS: dict[str, Parser] = {}
 
 def command(
     program: str,
-    description: str,
     *arguments: Argument,
     examples: str,
     notes: str = "",
@@ -260,13 +260,13 @@ def command(
 ) -> Callable[[Callable[..., None]], Parser]:
     """Decorator of the function of a command; every command accepts `--import` and `--traceback`.
 
-    `program` is the name in the usage, e.g. `mygym list`. `examples` are command lines, and `notes` are a text below
-    them. If there are any `config_flags`, which are keys of `CONFIG_FLAGS`, the command also accepts `--config` and
-    `--set`. `logdir` has the spellings of `log_directory`.
+    The first line of the function's docstring is the description in the help. `program` is the name in the usage, e.g.
+    `mygym list`. `examples` are command lines, and `notes` are a text below them. If there are any `config_flags`,
+    which are keys of `CONFIG_FLAGS`, the command also accepts `--config` and `--set`. `logdir` has the spellings of
+    `log_directory`.
     """
     parser = Parser(
         program,
-        description=description,
         epilog="\n".join(
             ["examples:", indent(examples.strip("\n"), "  "), *(["", notes.strip("\n")] if notes else [])]
         ),
@@ -289,7 +289,7 @@ def command(
         group.add_argument(*names, **options)
 
     def of(function: Callable[..., None]) -> Parser:
-        parser.function = function
+        parser.function, parser.description = function, first_line(function)
         PARSERS[program.split(" ")[-1].removesuffix(".py")] = parser
         return parser
 

@@ -31,7 +31,6 @@ from mygym.training.files import write_text
 
 @command(
     "mygym compare",
-    "Compare settings: success, return and time to learn over their seeds, and whether differences are real.",
     argument(
         "--metric", metavar="NAME,…", help="recorded figures to compare as well, e.g. train_success or train/loss"
     ),
@@ -70,7 +69,7 @@ the second is compared with the same cell of the first.
 """,
 )
 def compare_settings(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Compare settings: success, return and time to learn over their seeds, and whether differences are real."""
     form = chosen_format(options)
     threshold = parse_percent(options.fail_if_worse, "--fail-if-worse") if options.fail_if_worse else None
     if options.save:

@@ -150,7 +150,6 @@ def _refusal(config: Mapping[str, Any]) -> str:
 
 @command(
     "mygym import",
-    "Convert a config file of the original myGym toolkit or of RL Baselines3 Zoo.",
     argument("file", metavar="FILE", help="the file: .json (comments allowed), .yaml or .yml"),
     argument("--env", metavar="ENV", help="the environment to choose from a file of RL Zoo, which has several"),
     argument("-o", "--out", metavar="FILE", help="a new .yaml file for the result (default: print it)"),
@@ -166,7 +165,7 @@ is only approximated. `train.py --config FILE` converts a file of the toolkit as
 """,
 )
 def import_config(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Convert a config file of the original myGym toolkit or of RL Baselines3 Zoo."""
     out = Path(options.out) if options.out else None
     if out:
         check_output(out, "--out", [".yaml", ".yml"], options.force)

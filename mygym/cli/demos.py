@@ -27,7 +27,6 @@ UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine"}
 
 @command(
     "mygym demos",
-    "Record episodes of the scripted expert, or of any policy, as a dataset for imitation learning.",
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
     argument("--out", required=True, metavar="DATASET", help="folder of the dataset; it must not exist"),
     argument("--episodes", default="100", metavar="N", help="number of episodes to keep (default 100)"),
@@ -70,7 +69,7 @@ The last line printed is `dataset: PATH`.
 """,
 )
 def demos(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Record episodes of the scripted expert, or of any policy, as a dataset for imitation learning."""
     episodes = parse_count(options.episodes, "--episodes")
     noise, partial = parse_value(options.noise, "--noise"), parse_value(options.partial, "--partial")
     if isinstance(partial, bool) or not isinstance(partial, int | float):
@@ -123,7 +122,6 @@ SHOWN = 5
 
 @command(
     "mygym replay",
-    "Replay the episodes of a dataset, compare them with the stored observations, and record videos.",
     argument("dataset", metavar="DATASET", help="a folder that `mygym demos` has written"),
     argument("--episode", metavar="K", help="replay only this episode; the first is 0"),
     argument("--camera", metavar="NAME", help="a camera of the workspace (mygym describe workspace table)"),
@@ -143,7 +141,7 @@ video is written anyway.
 """,
 )
 def replay(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Replay the episodes of a dataset, compare them with the stored observations, and record videos."""
     episode = None if options.episode is None else parse_integer(options.episode, "--episode")
     sizes = {key: parse_value(text, f"--{key}") for key in ("width", "height") if (text := getattr(options, key))}
     if options.video is not None:

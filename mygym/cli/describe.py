@@ -38,7 +38,6 @@ COLUMNS = (
 
 @command(
     "mygym list",
-    "List the components that configs and flags can name.",
     argument("kind", nargs="?", metavar="KIND", help=f"{', '.join(REGISTRIES)}; algo is short for algorithm"),
     JSON,
     examples="""
@@ -49,7 +48,7 @@ mygym list object             with category, size, mass, friction and width in a
 """,
 )
 def list_components(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """List the components that configs and flags can name."""
     kinds = [registry_kind(options.kind)] if options.kind else list(REGISTRIES)
     details = DETAILS.get(kinds[0]) if len(kinds) == 1 else None  # reading them takes time
     rows_of = {
@@ -379,7 +378,6 @@ DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
 
 @command(
     "mygym describe",
-    "Describe a component: parameters, sizes, units, requirements.",
     argument("kind", metavar="KIND", help=f"{', '.join(REGISTRIES)}; algo is short for algorithm"),
     argument(
         "name", metavar="NAME", help="a name of `mygym list KIND`, a URDF or YAML file, or a task as letters or a list"
@@ -397,7 +395,7 @@ mygym describe robot path/to/arm.urdf         properties inferred from a URDF
 """,
 )
 def describe(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Describe a component: parameters, sizes, units, requirements."""
     kind = registry_kind(options.kind)
     if options.yaml:
         if kind != "algorithm":
@@ -423,7 +421,6 @@ def complete_config(name: str, framework: str | None) -> str:
 
 @command(
     "mygym schema",
-    "Print the JSON schema of configs, for editors.",
     examples="mygym schema > mygym.schema.json",
     notes="""
 An editor with YAML support then completes and validates every config that starts with the line
@@ -432,7 +429,7 @@ The schema includes your components: print it again after you add a component.
 """,
 )
 def schema(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Print the JSON schema of configs, for editors."""
     from mygym.config.json_schema import json_schema
 
     print_json(json_schema())

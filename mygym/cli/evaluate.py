@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 @command(
     "evaluate.py",
-    "Evaluate the policy of a run, or a policy that needs no training, on seeded episodes.",
     argument("run", nargs="?", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
     argument(
         "--policy",
@@ -63,7 +62,7 @@ python evaluate.py runs/pick_and_place/panda/dagger/1a2b3c4d/seed_0 --detector c
 """,
 )
 def evaluate(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Evaluate the policy of a run, or a policy that needs no training, on seeded episodes."""
     if (options.run is None) == (options.policy is None):
         raise ConfigError("evaluate: give either the path of a run or --policy NAME, e.g. --policy oracle --task push")
     episodes = parse_count(options.episodes, "--episodes")
@@ -153,7 +152,6 @@ SHOWN = 20
 
 @command(
     "mygym search",
-    "Search the best path through the super-networks of a run.",
     argument("run", metavar="RUN", help="a run directory, or a policy file in it"),
     argument("--method", default=METHODS[0], metavar="M", help="evolutionary (default) or random"),
     argument("--tries", default="20", metavar="N", help="number of evaluated paths (default 20)"),
@@ -174,7 +172,7 @@ does not change the run.
 """,
 )
 def search(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Search the best path through the super-networks of a run."""
     if options.method not in METHODS:
         raise ConfigError(bad_value("--method", options.method, METHODS))
     budget = None if options.budget_us is None else parse_value(options.budget_us, "--budget-us")

@@ -16,7 +16,6 @@ SUFFIXES = {**FORMATS, "zoo": ".yml", "envhub": ".py"}
 
 @command(
     "mygym export",
-    "Write a run for other programs: its policy, verified, or its hyperparameters, or its environment.",
     argument("run", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
     argument(
         "--format",
@@ -47,7 +46,7 @@ file is kept if its actions in seeded episodes are those of the policy. `mygym r
 """,
 )
 def export(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Write a run for other programs: its policy, verified, or its hyperparameters, or its environment."""
     suffix = Path(options.out or "").suffix
     format = options.format or next((name for name, ending in SUFFIXES.items() if ending == suffix), "onnx")
     if format not in SUFFIXES:
@@ -88,7 +87,6 @@ def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> 
 
 @command(
     "mygym run",
-    "Play an exported policy in PyBullet, an ONNX file with numpy and onnxruntime alone, and measure its latency.",
     argument("file", metavar="FILE", help="a file that `mygym export` has written"),
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
     argument("--seed", metavar="S", default="0", help="seed of the episodes (default 0)"),
@@ -106,7 +104,7 @@ mygym run reach.onnx --json
 """,
 )
 def run(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Play an exported policy in PyBullet, an ONNX file with numpy and onnxruntime alone, and measure its latency."""
     episodes = parse_count(options.episodes, "--episodes")
     seed = parse_seed(options.seed)
 

@@ -30,7 +30,6 @@ OUTPUT = "leaderboard.json"
 
 @command(
     "mygym judge",
-    "Judge finished runs: play fresh episodes with the saved policy, and write a row of a leaderboard for each run.",
     argument("--episodes", metavar="N", help=f"number of episodes (default {EPISODES}; --again: as in the row)"),
     argument("-o", "--output", metavar="FILE", help=f"leaderboard to extend or create (default {OUTPUT})"),
     argument("--again", metavar="FILE", help="judge the runs of a leaderboard again; exit with 1 if a row disagrees"),
@@ -59,7 +58,7 @@ Exit codes: 0 done, 1 a row disagrees or one of several runs cannot be judged, 2
 """,
 )
 def judge(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Judge finished runs: play fresh episodes with the saved policy, and write a row of a leaderboard for each run."""
     episodes = None if options.episodes is None else parse_count(options.episodes, "--episodes")
     if options.again is not None:
         if options.output is not None:
@@ -136,7 +135,6 @@ def _success(row: Row) -> str:
 
 @command(
     "mygym leaderboard",
-    "Print the table of a leaderboard that `mygym judge` has written; refuse rows that were edited.",
     argument("file", nargs="?", default="leaderboard.json", metavar="FILE", help="the file (default leaderboard.json)"),
     JSON,
     *FORMAT_FLAGS,
@@ -151,7 +149,7 @@ judges the runs of the rows again.
 """,
 )
 def leaderboard(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Print the table of a leaderboard that `mygym judge` has written; refuse rows that were edited."""
     form = chosen_format(options)
     rows = read(Path(options.file))
     if form == "json":
@@ -167,7 +165,6 @@ ENGINES = (BULLET, MUJOCO)
 
 @command(
     "mygym certify",
-    "Play the same fresh episodes with a finished run's policy in two physics engines: success, and the gap.",
     argument("run", metavar="RUN", help="a run directory whose status is done"),
     argument("--episodes", metavar="N", default=str(EPISODES), help=f"episodes in each engine (default {EPISODES})"),
     argument(
@@ -202,7 +199,7 @@ the tolerance, and the interval of the gap excludes equality; 2 invalid input.
 """,
 )
 def certify(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Play the same fresh episodes with a finished run's policy in two physics engines: success, and the gap."""
     episodes = parse_count(options.episodes, "--episodes")
     tolerance = parse_percent(options.tolerance, "--tolerance")
 

@@ -26,7 +26,6 @@ FOLDERS = log_directory("log directories, settings or runs", dest="folders", sev
 
 @command(
     "mygym plot",
-    "Draw the learning curves of settings, with bands over their seeds; or profiles, stages, a sensitivity.",
     argument("-o", "--out", required=True, metavar="FILE", help=f"new file: .{', .'.join(FORMATS)}"),
     WHERE,
     argument(
@@ -62,7 +61,7 @@ colour, style and marker. Needs Matplotlib: pip install "mygym[results]".
 """,
 )
 def plot(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Draw the learning curves of settings, with bands over their seeds; or profiles, stages, a sensitivity."""
     out = Path(options.out)
     check_output(out, "--out", [f".{form}" for form in FORMATS], options.force)
     if options.aggregate not in STATISTICS:
@@ -116,7 +115,6 @@ def _check_rewards(settings: Sequence[SettingCurves]) -> None:
 
 @command(
     "mygym report",
-    "Write runs, curves, failures, videos, configs, versions and commands into one HTML file.",
     argument("-o", "--out", required=True, metavar="FILE", help="new file that ends in .html"),
     WHERE,
     argument("--embed-videos", action="store_true", help="put the videos into the file; without it they are linked"),
@@ -135,7 +133,7 @@ Matplotlib: pip install "mygym[results]".
 """,
 )
 def write_report(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Write runs, curves, failures, videos, configs, versions and commands into one HTML file."""
     check_output(Path(options.out), "--out", [".html"], options.force)
     check_matplotlib()
     selection = select_runs(options.folders, parse_where(options.where or ""))

@@ -41,7 +41,6 @@ WHERE = argument(
 
 @command(
     "mygym runs",
-    "List runs: status, env steps, success with its 95 % interval, time to 90 % success, age.",
     WHERE,
     argument("--sort", metavar="KEY", help="sort by a column, the largest number first: success, steps, age …"),
     JSON,
@@ -64,7 +63,7 @@ resume it); damaged (result.json is not readable). The interval is Wilson's over
 """,
 )
 def runs(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """List runs: status, env steps, success with its 95 % interval, time to 90 % success, age."""
     form = chosen_format(options)
     if options.delete and options.archive:
         raise ConfigError("mygym runs: --delete and --archive exclude each other")
@@ -172,7 +171,6 @@ INDENT: Mapping[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
 
 @command(
     "mygym doctor",
-    "Find out why a run does not learn, from its config and its logs.",
     argument("run", metavar="RUN", help="a run directory; the run may still be training"),
     JSON,
     examples="""
@@ -190,7 +188,7 @@ Exit codes: 0 no findings, 1 findings, 2 invalid input.
 """,
 )
 def doctor(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Find out why a run does not learn, from its config and its logs."""
     logs = read_logs(options.run)
     findings = diagnose(logs)
     if options.json:
@@ -212,7 +210,6 @@ PORT = 8080
 
 @command(
     "mygym serve",
-    "Start, watch, stop and compare runs in a browser; the API under it is at /api.",
     argument("--host", default="127.0.0.1", metavar="H", help="address to bind (default: 127.0.0.1, this machine)"),
     argument("--port", default=str(PORT), metavar="N", help=f"port (default {PORT}; 0: any free port)"),
     argument("--token", metavar="T", help="token of clients (default: that of the log directory, created once)"),
@@ -229,7 +226,7 @@ Runs are processes that go on when the server ends; a server that starts again f
 """,
 )
 def serve(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Start, watch, stop and compare runs in a browser; the API under it is at /api."""
     port = parse_integer(options.port, "--port", "a port, 0 to 65535", 0, 65_535)
     slots = parse_count(options.slots, "--slots") if options.slots else None
 

@@ -54,7 +54,6 @@ EXECUTION = (
 
 @command(
     "mygym sweep",
-    "Search for the values of a config whose runs are the best.",
     argument("file", nargs="?", metavar="FILE", help="a config in which values are ranges, with a section `sweep`"),
     repeated(
         "--space",
@@ -96,7 +95,7 @@ checkpoints; --resume continues the sweep, also after a crash. Needs Optuna: pip
 """,
 )
 def sweep(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Search for the values of a config whose runs are the best."""
     _check_combination(options)
     if options.watch:
         _watch(Path(options.watch))

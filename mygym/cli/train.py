@@ -259,7 +259,6 @@ POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
 
 @command(
     "train.py",
-    "Train a robot arm; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
     argument("--network-of", metavar="RUN", help="train the network that a mixture run has selected, from scratch"),
@@ -304,7 +303,10 @@ checkpoint, video, tensorboard, env_processes.
 """,
 )
 def train(options: argparse.Namespace, train: Callable[..., Result] | None = None) -> None:
-    """Run the command; `train` is the function that trains a run, by default `mygym.train`."""
+    """Train a robot arm; save, evaluate and record videos of the policy.
+
+    `train` is the function that trains a run, by default `mygym.train`.
+    """
     if hosts.is_other():
         from mygym.training.learners import train_share
 

@@ -213,7 +213,6 @@ FLAGS = {
 
 @command(
     "mygym view",
-    "Draw a robot, a workspace, an object, all objects, the start of a task's episodes, or the images of a camera.",
     argument("kind", metavar="KIND", help="objects, object, workspace, robot, task, camera or policy"),
     argument(
         "name",
@@ -269,7 +268,7 @@ mygym view policy reach.onnx --record-latency --seconds 60
 """,
 )
 def view(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Draw a robot, a workspace, an object, all objects, the start of a task's episodes, or the images of a camera."""
     _check_flags(options)
     if options.kind == "policy":
         _time_loop(options)

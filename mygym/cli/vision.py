@@ -25,7 +25,6 @@ UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine", "algo
 
 @command(
     "mygym dataset",
-    "Record images of randomized episodes of the scripted expert, with masks, boxes and depth, as a COCO data set.",
     argument("kind", metavar="KIND", help="vision"),
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
     argument("--out", required=True, metavar="FOLDER", help="folder of the data set; it must not exist"),
@@ -59,7 +58,7 @@ episode are in one split. Without `randomize` in the config, light, colors, text
 """,
 )
 def dataset(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Record images of randomized episodes of the scripted expert, with masks, boxes and depth, as a COCO data set."""
     if options.kind not in DATASETS:
         raise ConfigError(bad_value("dataset", options.kind, DATASETS, "is not a kind of data set"))
     images, splits = parse_count(options.images, "--images"), parse_value(options.splits, "--splits")
@@ -95,7 +94,6 @@ TRAIN, TEST = VERBS = ("train", "test")
 
 @command(
     "mygym detector",
-    "Train a network that finds objects in images with depth, on a data set of `mygym dataset vision`.",
     argument("verb", metavar="VERB", help="train, or test: measure the errors of a detector"),
     argument("data", metavar="DATA", help="folder of the data set"),
     argument("--out", metavar="FILE", help="train: a new file NAME.safetensors"),
@@ -117,7 +115,7 @@ data set. With `image_params.detector`, observations have these positions in pla
 """,
 )
 def detector(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Train a network that finds objects in images with depth, on a data set of `mygym dataset vision`."""
     if options.verb not in VERBS:
         raise ConfigError(bad_value("detector", options.verb, VERBS, "is not a verb"))
     needed = "out" if options.verb == TRAIN else "detector"
@@ -155,7 +153,6 @@ def detector(options: argparse.Namespace) -> None:
 
 @command(
     "mygym encoder",
-    "Train an encoder on a data set of `mygym dataset vision`; it gives a few numbers for an image.",
     argument("verb", metavar="VERB", help="train"),
     argument("data", metavar="DATA", help="folder of the data set"),
     argument("--out", required=True, metavar="FILE", help="a new file NAME.safetensors"),
@@ -188,7 +185,7 @@ The observation component `latent` has the latents, and the features extractor `
 """,
 )
 def encoder(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Train an encoder on a data set of `mygym dataset vision`; it gives a few numbers for an image."""
     if options.verb != TRAIN:
         raise ConfigError(bad_value("encoder", options.verb, [TRAIN], "is not a verb"))
     latents = None if options.latents is None else parse_count(options.latents, "--latents")

@@ -24,7 +24,6 @@ TRAIN_FLAGS = {kind: kind for kind in ("algo", "task", "robot", "workspace", "re
 
 @command(
     "mygym new",
-    "Scaffold a component: working files to edit, with a config and a test.",
     argument("kind", metavar="KIND", help=f"{KINDS_IN_WORDS}; or ros2-node"),
     argument("name", metavar="NAME", help="name in configs and flags, and of the files"),
     argument("--class", dest="class_name", metavar="C", help="name of the class (default: NAME in CamelCase)"),
@@ -60,7 +59,7 @@ No file is overwritten; on an error, no file is written.
 """,
 )
 def new(options: argparse.Namespace) -> None:
-    """Run the command."""
+    """Scaffold a component: working files to edit, with a config and a test."""
     from mygym.cli.new.scaffolds import KINDS_TO_CHECK, PACKAGES, SCAFFOLDS, Request, new_files, train_command
 
     kind = command_kind(options.kind)
