@@ -21,11 +21,21 @@ from pydantic_core import to_json
 
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
-from mygym.dashboard.service import Service, command_line, messages_of, run_id, stages_of, yaml_of
+from mygym.dashboard.service import (
+    Service,
+    command_line,
+    files_of,
+    messages_of,
+    run_id,
+    stages_of,
+    videos_of,
+    yaml_of,
+)
 from mygym.errors import ConfigError, MygymError, bad_value, did_you_mean
 from mygym.registry import REGISTRIES
 from mygym.reporting.doctor import diagnose
 from mygym.reporting.run_logs import read_logs
+from mygym.training import directory
 
 Priority = Annotated[int, Query(ge=-100, le=100, description="jobs with a higher number begin first")]
 
@@ -79,12 +89,11 @@ def make_router(service: Service) -> APIRouter:
             return service.waiting(job)
         entry = service.entry(identifier)
         row = next(row for row in service.listing() if row["id"] == entry.id)
-        return {**row, "config": index.config(entry.id), "stages": stages_of(index.path(entry.id))}
+        return {**row, "config": directory.saved_config(entry.path), "stages": stages_of(entry.path)}
 
     @router.get("/runs/{identifier}/progress", summary="Lines of progress.jsonl after some env steps")
     def progress(identifier: str, after: int = -1) -> list[dict[str, Any]]:
-        entry = service.entry(identifier)
-        lines = [(line.get("steps", 0), line) for line in index.progress(index.path(entry.id))]
+        lines = [(line.get("steps", 0), line) for line in index.progress(service.entry(identifier).path)]
         return [line for steps, line in lines if isinstance(steps, int | float) and steps > after]
 
     @router.get("/runs/{identifier}/events", summary="The same lines as server-sent events, until the run ends")
@@ -93,22 +102,22 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/runs/{identifier}/videos", summary="Names of the videos of a run, for /files")
     def videos(identifier: str) -> list[str]:
-        return index.videos(service.entry(identifier).id)
+        return videos_of(service.entry(identifier).path)
 
     @router.get("/runs/{identifier}/files", summary="Names of the files of a run")
     def files(identifier: str) -> list[str]:
-        return list(index.files(service.entry(identifier).id))
+        return list(files_of(service.entry(identifier).path))
 
     @router.get("/runs/{identifier}/files/{name:path}", summary="A file of a run")
     def file(identifier: str, name: str) -> FileResponse:
-        path = index.files(service.entry(identifier).id).get(name)
+        path = files_of(service.entry(identifier).path).get(name)
         if path is None:
             raise MygymError(f"file: {name!r} is no file of the run; allowed: a name of GET /api/runs/ID/files")
         return FileResponse(path)
 
     @router.get("/runs/{identifier}/doctor", summary="Reasons why a run does not learn")
     def doctor(identifier: str) -> list[dict[str, Any]]:
-        findings = diagnose(read_logs(str(index.path(service.entry(identifier).id))))
+        findings = diagnose(read_logs(str(service.entry(identifier).path)))
         return [{"finding": name, **asdict(finding)} for name, finding in findings.items()]
 
     @router.post("/runs/{identifier}/stop", status_code=202, summary="Stop with a checkpoint, or leave the queue")
@@ -117,20 +126,20 @@ def make_router(service: Service) -> APIRouter:
         if job is not None:
             jobs.stop(job)
         else:
-            await run_in_threadpool(jobs.stop_run, index.path(service.entry(identifier).id))
+            await run_in_threadpool(jobs.stop_run, service.entry(identifier).path)
         return {"status": "stopping"}
 
     @router.post("/runs/{identifier}/resume", status_code=201, summary="Queue the rest of a stopped run")
     async def resume(identifier: str, body: Resume | None = None, priority: Priority = 0) -> dict[str, Any]:
         steps = body.steps if body else None
-        run = await run_in_threadpool(lambda: index.path(service.entry(identifier).id))
-        return service.waiting(await service.resume(run, steps, priority))
+        entry = await run_in_threadpool(service.entry, identifier)
+        return service.waiting(await service.resume(entry.path, steps, priority))
 
     @router.post("/runs/{identifier}/evaluate", status_code=201, summary="Queue fresh episodes; see /api/jobs/ID")
     async def evaluate(identifier: str, body: Evaluate | None = None, priority: Priority = 0) -> dict[str, Any]:
         episodes = (body or Evaluate()).episodes
-        run = await run_in_threadpool(lambda: index.path(service.entry(identifier).id))
-        return service.waiting(await service.evaluate(run, episodes, priority))
+        entry = await run_in_threadpool(service.entry, identifier)
+        return service.waiting(await service.evaluate(entry.path, episodes, priority))
 
     @router.get("/jobs", summary="Newest jobs of the queue")
     def list_jobs() -> list[dict[str, Any]]:
@@ -154,7 +163,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/parameters/{algo}", summary="Hyperparameters of an algorithm: type, range, default, help")
     async def parameters(algo: str, framework: str | None = None) -> list[dict[str, Any]]:
-        return await service.helper.call(heavy.algorithm_parameters, algo, framework)
+        return await service.helper.call(heavy.parameters, "algorithm", algo, framework)
 
     @router.get("/meshes/{name}", include_in_schema=False)
     def mesh(name: str) -> FileResponse:
@@ -221,10 +230,11 @@ def _place(detail: Mapping[str, Any]) -> list[str]:
 
 
 async def _events(service: Service, identifier: str) -> AsyncIterator[str]:
-    sent, run = 0, service.index.path(identifier)
+    sent = 0
     while True:
-        running = service.index.get(identifier).record.status == "running"
-        lines = service.index.progress(run)
+        entry = service.index.get(identifier)
+        running = entry.record.status == "running"
+        lines = service.index.progress(entry.path)
         for line in lines[sent:]:
             yield f"data: {to_json(line, inf_nan_mode='null').decode()}\n\n"
         sent = len(lines)

@@ -155,12 +155,16 @@ def schema() -> dict[str, Any]:
 
 
 @cache
-def algorithm_parameters(algo: str, framework: str | None) -> list[dict[str, Any]]:
-    """Return a row for each hyperparameter of an algorithm: name, type with range, default, help."""
-    from mygym.config.hyperparameters import hyperparameter_rows
+def parameters(kind: str, name: str, framework: str | None = None) -> list[dict[str, Any]]:
+    """Return a row for each parameter of an algorithm, a strategy or a controller: name, type, default, help."""
+    from mygym.config.hyperparameters import controller_rows, hyperparameter_rows, strategy_rows
     from mygym.registry import algorithm
 
-    return _plain(hyperparameter_rows(algorithm(algo, framework)))
+    if kind == "algorithm":
+        rows = hyperparameter_rows(algorithm(name, framework))
+    else:
+        rows = strategy_rows(name) if kind == "strategy" else controller_rows(name)
+    return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
 
 
 def components(kind: str) -> list[dict[str, Any]]:
@@ -193,18 +197,9 @@ def _parameters(kind: str, name: str) -> dict[str, Any]:
     if kind not in ("strategy", "controller"):
         return {}
     try:
-        return {"parameters": component_parameters(kind, name)}
+        return {"parameters": parameters(kind, name)}
     except MygymError as error:
         return {"error": str(error)}
-
-
-@cache
-def component_parameters(kind: str, name: str) -> list[dict[str, Any]]:
-    """Return a row for each parameter of a strategy or a controller."""
-    from mygym.config.hyperparameters import controller_rows, strategy_rows
-
-    tables = {"strategy": strategy_rows, "controller": controller_rows}
-    return _plain(tables[kind](name))
 
 
 @cache
@@ -213,11 +208,7 @@ def strategy_sections(strategy: str) -> list[tuple[str, list[dict[str, Any]]]]:
     from mygym.planning.strategies import sections
 
     keys = sections(strategy, {}).items()
-    return [(key, component_parameters("strategy", name)) for name, (key, _) in keys]
-
-
-def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "default": row["default"] if is_plain(row["default"]) else str(row["default"])} for row in rows]
+    return [(key, parameters("strategy", name)) for name, (key, _) in keys]
 
 
 def preview(config: Mapping[str, Any]) -> bytes:

@@ -56,6 +56,11 @@ class Entry:
     target_steps: int | None
     """Env steps of the config."""
 
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return Path(self.record.path)
+
 
 def run_id(logdir: Path, run: Path) -> str:
     """Return the identifier of a run: it follows from its path in the log directory, and holds no path."""
@@ -91,10 +96,6 @@ class RunIndex:
             raise ConfigError(bad_value("run", identifier, "an id of GET /api/runs", "is no run in the log directory"))
         return entry
 
-    def path(self, identifier: str) -> Path:
-        """Return the directory of a run; raises as `get` does."""
-        return Path(self.get(identifier).record.path)
-
     def progress(self, run: Path) -> list[dict[str, Any]]:
         """Return the lines of progress.jsonl so far; all browsers share the lines that were read."""
         path = run / directory.PROGRESS
@@ -114,22 +115,6 @@ class RunIndex:
                 self._logs.pop(next(iter(self._logs)))
             self._logs[path] = offset + len(complete), lines
             return lines
-
-    def config(self, identifier: str) -> dict[str, Any]:
-        """Return the config of a run."""
-        return directory.saved_config(self.path(identifier))
-
-    def files(self, identifier: str) -> dict[str, Path]:
-        """Return name → path of the files of a run that are served; links are left out."""
-        run = self.path(identifier)
-        paths = [run / name for name in FILES]
-        videos = sorted((run / directory.VIDEOS).rglob("*")) if (run / directory.VIDEOS).is_dir() else []
-        paths += [path for path in videos if path.suffix in VIDEO_SUFFIXES]
-        return {str(path.relative_to(run)): path for path in paths if _is_file_of(path, run)}
-
-    def videos(self, identifier: str) -> list[str]:
-        """Return the names of the videos of a run."""
-        return [name for name in self.files(identifier) if name.endswith(VIDEO_SUFFIXES)]
 
     def _entry(self, run: Path, now: float) -> Entry:
         files = (directory.PROGRESS, directory.CONFIG, directory.RESULT)
@@ -154,8 +139,19 @@ def stages_of(run: Path) -> dict[str, int]:
     return dict(result.stage_reached) if result else {}
 
 
-def _is_file_of(path: Path, run: Path) -> bool:
-    return path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(run.resolve())
+def files_of(run: Path) -> dict[str, Path]:
+    """Return name → path of the files of a run that are served; links are left out."""
+    videos = [path for path in sorted((run / directory.VIDEOS).rglob("*")) if path.suffix in VIDEO_SUFFIXES]
+    return {
+        str(path.relative_to(run)): path
+        for path in (*(run / name for name in FILES), *videos)
+        if path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(run.resolve())
+    }
+
+
+def videos_of(run: Path) -> list[str]:
+    """Return the names of the videos of a run."""
+    return [name for name in files_of(run) if name.endswith(VIDEO_SUFFIXES)]
 
 
 def _steps(run: Path) -> int | None:

@@ -207,7 +207,7 @@ class NewRun:
         with contextlib.suppress(MygymError):  # an unknown name: the check has the words for it
             chosen = taken.get("algo"), taken.get("framework")
             if chosen[0] and self.seen.get("algo") != chosen:
-                rows = await self.service.helper.call(heavy.algorithm_parameters, *chosen)
+                rows = await self.service.helper.call(heavy.parameters, "algorithm", *chosen)
                 self._fill(self.parameters, "algo_params", [("algo_params", rows)])
                 self.parameters.text = f"Hyperparameters of {chosen[0]}"
                 self.seen["algo"] = chosen

@@ -16,7 +16,7 @@ from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, notify_error, spark, status_badge
-from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of
+from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of, videos_of
 from mygym.errors import ConfigError, MygymError
 from mygym.reporting.curves import LABELS, LOGGED, SettingCurves, metrics_of, read_curve, stage_curves
 from mygym.reporting.doctor import diagnose, has_learned
@@ -76,7 +76,7 @@ def add_pages(service: Service) -> None:
                     _waiting(service, job.id)
                     return
                 entry = service.entry(identifier)
-                service.index.config(entry.id)  # it may be damaged
+                directory.saved_config(entry.path)  # it may be damaged
             except MygymError as error:
                 empty(str(error), "All runs", "/")
                 return
@@ -286,7 +286,7 @@ class RunPage:
 
     def __init__(self, service: Service, entry: Entry) -> None:
         self.service, self.id = service, entry.id
-        self.path = service.index.path(entry.id)
+        self.path = entry.path
         self._evaluations: object = None
         self._lines: int | None = None
         self._figures_due = 0.0
@@ -323,7 +323,7 @@ class RunPage:
         heading("Output")
         self.output = ui.code("", language="text").classes("w-full max-h-80 overflow-auto")
         self._shown_videos: list[str] | None = None
-        config = flatten(service.index.config(self.id))
+        config = flatten(directory.saved_config(self.path))
         self.table.rows = [{"key": key, "value": json.dumps(value), "origin": "…"} for key, value in config]
         self.update()
         ui.timer(PERIOD, self.update)
@@ -398,7 +398,7 @@ class RunPage:
         self.figures.set_visibility(bool(series))
 
     def _show_videos(self) -> None:
-        videos = self.service.index.videos(self.id)
+        videos = videos_of(self.path)
         if videos == self._shown_videos:
             return
         self._shown_videos = videos

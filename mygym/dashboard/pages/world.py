@@ -98,7 +98,7 @@ def add_pages(service: Service) -> None:
             shown = robot or str(defaults.robot)
             if run:
                 try:
-                    source = str(service.index.path(run))
+                    source = service.index.get(run).record.path
                     shown = str(saved_config(Path(source)).get("robot", shown))
                 except MygymError as error:
                     empty(str(error), "All runs", "/")
