@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import JSON, argument, command, parse_count, parse_seed, repeated
+from mygym.cli.command import JSON, argument, chosen_flag, command, parse_count, parse_seed, repeated
 from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.cli.sweep import EXECUTION, make_executor
 from mygym.errors import ConfigError, InterruptedRunError, print_message
@@ -80,15 +80,12 @@ def benchmark(options: argparse.Namespace) -> None:
     """Execute the runs of a suite, tasks × robots × algorithms × seeds, and write their table and a page."""
     from mygym.benchmark.execution import Benchmark
 
-    chosen = [flag for flag in ("dry_run", "table", "verify", "add") if getattr(options, flag)]
-    if len(chosen) > 1:
-        flags = " and ".join(f"--{flag.replace('_', '-')}" for flag in chosen[:2])
-        raise ConfigError(f"mygym benchmark: {flags} exclude each other")
+    chosen = chosen_flag(options, "dry_run", "table", "verify", "add")
     if options.method and not options.add:
         raise ConfigError("mygym benchmark: --as NAME needs --add RUN")
     opened = Benchmark(*_place(options))
     words = shlex.join(["mygym", "benchmark", *options.words])
-    if not (options.table or options.verify or options.add):
+    if chosen in ("", "dry_run"):
         opened.try_worlds()
     if options.dry_run:
         _dry_run(opened, options.json, parse_count(options.jobs or "1", "--jobs"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mygym.checks import SUITES
@@ -76,7 +75,7 @@ def check(options: argparse.Namespace) -> None:
             status = outcome.status.upper() if outcome.failed else outcome.status
             print(f"  {status:<9}{outcome.check:<29}{outcome.seconds:6.1f} s  {outcome.why}".rstrip(), flush=True)
     if options.json:
-        print_json([asdict(outcome) for outcome in outcomes])
+        print_json(outcomes)
     else:
         numbers = Counter(outcome.status for outcome in outcomes)
         counts = ", ".join(f"{numbers[status]} {status}" for status in (PASSED, FAILED, LEFT_OUT))
@@ -248,7 +247,7 @@ def parity(options: argparse.Namespace) -> None:
 
     kinds = compare_engines(values, episodes, seed, options.engine)
     if options.json:
-        print_json([asdict(kind) for kind in kinds])
+        print_json(kinds)
         return
     rows = [
         {
@@ -275,7 +274,7 @@ def _print_transfer(run: str, episodes: int, seed: int, engine: str, as_json: bo
 
     transfer = measure_transfer(run, episodes, seed, engine)
     if as_json:
-        print_json(asdict(transfer))
+        print_json(transfer)
         return
     gap = 100 * (transfer.success_engine - transfer.success_pybullet)
     print(f"episodes  {transfer.episodes} in each engine")

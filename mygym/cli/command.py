@@ -157,12 +157,18 @@ IMPORT = repeated(
 TRACEBACK = argument("--traceback", action="store_true", help="print the traceback of an error")
 
 
+def chosen_flag(options: argparse.Namespace, *names: str) -> str:
+    """Return the name of the flag that is given, of some that exclude each other; empty without one; refuse two."""
+    chosen = [name for name in names if getattr(options, name)]
+    if len(chosen) > 1:
+        first, second = (name.replace("_", "-") for name in chosen[:2])
+        raise ConfigError(f"--{first} and --{second} exclude each other")
+    return chosen[0] if chosen else ""
+
+
 def chosen_format(options: argparse.Namespace) -> str:
     """Return the format that the flags choose: `json`, `csv`, `markdown`, `latex`, or empty; refuse two formats."""
-    chosen = [name for name in ("json", "csv", "markdown", "latex") if getattr(options, name)]
-    if len(chosen) > 1:
-        raise ConfigError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
-    return chosen[0] if chosen else ""
+    return chosen_flag(options, "json", "csv", "markdown", "latex")
 
 
 LOGDIR = "runs"

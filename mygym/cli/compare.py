@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from mygym.benchmark.stored import is_stored
@@ -86,7 +85,7 @@ def compare_settings(options: argparse.Namespace) -> None:
         comparisons = compare(settings, options.metric.split(",") if options.metric else ())
     rows = [_cells(comparison) for comparison in comparisons]
     if form == "json":
-        print_json([asdict(comparison) for comparison in comparisons])
+        print_json(comparisons)
     elif form:
         print(FORMATS[form](rows), end="")
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +92,7 @@ def evaluate(options: argparse.Namespace) -> None:
         engine=options.judge,
     )
     if options.json:
-        content = {"failures": _failures(evaluation), "episodes": [asdict(episode) for episode in evaluation.episodes]}
+        content = {"failures": _failures(evaluation), "episodes": evaluation.episodes}
         print_json({"engine": evaluation.engine, **evaluation.summary(), **content})
         return
     _print_evaluation(evaluation)
@@ -187,7 +186,7 @@ def search(options: argparse.Namespace) -> None:
         options.run, method=options.method, tries=tries, budget_us=budget, episodes=episodes, seed=seed, out=options.out
     )
     if options.json:
-        print_json([asdict(candidate) for candidate in candidates])
+        print_json(candidates)
         return
     print_table(
         [

@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 PLAIN_WIDTH = 140
@@ -21,8 +22,8 @@ def exit_with_failure() -> NoReturn:
 
 
 def print_json(content: Any) -> None:
-    """Print JSON."""
-    print(json.dumps(content, indent=2))
+    """Print JSON; a dataclass is a mapping of its fields."""
+    print(json.dumps(content, indent=2, default=asdict))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:

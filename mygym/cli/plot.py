@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import FORCE, argument, check_output, command, log_directory
+from mygym.cli.command import FORCE, argument, check_output, chosen_flag, command, log_directory
 from mygym.cli.runs import WHERE, parse_where
 from mygym.errors import ConfigError, bad_value, print_note
 from mygym.reporting import figures
@@ -66,9 +66,7 @@ def plot(options: argparse.Namespace) -> None:
     check_output(out, "--out", [f".{form}" for form in FORMATS], options.force)
     if options.aggregate not in STATISTICS:
         raise ConfigError(bad_value("--aggregate", options.aggregate, STATISTICS))
-    kinds = [f"--{name}" for name in ("profiles", "stages", "sensitivity") if getattr(options, name)]
-    if len(kinds) > 1:
-        raise ConfigError(f"{kinds[0]} and {kinds[1]} exclude each other")
+    chosen_flag(options, "profiles", "stages", "sensitivity")
     check_matplotlib()
     selection = select_runs(options.folders, parse_where(options.where or ""))
     figure = _draw(selection, options)

@@ -14,6 +14,7 @@ from mygym.cli.command import (
     FORMAT_FLAGS,
     JSON,
     argument,
+    chosen_flag,
     chosen_format,
     command,
     log_directory,
@@ -65,13 +66,12 @@ resume it); damaged (result.json is not readable). The interval is Wilson's over
 def runs(options: argparse.Namespace) -> None:
     """List runs: status, env steps, success with its 95 % interval, time to 90 % success, age."""
     form = chosen_format(options)
-    if options.delete and options.archive:
-        raise ConfigError("mygym runs: --delete and --archive exclude each other")
+    chosen_flag(options, "delete", "archive")
     records = find_runs(options.folder, parse_where(options.where or ""))
     if options.sort:
         records = sort_records(records, options.sort)
     if form == "json":
-        print_json([asdict(record) for record in records])
+        print_json(records)
     elif form:
         cells = asdict if form == "csv" else _paper_cells
         print(FORMATS[form]([cells(record) for record in records]), end="")

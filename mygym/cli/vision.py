@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,7 +130,7 @@ def detector(options: argparse.Namespace) -> None:
         seed = parse_seed(options.seed)
         errors = train_detector(options.data, out=options.out, steps=steps, seed=seed, report=print_message)
     if options.json:
-        print_json([asdict(error) for error in errors])
+        print_json(errors)
         return
     print_table(
         [
@@ -205,7 +204,7 @@ def encoder(options: argparse.Namespace) -> None:
         report=print_message,
     )
     if options.json:
-        print_json([asdict(error) for error in errors])
+        print_json(errors)
         return
     print_table([_row(error) for error in errors])
     print(f"encoder: {Path(options.out)}")

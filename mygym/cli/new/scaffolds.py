@@ -137,21 +137,17 @@ def with_class(code: str, request: Request) -> str:
     return code
 
 
-def config_file(request: Request, values: Mapping[str, str], help: str) -> dict[str, str]:
-    """Return path and content of a config: `values` are YAML by key; `help` is in the header."""
-    path = f"configs/{request.name}.yaml"
-    header = [f"# {train_command(request.folder)} --config {path}", f"# {help} --explain prints all keys."]
-    return {path: "\n".join([*header, *(f"{key}: {value}" for key, value in values.items()), "seed: 0"]) + "\n"}
-
-
 def complete(
     request: Request, files: Files, config: Mapping[str, str], help: str, *kinds: str, checks: str = ""
 ) -> Files:
-    """Return files with a config, whose header has `help`, and a test that trains it.
+    """Return files with a config, whose header has `help` and whose values are YAML by key, and a test that trains it.
 
     The test also performs the checks of some kinds, whose further arguments each follow a comma; without kinds, it
     validates the environment of the config.
     """
+    path = f"configs/{request.name}.yaml"
+    header = [f"# {train_command(request.folder)} --config {path}", f"# {help} --explain prints all keys."]
+    content = "\n".join([*header, *(f"{key}: {value}" for key, value in config.items()), "seed: 0", ""])
     if kinds:
         tests = "\n\n".join(fill("test_checks.py", request, kind=kind, arguments=checks) for kind in kinds)
         imports = {"third_party": "", "mygym_imports": "from mygym.checks import check\n"}
@@ -159,7 +155,7 @@ def complete(
         tests = fill("test_env.py", request)
         imports = {"third_party": "\nfrom gymnasium.utils.env_checker import check_env", "mygym_imports": ""}
     test = fill("test.py", request, tests=tests, **imports)
-    return {**files, **config_file(request, config, help), f"tests/test_{request.name}.py": test}
+    return {**files, path: content, f"tests/test_{request.name}.py": test}
 
 
 def one_file(
@@ -212,9 +208,10 @@ def _urdf_object(request: Request, urdf: Path) -> str:
     from mygym.robotics.objects import load_object
 
     spec = load_object(urdf)
-    path = _path_from(request.folder / "envs" / "objects", urdf)
-    values = {"file": urdf.name, "urdf": path, "mass": f"{spec.mass:g} kg", "friction": f"{spec.friction:g}"}
-    return fill("urdf_object.yaml", request, **values)
+    title = (
+        f"# The object of {urdf.name}, {spec.mass:g} kg.\nurdf: {_path_from(request.folder / 'envs/objects', urdf)}\n"
+    )
+    return f"{title}friction: {spec.friction:g}               # relative to the surface that it lies on\n"
 
 
 def _path_from(folder: Path, urdf: Path) -> str:
