@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from mygym.config.schema import DEFAULT_ENGINE, renamed
+from mygym.config import RunConfig
 from mygym.engines.arrays import cores
 from mygym.engines.engine import engines_with_batches
 from mygym.errors import ConfigError, bad_value
@@ -158,13 +158,13 @@ class Jobs:
             child.returncode = child.poll() or 0  # it goes on, and Python is not to warn of it
         self.queue.close()
 
-    def train(self, config: Mapping[str, Any], values: Mapping[str, Any], priority: int = 0) -> QueuedJob:
-        """Queue a training."""
+    def train(self, config: Mapping[str, Any], complete: RunConfig, priority: int = 0) -> QueuedJob:
+        """Queue a training; `complete` has all values that the run takes."""
         number = 1 + max((int(path.stem) for path in self.folder.glob("*.yaml")), default=0)
         file = self.folder / f"{number:06}.yaml"
         files.write_yaml(file, {**config, "logdir": str(self.logdir)})
-        title = f"{values['algo']} · {values['task']}"
-        return self.queue.add("train", ["--config", str(file)], title, priority, cores_of(values))
+        title = f"{complete.algo} · {complete.task}"
+        return self.queue.add("train", ["--config", str(file)], title, priority, cores_of(complete))
 
     def resume(self, run: Path, steps: int | None = None, priority: int = 0) -> QueuedJob:
         """Queue the rest of a stopped run, or a longer run of a complete one; refuse a run that is running or waits."""
@@ -247,22 +247,16 @@ class Jobs:
         return self.folder / f"job_{job.id}.log"
 
 
-def cores_of(config: Mapping[str, Any]) -> int:
+def cores_of(config: RunConfig) -> int:
     """Return the cores that a training keeps busy: threads, learners, or processes of environments.
 
     With `overlap`, threads and processes are busy at the same time.
     """
-    config = renamed(config, notify=False)
-    learners, overlap = config.get("learners", 1), bool(config.get("overlap"))
-    processes = config.get("env_processes", cores() if overlap else False)
-    if processes == "auto" and (learners != 1 or config.get("engine", DEFAULT_ENGINE) in engines_with_batches()):
-        processes = 0
-    count = config.get("n_envs", 1) if processes is True or processes == "auto" else int(processes or 0)
-    threads = config.get("threads", 1)
-    numbers = (count, threads * learners if isinstance(threads, int) and isinstance(learners, int) else 1)
-    if overlap:
-        return min(cores(), sum(number for number in numbers if isinstance(number, int)))
-    return min(cores(), max(1, *(number for number in numbers if isinstance(number, int))))
+    processes = config.env_processes
+    if processes == "auto":
+        processes = config.learners == 1 and config.engine not in engines_with_batches()
+    numbers = (config.n_envs if processes is True else int(processes), config.threads * config.learners)
+    return min(cores(), sum(numbers) if config.overlap else max(numbers))
 
 
 def holder(run: Path) -> psutil.Process | None:

@@ -201,7 +201,7 @@ class Service:
     async def train(self, config: Mapping[str, Any], priority: int = 0) -> QueuedJob:
         """Check and queue a training; refuse a config with mistakes, in the words of the command line."""
         resolved = await self.examine(config)
-        return self.jobs.train(config, resolved.values(), priority)
+        return self.jobs.train(config, resolved.config, priority)
 
     async def resume(self, run: Path, steps: int | None = None, priority: int = 0) -> QueuedJob:
         """Check and queue the rest of a run.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mygym.config import RunConfig
 from mygym.dashboard.jobs import CANCELLED, ENDED, QUEUED, STARTED, Jobs, cores_of, holder
 from mygym.dashboard.service import Service
 from mygym.errors import ConfigError
@@ -25,7 +26,7 @@ def wait(jobs: Jobs, condition: Callable[[], bool]) -> None:
 
 def test_a_training_survives_the_server_and_resumes(service: Service, program: tuple[str, ...]) -> None:
     jobs = service.jobs
-    job = jobs.train({"algo": "sac"}, {"algo": "sac", "task": "reach"})
+    job = jobs.train({"algo": "sac"}, RunConfig(algo="sac"))
     wait(jobs, lambda: jobs.queue.get(job.id).run is not None)
     run = Path(str(jobs.queue.get(job.id).run))
     assert find_runs(service.logdir)[0].status == "running"
@@ -70,11 +71,10 @@ def test_priorities_and_slots(service: Service) -> None:
 
 def test_cores_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mygym.dashboard.jobs.cores", lambda: 8)
-    assert cores_of({}) == 1
-    assert cores_of({"n_envs": 4}) == 1
-    assert cores_of({"n_envs": 2, "env_processes": True}) == 2
-    assert cores_of({"n_envs": 8, "env_processes": 1, "overlap": True}) == 2
-    assert cores_of({"env_processes": 1, "overlap": True, "threads": 2}) == 3
-    assert cores_of({"overlap": True}) == 8
-    assert cores_of({"n_envs": 4, "learners": 2, "env_processes": "auto"}) == 2
-    assert cores_of({"n_envs": 512, "engine": "fused", "env_processes": "auto"}) == 1
+    assert cores_of(RunConfig(n_envs=4)) == 1
+    assert cores_of(RunConfig(n_envs=2, env_processes=True)) == 2
+    assert cores_of(RunConfig(n_envs=8, env_processes=1, overlap=True)) == 2
+    assert cores_of(RunConfig(env_processes=1, overlap=True, threads=2)) == 3
+    assert cores_of(RunConfig(n_envs=512, env_processes="auto", overlap=True)) == 8
+    assert cores_of(RunConfig(n_envs=4, learners=2, env_processes="auto")) == 2
+    assert cores_of(RunConfig(n_envs=512, engine="fused", env_processes="auto")) == 1

@@ -9,6 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
+from mygym.dashboard.service import Service
 from mygym.errors import MygymError
 from mygym.reporting.curves import Band
 from mygym.types import FloatArray
@@ -127,6 +128,24 @@ async def attempt(action: Callable[[], object], done: str) -> None:
         notify_error(error)
     else:
         ui.notify(done, type="positive")
+
+
+async def train_and_open(
+    service: Service,
+    button: Any,
+    config: Mapping[str, Any],
+    priority: int = 0,
+    refuse: Callable[[MygymError], None] = notify_error,
+) -> None:
+    """Queue a training at the click of a button, and open its page; `refuse` shows the mistakes of the config."""
+    button.props("loading").disable()  # a second click would queue a second run
+    try:
+        job = await service.train(config, priority)
+    except MygymError as error:
+        button.props(remove="loading").enable()
+        refuse(error)
+    else:
+        ui.navigate.to(f"/run/job-{job.id}")
 
 
 PALETTE = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#8b5cf6", "#14b8a6", "#ec4899", "#84cc16")

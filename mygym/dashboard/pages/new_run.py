@@ -15,7 +15,7 @@ from mygym.config.json_schema import REGISTRY_OF_KEY
 from mygym.config.loading import parse_value
 from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
-from mygym.dashboard.pages.frame import PATIENCE, frame, heading
+from mygym.dashboard.pages.frame import PATIENCE, frame, heading, train_and_open
 from mygym.dashboard.service import Service, command_line, messages_of, yaml_of
 from mygym.errors import MygymError
 from mygym.nested import at, has, merged
@@ -236,14 +236,10 @@ class NewRun:
         if self.unreadable:
             self._show_errors(list(self.unreadable.values()))
             return
-        self.start.props("loading").disable()  # a second click would queue a second run
-        try:
-            job = await self.service.train(self.config(), int(self.priority.value or 0))
-        except MygymError as error:
-            self._show_errors(messages_of(error))
-            self.start.props(remove="loading").enable()
-        else:
-            ui.navigate.to(f"/run/job-{job.id}")
+        priority = int(self.priority.value or 0)
+        await train_and_open(
+            self.service, self.start, self.config(), priority, lambda error: self._show_errors(messages_of(error))
+        )
 
 
 def taken_value(key: str, resolved: Resolved) -> str:

@@ -15,7 +15,17 @@ from mygym.config.layers import flatten
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.jobs import as_json
 from mygym.dashboard.pages import frame as charts
-from mygym.dashboard.pages.frame import COLORS, attempt, empty, frame, heading, notify_error, spark, status_badge
+from mygym.dashboard.pages.frame import (
+    COLORS,
+    attempt,
+    empty,
+    frame,
+    heading,
+    notify_error,
+    spark,
+    status_badge,
+    train_and_open,
+)
 from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of, videos_of
 from mygym.errors import ConfigError, MygymError
 from mygym.reporting.curves import LABELS, LOGGED, SettingCurves, metrics_of, read_curve, stage_curves
@@ -195,7 +205,7 @@ def beginning(service: Service) -> None:
     ui.label(f"The folder {displayed(service.logdir)} has no runs yet. Begin here:").classes("text-lg")
     with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-3 gap-4 w-full"):
         with _way("A first run", "A Panda learns to reach.", command_line({}, service.logdir)):
-            ui.button("Train it", icon="play_arrow", on_click=lambda event: _train_first(service, event.sender))
+            ui.button("Train it", icon="play_arrow", on_click=lambda event: train_and_open(service, event.sender, {}))
             ui.button("Choose task, robot, algorithm", on_click=lambda: ui.navigate.to("/new")).props("outline")
         text = f"The first command writes algos/my_algo.py in {Path.cwd()}: PPO with one more hyperparameter. "
         text += "The page New run lists it without a restart."
@@ -216,17 +226,6 @@ def _way(title: str, text: str, command: str) -> Iterator[None]:
         ui.code(command, language="bash").classes("w-full")
         with ui.row().classes("gap-2 items-center"):
             yield
-
-
-async def _train_first(service: Service, button: Any) -> None:
-    button.props("loading").disable()  # a second click would queue a second run
-    try:
-        job = await service.train({})
-    except MygymError as error:
-        button.props(remove="loading").enable()
-        notify_error(error)
-    else:
-        ui.navigate.to(f"/run/job-{job.id}")
 
 
 def cells(row: dict[str, Any]) -> dict[str, Any]:
