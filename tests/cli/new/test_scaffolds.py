@@ -86,7 +86,8 @@ def test_copies_of_examples_have_the_new_names_alone() -> None:
     copies = {"robot": "arm", "reward": "bonus", "task": "tidy", "env": "nudge_nudge", "predicate": "raised"}
     for kind, name in {**copies, "controller": "fine", "workspace": "desk"}.items():
         text = "".join(path.read_text() for path in new(kind, name))
-        assert not re.search(r'desk_arm|quadratic|\bnudge\b|\bNudge-v0|"lift(ed)?"|smooth\b|Smooth|workbench', text), kind
+        names = r'desk_arm|quadratic|\bnudge\b|\bNudge-v0|"lift(ed)?"|smooth\b|Smooth|workbench'
+        assert not re.search(names, text), kind
     assert find_task("tidy").workspace == "table"
     task = find_task("nudge_nudge")
     assert (task.workspace, task.asset(task.roles[0])) == ("nudge_nudge", "nudge_nudge")
