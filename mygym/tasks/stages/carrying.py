@@ -27,6 +27,14 @@ RADIUS, PERIOD = 0.06, 4.0
 FOLLOW_STEPS = 25
 """Consecutive control steps for which the object must be at the moving goal."""
 
+ADVANCE, CALM_ADVANCE = 0.04, 0.012
+"""m per control step: of a held object, and of a long object, which swings in the fingers when it moves faster."""
+
+
+def _bring_to(context: StageContext, position: Array, ee_position: Array, advance: float = CALM_ADVANCE) -> Array:
+    """`(N, 3)` m: next target of the end effector that brings the object to `position`, by `advance` m at most."""
+    return limited(ee_position, position + ee_position - context.object_position, advance)
+
 
 # rotate -------------------------------------------------------------------------------------------------------------
 
@@ -71,13 +79,8 @@ def _transform_potential(context: StageContext) -> Array:
     return xp.clip((xp.astype(context.count, context.goal.dtype) + close) / (ARC_POINTS + 1), 0.0, 1.0)
 
 
-def _carry_expert(context: StageContext, position: Array) -> ArmCommand:
-    target = position + context.ee_position - context.object_position
-    return ArmCommand(limited(context.ee_position, target, 0.04), CLOSED)
-
-
 def _transform_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
-    return _carry_expert(context, _arc(context))
+    return ArmCommand(_bring_to(context, _arc(context), context.ee_position, ADVANCE), CLOSED)
 
 
 # follow -------------------------------------------------------------------------------------------------------------
@@ -107,24 +110,8 @@ def _follow_potential(context: StageContext) -> Array:
 
 
 def _follow_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
-    return _carry_expert(context, _moving_goal(context, TIME_STEP))
+    return ArmCommand(_bring_to(context, _moving_goal(context, TIME_STEP), context.ee_position, ADVANCE), CLOSED)
 
-
-ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}", _rotate_potential, _rotate_expert,
-               needs_tool_yaw=True)  # fmt: skip
-TRANSFORM = Stage("transform", "T", ("held",), ("traced", "placed"), "carry {object} along an arc {goal}",
-                  _transform_potential, _transform_expert, complete=_all_points_passed, count=_points_passed,
-                  waypoint=_arc)  # fmt: skip
-FOLLOW = Stage("follow", "F", ("held",), ("followed",), "follow the moving goal with {object}", _follow_potential,
-               _follow_expert, ends=("placed",), complete=_followed_long_enough, count=_steps_at_moving_goal,
-               waypoint=_moving_goal)  # fmt: skip
-
-for _stage in (ROTATE, TRANSFORM, FOLLOW):
-    register_stage(_stage.name, _stage)
-
-
-CALM_ADVANCE = 0.012
-"""m per control step: a long object swings in the fingers when it moves faster."""
 
 FIRM_STEPS = 5
 """Control steps for which the second hand must hold the object before the first opens."""
@@ -143,11 +130,6 @@ def _second_ee(context: StageContext) -> Array:
 def _second_holds(context: StageContext) -> Array:
     """Return whether every finger of the second hand presses on the object."""
     return context.state.second_finger_contact[:, context.bound.object or 0].all(-1)
-
-
-def _bring_to(context: StageContext, position: Array, ee_position: Array) -> Array:
-    """`(N, 3)` m: next target of the end effector that brings the object slowly to `position`."""
-    return limited(ee_position, position + ee_position - context.object_position, CALM_ADVANCE)
 
 
 # offer --------------------------------------------------------------------------------------------------------------
@@ -213,6 +195,14 @@ def _bring_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     )
 
 
+ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}", _rotate_potential, _rotate_expert,
+               needs_tool_yaw=True)  # fmt: skip
+TRANSFORM = Stage("transform", "T", ("held",), ("traced", "placed"), "carry {object} along an arc {goal}",
+                  _transform_potential, _transform_expert, complete=_all_points_passed, count=_points_passed,
+                  waypoint=_arc)  # fmt: skip
+FOLLOW = Stage("follow", "F", ("held",), ("followed",), "follow the moving goal with {object}", _follow_potential,
+               _follow_expert, ends=("placed",), complete=_followed_long_enough, count=_steps_at_moving_goal,
+               waypoint=_moving_goal)  # fmt: skip
 OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other hand", _offer_potential,
               _offer_expert, weight=CARRYING, arms=2, waypoint=_handover_position)  # fmt: skip
 HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {object} over", _hand_over_potential,
@@ -221,5 +211,5 @@ HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {obje
 BRING = Stage("bring", "", ("handed",), ("placed",), "bring {object} {goal}", move_potential, _bring_expert,
               weight=CARRYING, arms=2)  # fmt: skip
 
-for _stage in (OFFER, HAND_OVER, BRING):
+for _stage in (ROTATE, TRANSFORM, FOLLOW, OFFER, HAND_OVER, BRING):
     register_stage(_stage.name, _stage)

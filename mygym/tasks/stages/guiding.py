@@ -144,13 +144,6 @@ def _expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(has_arrived | (is_outside & ~is_behind[:, None]), target_outside, target_inside), CLOSED)
 
 
-GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,
-              weight=PATH_WEIGHT, ends=("near",), start_pose=_start_pose, complete=_all_passed,
-              count=_points_passed, waypoint=_waypoint)  # fmt: skip
-
-register_stage(GUIDE.name, GUIDE)
-
-
 STAND_OFF = 0.04
 """m behind the handle from which a part is pushed."""
 
@@ -271,11 +264,14 @@ def _push_stage(name: str, phrase: str) -> Stage:
                  start_pose=_push_start, needs_part=True)  # fmt: skip
 
 
+GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,
+              weight=PATH_WEIGHT, ends=("near",), start_pose=_start_pose, complete=_all_passed,
+              count=_points_passed, waypoint=_waypoint)  # fmt: skip
 OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _open_potential, _open_expert,
                 start_pose=_open_start, count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
 PRESS = _push_stage("press", "press {object}")
 SWITCH = _push_stage("switch", "flip {object}")
 TURN = _push_stage("turn", "turn {object}")
 
-for _stage in (OPENING, PRESS, SWITCH, TURN):
+for _stage in (GUIDE, OPENING, PRESS, SWITCH, TURN):
     register_stage(_stage.name, _stage)

@@ -89,16 +89,6 @@ def _poke_potential(context: StageContext) -> Array:
     return closeness(distance(context.ee_position, context.object_position), context.thresholds.near)
 
 
-PUSH = Stage("push", "", ("free", "near"), ("placed",), "push {object} {goal}", _push_potential, _push_expert,
-             ends=("near",), start_pose=_push_start)  # fmt: skip
-
-POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_potential, _poke_expert,
-             start_pose=_poke_start)  # fmt: skip
-
-for _stage in (PUSH, POKE):
-    register_stage(_stage.name, _stage)
-
-
 GRAVITY = 9.81
 """m/s²."""
 
@@ -319,6 +309,10 @@ def _follow_through(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(leaves[:, None], along, lifted(context.start_ee_position, 0.05)), OPEN)
 
 
+PUSH = Stage("push", "", ("free", "near"), ("placed",), "push {object} {goal}", _push_potential, _push_expert,
+             ends=("near",), start_pose=_push_start)  # fmt: skip
+POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_potential, _poke_expert,
+             start_pose=_poke_start)  # fmt: skip
 SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", _slide_potential,
               _slide_expert, ends=("near", "placed"), start_pose=_launch_start)  # fmt: skip
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
@@ -331,5 +325,5 @@ SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to r
 STRIKE = Stage("strike", "", ("launched",), ("struck", "hit"), "let {object} hit it", _rest_potential, _follow_through,
                ends=("launched",))  # fmt: skip
 
-for _stage in (SLIDE, THROW, TOSS, SETTLE, STRIKE):
+for _stage in (PUSH, POKE, SLIDE, THROW, TOSS, SETTLE, STRIKE):
     register_stage(_stage.name, _stage)
