@@ -20,7 +20,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import supported_tasks
 from mygym.errors import MygymError
 from mygym.experts import OraclePolicy
-from mygym.robotics.inference.robots import infer_robot
+from mygym.robotics.robot import infer_robot
 from mygym.training.evaluation import evaluate_policy
 
 TASKS = ("reach", "push", "pick_and_place")

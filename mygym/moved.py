@@ -32,6 +32,7 @@ MODULES: Mapping[str, str] = {
     "mygym.config.schedulable": "mygym.config.schedules",
     "mygym.config.schedule_shapes": "mygym.config.schedules",
     "mygym.models.controllers.lookup": "mygym.robotics.controllers.controller",
+    "mygym.models.inference.robots": "mygym.robotics.robot",
     "mygym.models.robot_spec": "mygym.robotics.robots",
     "mygym.reporting.selection": "mygym.reporting.comparison",
     "mygym.runs.built_config": "mygym.training.model_factory",

@@ -19,9 +19,8 @@ from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.controllers import Mode
 from mygym.robotics.files import cached_by_file
-from mygym.robotics.inference.robots import Inferred, infer_robot
 from mygym.robotics.mesh_files import read_triangles
-from mygym.robotics.robot import complete_robot, load_robot
+from mygym.robotics.robot import Inferred, complete_robot, infer_robot, load_robot
 from mygym.robotics.robots import GripperSpec, RobotSpec, cached_by_model, robot_model
 from mygym.robotics.transforms import pose_matrix
 from mygym.robotics.urdf import (

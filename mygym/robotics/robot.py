@@ -1,22 +1,32 @@
-"""Robots as data: `load_robot("panda") -> RobotSpec`."""
+"""Robots as data: `load_robot("panda")` of a YAML file, `infer_robot` of a bare description, `complete_robot` of both.
+
+The inference chooses arm, gripper, tool point, home and base position.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mygym.errors import AssetError, bad_value
 from mygym.nested import merged
-from mygym.robotics.assets import as_asset, find_asset, find_beside, read_asset, read_mapping
-from mygym.robotics.inference.base_placement import place_base
-from mygym.robotics.inference.robots import Inferred, infer_joint, infer_robot
+from mygym.registry import RobotFileName
+from mygym.robotics.assets import Quaternion, as_asset, find_asset, find_beside, read_asset, read_mapping
+from mygym.robotics.files import Stamp
+from mygym.robotics.inference.arms import ARM_JOINTS, infer_arm, infer_tool
+from mygym.robotics.inference.base_placement import DIRECTIONS, ENOUGH, arm_length, count_joints, freedom, place_base
+from mygym.robotics.inference.findings import Certainty, Finding
+from mygym.robotics.inference.grippers import infer_gripper, is_jaw
+from mygym.robotics.kinematics import make_chain
+from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.robots import JointSpec, RobotSpec, cached_by_model, check_model, check_name, mounted_model
 from mygym.robotics.surface_points import MeshReader
-from mygym.robotics.urdf import read_joints
-from mygym.robotics.workspace import find_workspace
+from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint, read_joints
+from mygym.robotics.workspace import WorkspaceSpec, find_workspace
 
 LIMITS = ("lower", "upper", "velocity", "effort")
 """Keys of a joint that a YAML file need not state."""
@@ -73,6 +83,176 @@ def _with_limits(spec: RobotSpec) -> RobotSpec:
     )
     second_arm = replace(spec.second_arm, joints=second[0]) if spec.second_arm else None
     return replace(spec, joints=first, second_arm=second_arm)
+
+
+DEFAULT_SPEED, DEFAULT_TORQUE = 3.0, 50.0
+"""rad/s and N m: assumed where a URDF has no limit."""
+
+PLACEHOLDERS = 4
+"""Joints of a file whose limits are all alike, so that a velocity of 1 rad/s among them is a placeholder."""
+
+NOT_TURNED = (0.0, 0.0, 0.0, 1.0)
+"""Orientation of a base that is not turned."""
+
+SHORTEST = 0.03
+"""m: length of joints that are no arm, such as the steered wheel of a car."""
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Result of an inference."""
+
+    spec: RobotSpec
+    findings: tuple[Finding, ...]
+    """The inferred properties, and the repairs of the file."""
+    reaches: float
+    """Share of the corners of the table's areas that the robot reaches with its tool down."""
+
+
+def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
+    """Infer a robot from a description in any format that `read_robot` reads: arm, gripper, home and base position.
+
+    Raises:
+        AssetError: The file is invalid, has no arm, or an unreadable mesh.
+        RegistryError: A package that the format needs is not installed.
+    """
+    file = RobotFileName.parse(urdf).absolute()
+    return _infer(file, robot_stamps(str(file)), read_mesh)
+
+
+@cache
+def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader) -> Inferred:
+    file = read_robot(str(urdf))
+    root = file.root
+    joints, replaced = _without_placeholders(read_joints(root))
+    if not any(joint.kind in MOVING_JOINT_TYPES for joint in joints.values()):
+        raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
+    arm = infer_arm(joints)
+    chain = arm.joints
+    if len(chain) > ARM_JOINTS and is_jaw(root, joints, chain[-1], read_mesh):
+        chain = chain[:-1]
+    allowed = f"a URDF with an arm of revolute joints, at least {SHORTEST} m long"
+    if not chain:
+        raise AssetError(bad_value("robot", str(urdf), allowed, "has no arm"))
+    moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None}
+    is_all = moving == {joint.name for joint in chain}
+    sure: Certainty = "certain" if is_all else "likely"
+    text = f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"
+    findings = [
+        *file.repairs,
+        *replaced,
+        Finding(text, "joints", sure, "no other joint moves" if is_all else arm.reason),
+    ]
+    specs = tuple(map(infer_joint, chain))
+    findings += _assumed_limits(chain)
+    grasp = infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
+    if grasp is None and arm.hand:
+        text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
+        findings[-1] = Finding(text, "gripper", "likely", findings[-1].reason)
+    gripper = grasp.gripper if grasp else None
+    if grasp:
+        (sure,) = (finding.certainty for finding in findings if finding.key == "gripper")
+        tool, reason = grasp.tool, "between the pads, where the fingers hold an object of 4 cm"
+    else:
+        tool, sure, reason = infer_tool(root, joints, chain, arm.hand, read_mesh)
+    text = f"the tool point at {[value + 0.0 for value in tool.position]} m in {tool.link}"
+    findings.append(Finding(text, "end_effector", sure, reason))
+    # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
+    spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
+    check_model(spec)
+    table = find_workspace("table")
+    if (length := arm_length(make_chain(spec, spec.arms[0], table.tool_direction))) < SHORTEST:
+        raise AssetError(bad_value("robot", str(urdf), allowed, f"has no arm: its joints span {length:.2g} m"))
+    spec, share = place_base(spec, table, read_mesh)
+    findings += _placement(spec, share, table)
+    findings += _shortcomings(spec)
+    used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
+    if moving - used:
+        reason = "they move neither the arm nor the gripper; each stays at zero or at its nearest limit"
+        findings.append(Finding(f"fixed: {', '.join(sorted(moving - used))}", "locked", "certain", reason))
+    return Inferred(spec, tuple(findings), share)
+
+
+def _without_placeholders(joints: dict[str, Joint]) -> tuple[dict[str, Joint], list[Finding]]:
+    """Return joints without limits of velocity that are placeholders, and the finding that says so.
+
+    No robot moves all its joints, from the shoulder to the fingers, with the same torque at exactly 1 rad/s.
+    """
+    moving = [joint for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None]
+    limits = {(joint.effort, joint.velocity) for joint in moving}
+    if len(moving) < PLACEHOLDERS or len(limits) > 1 or {velocity for _, velocity in limits} != {1.0}:
+        return joints, []
+    text = f"velocities of 1 rad/s, which all {len(moving)} joints have, with equal efforts, mean no limit"
+    unlimited = {name: replace(joint, velocity=math.inf) for name, joint in joints.items()}
+    return unlimited, [Finding(text, "joints", "guess", "no arm has motors that are all alike and this slow")]
+
+
+def _shortcomings(spec: RobotSpec) -> Iterator[Finding]:
+    """Yield a finding for each limit of an arm of few joints."""
+    limits = freedom(spec)
+    if limits.moves:
+        reason = f"a point in space takes {DIRECTIONS} directions"
+        yield Finding(f"its arm {limits.moves}: no task suits it", "joints", "likely", reason)
+    if limits.leans:
+        text = f"its arm {limits.leans} over the table's areas: it reaches and pushes, and cannot grasp from above"
+        reason = "the place of the tool takes all joints, and none is left to tilt it"
+        yield Finding(text, "end_effector", "likely", reason)
+
+
+def _placement(spec: RobotSpec, share: float, table: WorkspaceSpec) -> Iterator[Finding]:
+    """Yield the findings about the base and the home of a robot that reaches a share of the table's areas."""
+    sure: Certainty = "likely" if share >= ENOUGH else "guess"
+    text = f"its base at {list(spec.base_position)} m, where it reaches {100 * share:.0f} % of the table's areas"
+    reason = "of the positions that were tried, the tool, held down, reaches most of the areas from this one"
+    yield Finding(text, "base_position", sure, reason)
+    if spec.area_scale < 1:
+        text = f"an area_scale of {spec.area_scale:g} for its short arm: the table's areas shrink by this factor"
+        yield Finding(text, "area_scale", sure, "of the sizes that were tried, the tool reaches most of this one")
+    if spec.base_orientation != NOT_TURNED:
+        text = f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area"
+        reason = "in the middle of its joints' ranges, its tool is on another side of the first joint"
+        yield Finding(text, "base_orientation", sure, reason)
+    text = f"its home at {', '.join(f'{joint.name} {joint.home + 0.0:g}' for joint in spec.joints)}"
+    if share == 0:
+        yield Finding(text, "joints.home", "guess", "no posture that was tried holds the tool down over the table")
+        return
+    reason = f"it holds the tool down at {[round(x, 3) for x in table.scaled(spec.area_scale).tool_home]} m"
+    yield Finding(text, "joints.home", sure, reason)
+
+
+def _yaw(orientation: Quaternion) -> float:
+    """Return the angle of a rotation about z, degrees."""
+    return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
+
+
+def infer_joint(joint: Joint) -> JointSpec:
+    """Return a joint at the position next to zero, with limits that are assumed where the URDF has none."""
+    lower, upper = (-math.pi, math.pi) if _turns_freely(joint) else (joint.lower, joint.upper)
+    velocity = joint.velocity if 0 < joint.velocity < math.inf else DEFAULT_SPEED
+    effort = joint.effort if 0 < joint.effort < math.inf else DEFAULT_TORQUE
+    return JointSpec(joint.name, min(max(0.0, lower), upper), lower, upper, velocity, effort)
+
+
+def _turns_freely(joint: Joint) -> bool:
+    is_limited = math.isfinite(joint.lower) and math.isfinite(joint.upper) and joint.lower < joint.upper
+    return joint.kind == "continuous" or not is_limited
+
+
+def _assumed_limits(chain: Sequence[Joint]) -> Iterator[Finding]:
+    """Yield one finding for each kind of limit that joints of an arm lack."""
+    free = [joint for joint in chain if _turns_freely(joint)]
+    slow = [joint for joint in chain if not 0 < joint.velocity < math.inf]
+    weak = [joint for joint in chain if not 0 < joint.effort < math.inf]
+    certainty: Certainty = "likely" if all(joint.kind == "continuous" for joint in free) else "guess"
+    for joints, text, sure in (
+        (free, "from -π to π", certainty),
+        (slow, f"at up to {DEFAULT_SPEED} rad/s", "guess"),
+        (weak, f"with up to {DEFAULT_TORQUE} N m", "guess"),
+    ):
+        if joints:
+            verb = "turns" if len(joints) == 1 else "turn"
+            names = ", ".join(joint.name for joint in joints)
+            yield Finding(f"{names} {verb} {text}; the file has no limit", "joints", sure)
 
 
 SECTIONS = ("base_position", "base_orientation", "joints", "end_effector")

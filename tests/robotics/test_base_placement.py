@@ -19,9 +19,8 @@ from mygym.engines.robots import mesh_points
 from mygym.envs.supported import support_warning, supported_tasks
 from mygym.errors import ConfigError
 from mygym.robotics.inference.base_placement import shape_of
-from mygym.robotics.inference.robots import infer_robot
 from mygym.robotics.kinematics import Kinematics, make_chain, reached_along
-from mygym.robotics.robot import load_robot
+from mygym.robotics.robot import infer_robot, load_robot
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_grippers import INERTIAL, MIRRORED, WRIST, box, part, robot
 
@@ -113,7 +112,7 @@ def test_an_arm_with_fewer_directions_than_three_suits_no_task(
 ) -> None:
     path = few_axes(tmp_path / "few.urdf", *joints)
     words = f"moves its tool in {directions} of 3 directions"
-    assert words in " ".join(infer_robot(path, mesh_points).notes)
+    assert words in " ".join(finding.text for finding in infer_robot(path, mesh_points).findings)
     assert all(words in reason for task, reason in supported_tasks(str(path)).items() if task in ("reach", "push"))
     if directions == 1:  # its circle does not pass the drawer
         with pytest.raises(ConfigError, match=words):

@@ -14,8 +14,7 @@ from mygym.engines.robots import find_robot, inferred_robot, mesh_points
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset, asset_names
-from mygym.robotics.inference.robots import infer_robot
-from mygym.robotics.robot import lacks_sections, load_robot, resolved
+from mygym.robotics.robot import infer_robot, lacks_sections, load_robot, resolved
 from mygym.robotics.robots import RobotSpec
 from tests.components import ROBOTS, needs_extra
 

@@ -15,8 +15,8 @@ from mygym.engines.robots import mesh_points
 from mygym.errors import ConfigError
 from mygym.robotics.inference.findings import Finding
 from mygym.robotics.inference.grippers import Grasp, infer_gripper
-from mygym.robotics.inference.robots import infer_robot
 from mygym.robotics.objects import load_object
+from mygym.robotics.robot import infer_robot
 from mygym.robotics.robots import robot_model
 from mygym.robotics.surface_points import points_on
 from mygym.robotics.transforms import quaternion_to_matrix

@@ -16,7 +16,7 @@ from mygym.engines.robots import mesh_points
 from mygym.errors import AssetError, ConfigError
 from mygym.robotics.inference.arms import Arm, infer_arm, infer_tool
 from mygym.robotics.inference.grippers import infer_gripper
-from mygym.robotics.inference.robots import infer_robot
+from mygym.robotics.robot import infer_robot
 from mygym.robotics.urdf import Joint, read_joints, read_urdf
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_grippers import MIRRORED, robot
@@ -199,8 +199,8 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
     assert inferred.reaches == 1.0
     assert scale < 1.0
     np.testing.assert_allclose(inferred.spec.base_orientation, (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)), atol=1e-5)
-    assert f"an area_scale of {scale:g}" in "; ".join(inferred.notes)
-    assert "turned by 90°" in "; ".join(inferred.notes)
+    assert f"an area_scale of {scale:g}" in "; ".join(finding.text for finding in inferred.findings)
+    assert "turned by 90°" in "; ".join(finding.text for finding in inferred.findings)
     assert [finding.key for finding in inferred.findings if finding.key and not finding.reason] == []
     with mygym.make_env({"robot": str(path)}) as env:
         env.reset(seed=0)
@@ -278,4 +278,7 @@ def test_a_velocity_of_1_that_all_joints_have_is_a_placeholder(tmp_path: Path, f
     inferred = infer_robot(path, mesh_points)
     is_placeholder = fingers == 1.0
     assert {joint.velocity for joint in inferred.spec.joints} == {3.0 if is_placeholder else 1.0}
-    assert any("1 rad/s" in note and "7 joints" in note for note in inferred.notes) == is_placeholder
+    assert (
+        any("1 rad/s" in note and "7 joints" in note for note in (finding.text for finding in inferred.findings))
+        == is_placeholder
+    )

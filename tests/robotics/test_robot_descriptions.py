@@ -526,7 +526,7 @@ def test_archives_with_one_description_are_robots(name: str, tmp_path: Path) -> 
     assert len(find_robot(str(path)).joints) == 6
     inferred = inferred_robot(str(path))
     assert inferred is not None
-    assert not any("capsule" in text for text in inferred.notes)
+    assert not any("capsule" in finding.text for finding in inferred.findings)
 
 
 OBJ = "".join(f"v {x} {y} {z}\n" for x, y, z in CORNERS) + "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in FACES)

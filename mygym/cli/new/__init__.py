@@ -121,7 +121,7 @@ def _print_inferred(urdf: Path, path: Path) -> None:
     from mygym.cli.new.robot_yaml import line_of, top_key
     from mygym.cli.output import print_table
     from mygym.engines.robots import mesh_points
-    from mygym.robotics.inference.robots import infer_robot
+    from mygym.robotics.robot import infer_robot
 
     text = path.read_text(encoding="utf-8")
     rows = []

@@ -228,7 +228,7 @@ def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
     from mygym.engines.rendering.thumbnails import as_png
     from mygym.engines.robots import mesh_points
     from mygym.robotics.inference.base_placement import count_joints
-    from mygym.robotics.inference.robots import infer_robot
+    from mygym.robotics.robot import infer_robot
 
     robot = infer_robot(urdf, mesh_points)
     title = f"The arm of {urdf.name}: {count_joints(len(robot.spec.joints))}. SI units. Limits: the URDF's."

@@ -16,7 +16,7 @@ from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset
 from mygym.robotics.inference.findings import Finding
-from mygym.robotics.inference.robots import Inferred, infer_robot
+from mygym.robotics.robot import Inferred, infer_robot
 from mygym.robotics.robots import RobotSpec
 from tests.cli.new.conftest import new
 from tests.robotics.test_grippers import MIRRORED, robot

@@ -21,8 +21,7 @@ from mygym.engines.world import World
 from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.registry import ASSETS, registry
 from mygym.robotics import assets
-from mygym.robotics.inference.robots import infer_robot
-from mygym.robotics.robot import load_robot
+from mygym.robotics.robot import infer_robot, load_robot
 from mygym.robotics.robots import robot_model
 from mygym.robotics.urdf import inertial, merge_fixed_joints, read_joints, read_urdf
 from tests.components import CONTROLS, ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY, needs_extra
@@ -258,7 +257,7 @@ def test_a_urdf_is_a_robot_with_notes_on_inferred_values() -> None:
     assert spec.gripper.width == pytest.approx(0.082, abs=0.001)
     inferred = inferred_robot(path)
     assert inferred is not None
-    notes = "\n".join(inferred.notes)
+    notes = "\n".join(finding.text for finding in inferred.findings)
     assert "an arm of 7 joints, panda_joint1 to panda_joint7" in notes
     assert "a gripper of panda_finger_joint1, panda_finger_joint2 that opens 8.2 cm" in notes
     assert inferred_robot("panda") is None
@@ -295,7 +294,9 @@ def test_missing_limits_are_assumed_and_noted(tmp_path: Path) -> None:
     path.write_text(text)
     inferred = infer_robot(path, mesh_points)
     assert {joint.velocity for joint in inferred.spec.joints} == {3.0}
-    assert any("at up to 3.0 rad/s; the file has no limit" in note for note in inferred.notes)
+    assert any(
+        "at up to 3.0 rad/s; the file has no limit" in note for note in (finding.text for finding in inferred.findings)
+    )
 
 
 # invalid input-------------------------------------------------------------------------------------------------------
