@@ -15,7 +15,7 @@ from mygym.errors import AssetError, bad_value
 from mygym.robotics.assets import STRICT, Color, FiniteVector, NonNegative, Number, Positive, find_beside
 from mygym.robotics.inertia import Inertial, mass_properties
 from mygym.robotics.links import link_element
-from mygym.robotics.shapes import GeomSpec, Shape, check_geom
+from mygym.robotics.shapes import GeomSpec, Shape, check_geom, with_files
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, rpy_to_matrix
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint, add_tiny_visual, light_urdf, read_joints, read_urdf, text_of
 from mygym.types import FloatArray, Vector
@@ -103,22 +103,14 @@ def base_geoms(spec: FixtureSpec) -> tuple[GeomSpec, ...]:
     return spec.parts or ((GeomSpec(spec.shape, spec.size),) if spec.size else ())
 
 
-def with_files(spec: FixtureSpec, folder: Path) -> FixtureSpec:
-    """Return the fixture with absolute file names; `pybullet_data/...` is looked up in that package."""
+def with_absolute_files(spec: FixtureSpec, path: Path) -> FixtureSpec:
+    """Return the fixture of a YAML file `path` with absolute file names; see `find_beside`."""
     return replace(
         spec,
-        urdf=spec.urdf and _file(spec.urdf, folder),
-        parts=_with_files(spec.parts, folder),
-        joints={name: replace(joint, parts=_with_files(joint.parts, folder)) for name, joint in spec.joints.items()},
+        urdf=spec.urdf and str(find_beside(path, spec.urdf)),
+        parts=with_files(spec.parts, path),
+        joints={name: replace(joint, parts=with_files(joint.parts, path)) for name, joint in spec.joints.items()},
     )
-
-
-def _with_files(geoms: tuple[GeomSpec, ...], folder: Path) -> tuple[GeomSpec, ...]:
-    return tuple(replace(geom, file=_file(geom.file, folder)) if geom.file else geom for geom in geoms)
-
-
-def _file(name: str, folder: Path) -> str:
-    return str(find_beside(folder / "fixture", name))
 
 
 URDF_JOINT_TYPES = {"slide": "prismatic", "hinge": "revolute"}

@@ -98,8 +98,7 @@ def _uniform_solid(geom: GeomSpec) -> tuple[float, FloatArray, FloatArray]:
         centre = sum((hull_volume * middle for hull_volume, middle, _ in hulls), np.zeros(3)) / content
         inertia = np.zeros((3, 3))
         for hull_volume, middle, moments in hulls:
-            offset = middle - centre
-            inertia += moments + hull_volume * (offset @ offset * np.eye(3) - np.outer(offset, offset))
+            inertia += inertia_beside(moments, hull_volume, middle - centre)
         return content, centre, inertia
     return volume_properties(mesh_of(geom, DRAWN_CORNERS * 4))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from mygym.robotics.assets import (
     read_asset,
 )
 from mygym.robotics.inertia import Inertial, RigidBody, mass_properties, rigid_body, volume
-from mygym.robotics.shapes import GeomSpec, Shape, bounds, check_geom
+from mygym.robotics.shapes import GeomSpec, Shape, bounds, check_geom, with_files
 from mygym.robotics.transforms import matrix_to_rpy
 from mygym.robotics.urdf import inertial, merge_fixed_joints, origin_of, read_urdf
 
@@ -39,18 +39,8 @@ DEFAULT_FRICTION = 0.5
 GEOMETRIES = ("box", "sphere", "cylinder", "capsule", "mesh")
 
 
-@dataclass(frozen=True, eq=False)
-class UrdfObject:
-    """Rigid body read from a URDF."""
-
-    geoms: tuple[GeomSpec, ...]
-    inertial: Inertial | None
-    """None if not read."""
-    friction: float
-
-
-def read_object_urdf(path: Path, with_inertial: bool = True) -> UrdfObject:
-    """Read a URDF with fixed joints only as one rigid body.
+def _read_urdf(path: Path, with_inertial: bool) -> tuple[tuple[GeomSpec, ...], Inertial | None, float]:
+    """Read a URDF with fixed joints only as one rigid body: its geoms, its inertia if asked for, and its friction.
 
     Raises:
         AssetError: The file or a mesh is missing or invalid; a joint moves; a collision shape is missing; or the
@@ -58,7 +48,10 @@ def read_object_urdf(path: Path, with_inertial: bool = True) -> UrdfObject:
     """
     root = read_urdf(path)
     try:
-        return _read(root, with_inertial)
+        geoms, link = _geoms_of(root)
+        contact = link.find("contact/lateral_friction")
+        friction = DEFAULT_FRICTION if contact is None else float(contact.get("value", DEFAULT_FRICTION))
+        return geoms, _inertial(link, geoms) if with_inertial else None, friction
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -66,7 +59,8 @@ def read_object_urdf(path: Path, with_inertial: bool = True) -> UrdfObject:
         raise AssetError(f"{path}: {bad_value('urdf', path.name, 'a URDF of one rigid body', why)}") from error
 
 
-def _read(root: ET.Element, with_inertial: bool) -> UrdfObject:
+def _geoms_of(root: ET.Element) -> tuple[tuple[GeomSpec, ...], ET.Element]:
+    """Return the geoms of the only body of a URDF, and its link."""
     for joint in root.findall("joint"):
         if joint.get("type") != "fixed":
             name, kind = joint.get("name", ""), joint.get("type")
@@ -92,19 +86,17 @@ def _read(root: ET.Element, with_inertial: bool) -> UrdfObject:
         check_geom(geom, f"visual.{number}.")
     if not visuals:
         solid = [replace(geom, visible=True) for geom in solid]
-    contact = link.find("contact/lateral_friction")
-    friction = DEFAULT_FRICTION if contact is None else float(contact.get("value", DEFAULT_FRICTION))
-    return UrdfObject((*visuals, *solid), _inertial(link, solid) if with_inertial else None, friction)
+    return (*visuals, *solid), link
 
 
-def _inertial(link: ET.Element, solid: list[GeomSpec]) -> Inertial:
+def _inertial(link: ET.Element, geoms: Sequence[GeomSpec]) -> Inertial:
     mass, centre, inertia = inertial(link)
     if not mass > 0:
         why = "is not above 0: an object that never moves belongs to a workspace"
         raise AssetError(bad_value("mass", mass, "<inertial><mass value=.../> in kg", why))
     moments = np.linalg.eigvalsh(inertia)
     if not (moments > 0).all():
-        low, high = bounds(solid)
+        low, high = bounds(geoms)
         x, y, z = np.square(high - low)
         box = mass / 12 * np.array([y + z, x + z, x + y])
         example = ", ".join(f"{name}={value:.3g}" for name, value in zip(("ixx", "iyy", "izz"), box, strict=True))
@@ -342,9 +334,8 @@ def _object(path: Path, file: ObjectFile) -> ObjectSpec:
             raise AssetError(bad_value(key, value, "with `shape`, or within one of `parts`", "belongs to no shape"))
     friction, inertial = file.friction, None
     if file.urdf:
-        body = read_object_urdf(find_beside(path, file.urdf), with_inertial=file.mass is None)
-        geoms, inertial = body.geoms, body.inertial
-        friction = body.friction if friction is None else friction
+        geoms, inertial, own = _read_urdf(find_beside(path, file.urdf), with_inertial=file.mass is None)
+        friction = own if friction is None else friction
         if file.color is not None:
             geoms = tuple(replace(geom, color=file.color) for geom in geoms)
     else:
@@ -373,7 +364,7 @@ def _geoms(path: Path, file: ObjectFile) -> tuple[GeomSpec, ...]:
         geoms = (
             GeomSpec(file.shape, file.size, sides=file.sides, points=file.points, file=file.file, scale=file.scale),
         )
-    geoms = tuple(replace(geom, file=str(find_beside(path, geom.file))) if geom.file else geom for geom in geoms)
+    geoms = with_files(geoms, path)
     for number, geom in enumerate(geoms):
         check_geom(geom, f"parts.{number}." if file.parts else "")
     return geoms

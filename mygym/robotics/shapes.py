@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
-from mygym.robotics.assets import STRICT, Color, FiniteVector, NonNegative, Positive, Quaternion
+from mygym.robotics.assets import STRICT, Color, FiniteVector, NonNegative, Positive, Quaternion, find_beside
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.meshes import MARGIN, Mesh, hull, loft, outline, ring_at, shrunk
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix, rpy_to_matrix
@@ -70,6 +70,11 @@ class GeomSpec:
     """False for a visual geom, which has no mass."""
     visible: bool = True
     """False for an invisible geom."""
+
+
+def with_files(geoms: Sequence[GeomSpec], path: Path) -> tuple[GeomSpec, ...]:
+    """Return the geoms of a YAML file `path` with absolute names of mesh files, see `find_beside`."""
+    return tuple(replace(geom, file=str(find_beside(path, geom.file))) if geom.file else geom for geom in geoms)
 
 
 def check_geom(geom: GeomSpec, key: str) -> None:

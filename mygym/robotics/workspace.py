@@ -13,7 +13,7 @@ from pydantic import Field
 from mygym.errors import AssetError, bad_value
 from mygym.registry import registry
 from mygym.robotics.assets import STRICT, FiniteVector, Number, Positive, Quaternion, find_asset, read_asset
-from mygym.robotics.fixtures import FixtureSpec, articulated_parts, check_fixture, with_files
+from mygym.robotics.fixtures import FixtureSpec, articulated_parts, check_fixture, with_absolute_files
 from mygym.robotics.robots import RobotSpec
 
 MIN_WIDTH = 0.5
@@ -167,7 +167,7 @@ def load_workspace(name: str | Path) -> WorkspaceSpec:
     path = find_asset("workspaces", name)
     spec = read_asset(WorkspaceSpec, path)
     try:
-        fixtures = {key: with_files(fixture, path.parent) for key, fixture in spec.fixtures.items()}
+        fixtures = {key: with_absolute_files(fixture, path) for key, fixture in spec.fixtures.items()}
         for key, fixture in fixtures.items():
             check_fixture(fixture, f"fixtures.{key}.")
         _check(spec)
