@@ -24,7 +24,6 @@ from mygym.errors import MygymError
 from mygym.registry import REGISTRIES, isolated
 from mygym.registry.entries import HAS_BULLET
 from mygym.robotics import robot
-from mygym.robotics.inference import robots
 from mygym.robotics.inference.base_placement import place_base, shape_of
 from mygym.robotics.kinematics import make_chain
 from mygym.robotics.robots import RobotSpec
@@ -225,8 +224,7 @@ def placed_bases() -> Iterator[None]:
         return replace(spec, joints=tuple(joints), **{name: getattr(placed, name) for name in names}), share
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (robots, robot):
-            patch.setattr(module, "place_base", place)
+        patch.setattr(robot, "place_base", place)
         yield
 
 

@@ -201,13 +201,12 @@ def read_hulls(path: str) -> tuple[FloatArray, ...]:
         AssetError: The file is missing, of another type, invalid, or flat.
     """
     file = Path(path)
-    readers = {".obj": _obj_groups, ".stl": _one_group, ".dae": _one_group}
-    if file.suffix.lower() not in readers:
+    if file.suffix.lower() not in BULLET_FORMATS:
         raise AssetError(bad_value("mesh", path, "an OBJ, STL or DAE file", "cannot be read"))
     try:
         if not file.is_file() and file.exists():  # reading a pipe would block
             raise OSError("it is not a regular file")
-        groups = readers[file.suffix.lower()](file)
+        groups = _obj_groups(file) if file.suffix.lower() == ".obj" else _one_group(file)
     except (OSError, ValueError, IndexError) as error:
         why = f"cannot be read ({type(error).__name__}: {error})"
         raise AssetError(bad_value("mesh", path, "an OBJ, STL or DAE file", why)) from error
@@ -215,15 +214,14 @@ def read_hulls(path: str) -> tuple[FloatArray, ...]:
         raise AssetError(bad_value("mesh", path, "a mesh with faces", "is empty"))
     if len(groups) > MAX_HULLS:
         groups = [np.concatenate(groups)]
-    hulls = []
+    hulls, allowed = [], ""
     for group in groups:
         try:
             hulls.append(few_points(group))
         except ValueError as error:
-            if len(groups) == 1:
-                raise AssetError(bad_value("mesh", path, str(error), "has no volume")) from error
+            allowed = str(error)
     if not hulls:
-        raise AssetError(bad_value("mesh", path, "a mesh with a volume", "has no volume"))
+        raise AssetError(bad_value("mesh", path, allowed, "has no volume"))
     return tuple(hulls)
 
 

@@ -28,6 +28,7 @@ from mygym.robotics.files import Stamp, cached_by_file, stamp, temporary_folder
 from mygym.robotics.inference.findings import Certainty, Finding
 from mygym.robotics.links import complete_inertials, remove_unusable_inertials
 from mygym.robotics.mesh_files import MAX_TRIANGLES, MESH_PATH, PACKAGE_PATHS, find_mesh, package_folder, readable_mesh
+from mygym.robotics.mjcf import read_mjcf
 from mygym.robotics.transforms import pose_matrix, rotation_of_z_to
 from mygym.robotics.urdf import (
     check_urdf,
@@ -328,8 +329,6 @@ def _tree(path: Path, arguments: Sequence[str]) -> tuple[ET.Element, list[Findin
         for element in root.iter():
             element.tag = str(element.tag).removeprefix(space)
     if root.tag == "mujoco":
-        from mygym.robotics.mjcf import read_mjcf
-
         return read_mjcf(path)
     if arguments or has_xacro(root):
         plain = None if arguments else without_unused(root)

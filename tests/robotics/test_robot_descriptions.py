@@ -19,7 +19,7 @@ import pytest
 from mygym.engines.robots import find_robot, inferred_robot, mesh_points, replace_meshes
 from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry
-from mygym.robotics.inference import robots
+from mygym.robotics import robot
 from mygym.robotics.mesh_files import MAX_TRIANGLES, binary_stl, find_mesh, read_triangles, readable_mesh
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.robots import RobotSpec
@@ -38,7 +38,7 @@ def _placed(monkeypatch: pytest.MonkeyPatch) -> None:
         joints = (replace(joint, home=home) for joint, home in zip(spec.joints, HOME, strict=False))
         return replace(spec, base_position=(-0.336, 0.0, 0.126), joints=tuple(joints)), 1.0
 
-    monkeypatch.setattr(robots, "place_base", place)
+    monkeypatch.setattr(robot, "place_base", place)
 
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")

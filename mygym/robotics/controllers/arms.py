@@ -20,9 +20,6 @@ from mygym.types import FloatArray
 SECOND_ARM_MARGIN = 0.15
 """m to each side of its home in which a second arm's tool may be commanded, in addition to the workspace's bounds."""
 
-InverseDynamicsOfArm = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
-"""Index of an arm, its joint positions, velocities and accelerations `(J,)` → its torques `(J,)` N m."""
-
 
 class ArmControllers:
     """One controller per arm; the action has the components of each arm, then the grippers.
@@ -32,7 +29,8 @@ class ArmControllers:
         workspace: Bounds and direction of the tool.
         chosen: Class and parameters of the controllers.
         dt: s, duration of a control step.
-        inverse_dynamics: Inverse dynamics of each arm.
+        inverse_dynamics: Index of an arm, its joint positions, velocities and accelerations `(J,)` → its torques `(J,)`
+            N m.
         gripper: Whether the action includes the grippers.
         tool_yaw: Whether the first arm's tool may turn about its axis.
     """
@@ -43,7 +41,7 @@ class ArmControllers:
         workspace: WorkspaceSpec,
         chosen: ChosenController,
         dt: float,
-        inverse_dynamics: InverseDynamicsOfArm,
+        inverse_dynamics: Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray],
         gripper: bool,
         tool_yaw: bool,
     ) -> None:

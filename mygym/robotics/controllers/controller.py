@@ -56,8 +56,6 @@ def clamp_around(value: float, centre: float, radius: float) -> float:
 
 Mode = Literal["position", "velocity", "torque"]
 
-CommandSpace = Literal["cartesian", "joint"]
-
 
 @dataclass(frozen=True)
 class ArmLimits:
@@ -101,7 +99,7 @@ class Controller(ABC):
             orientation of home.
     """
 
-    commands: ClassVar[CommandSpace]
+    commands: ClassVar[Literal["cartesian", "joint"]]
     """Space of the action: end-effector coordinates or joints. Joint states are observed by default for `joint`."""
 
     remembers_command: ClassVar[bool] = False
@@ -141,12 +139,7 @@ class Controller(ABC):
         return ()
 
     def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
-        """Set the command to a measured posture: `(J,)` rad and `(3,)` m.
-
-        Args:
-            joint_position: `(J,)` rad.
-            ee_position: `(3,)` m, world frame.
-        """
+        """Set the command to a measured posture: `(J,)` rad and `(3,)` m, world frame."""
         self.joint_command = joint_position.copy()
 
     @abstractmethod
@@ -184,28 +177,15 @@ class Controller(ABC):
         return 0
 
     def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
-        """Return the last command relative to the measured posture `(J,)` rad and `(3,)` m: `(L,)`.
-
-        Args:
-            joint_position: `(J,)` rad.
-            ee_position: `(3,)` m, world frame.
-        """
+        """Return the last command `(L,)` relative to the measured posture: `(J,)` rad and `(3,)` m, world frame."""
         return np.zeros(0)
 
     def tool_yaw_offset(self, tool_yaw: float) -> float:
-        """Return the last commanded minus the measured tool yaw, rad; 0 if yaw is not commanded.
-
-        Args:
-            tool_yaw: Measured yaw of the tool, rad, relative to home.
-        """
+        """Return the last commanded minus the measured tool yaw, rad relative to home; 0 if yaw is not commanded."""
         return 0.0
 
     def measured_tool_yaw(self, joint_position: FloatArray) -> float:
-        """Return the tool yaw in rad at joint positions `(J,)` rad.
-
-        Args:
-            joint_position: `(J,)` rad.
-        """
+        """Return the tool yaw in rad at joint positions `(J,)` rad."""
         return yaw_between(self.chain.rotation, self.kinematics.pose(joint_position)[:3, :3])
 
 
@@ -287,10 +267,7 @@ class ChosenController:
 
 
 def find_controller(control: str | Mapping[str, Any] | ControlParams) -> ChosenController:
-    """Return the controller for a value of `control`: a name, or a mapping with the name and parameters.
-
-    Args:
-        control: The value, as in a config.
+    """Return the controller for a value of `control` in a config: a name, or a mapping with the name and parameters.
 
     Raises:
         ConfigError: A parameter is unknown, has the wrong type, or is out of its range.
