@@ -6,12 +6,12 @@ from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import (
+    flat,
     horizontal,
     lifted,
     over_then_down,
     progress,
     progress_to_goal,
-    with_height,
     with_stand,
 )
 from mygym.tasks.state import namespace
@@ -113,7 +113,7 @@ def _push_direction(context: StageContext) -> Array:
     segment = horizontal(_waypoint(context) - _point(context, context.count - 1))
     towards = _waypoint(context) - context.object_position
     along = (towards * segment).sum(-1)[:, None] * segment
-    aside = with_height(towards - along, xp.zeros_like(towards[:, 2]))
+    aside = flat(towards - along)
     off = length(aside)[:, None]
     return horizontal(along + aside * (1.0 - xp.minimum(BESIDE / xp.maximum(off, 1e-6), 1.0)))
 

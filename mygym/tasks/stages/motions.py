@@ -95,6 +95,11 @@ def lifted(position: Array, by: Array | float) -> Array:
     return with_height(position, position[:, 2] + by)
 
 
+def flat(vector: Array) -> Array:
+    """`(N, 3)`: horizontal component of `vector` `(N, 3)`."""
+    return with_height(vector, namespace(vector).zeros_like(vector[:, 2]))
+
+
 def planar_distance(a: Array, b: Array) -> Array:
     """`(N,)` m: horizontal distance."""
     return distance(a[:, :2], b[:, :2])
@@ -123,6 +128,5 @@ def behind_object(context: StageContext, by: float) -> Array:
 
 def horizontal(vector: Array) -> Array:
     """`(N, 3)`: unit vector along the horizontal component of `vector` `(N, 3)`."""
-    xp = namespace(vector)
-    flat = with_height(vector, xp.zeros_like(vector[:, 0]))
-    return flat / xp.maximum(length(flat)[:, None], 1e-6)
+    along = flat(vector)
+    return along / namespace(vector).maximum(length(along)[:, None], 1e-6)

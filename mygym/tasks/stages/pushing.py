@@ -13,6 +13,7 @@ from mygym.tasks.stages.handling import CARRYING
 from mygym.tasks.stages.motions import (
     behind_object,
     closeness,
+    flat,
     horizontal,
     lifted,
     limited,
@@ -130,7 +131,7 @@ def _rolls(context: StageContext) -> Array:
 def _departure(context: StageContext) -> Array:
     """`(N, 3)` m/s: velocity at the release with which the object comes to rest at the goal."""
     xp = namespace(context.goal)
-    offset = with_height(context.goal - context.object_position, xp.zeros_like(context.goal[:, 2]))
+    offset = flat(context.goal - context.object_position)
     twice = 2.0 * context.bound.deceleration
     slides = offset * (twice / xp.maximum(length(offset)[:, None], 1e-6)) ** 0.5
     if not context.bound.rolls_by_axis:
@@ -140,7 +141,7 @@ def _departure(context: StageContext) -> Array:
 
 def _slide_potential(context: StageContext) -> Array:
     """`(N,)`: progress to the goal of the point where the object comes to rest, and a tool behind the object."""
-    velocity = with_height(context.object_velocity, namespace(context.goal).zeros_like(context.goal[:, 2]))
+    velocity = flat(context.object_velocity)
     stop = context.object_position + velocity * length(velocity)[:, None] / (2.0 * context.bound.deceleration)
     return with_stand(context, progress_to_goal(context, distance(stop, context.goal)), _launch_start(context))
 
@@ -155,7 +156,7 @@ def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     departure = _departure(context)
     needed = length(departure)
     direction = horizontal(departure)
-    velocity = with_height(context.object_velocity, xp.zeros_like(needed))
+    velocity = flat(context.object_velocity)
     speed = (velocity * direction).sum(-1)
     drift = velocity - speed[:, None] * direction
     # The object is pushed during the next control step, and slows down only after it.
@@ -166,7 +167,7 @@ def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     aim = horizontal(direction - steer[:, None] * drift)
     ee_offset = ee - position
     ahead = (ee_offset * aim).sum(-1)
-    aside = with_height(ee_offset - ahead[:, None] * aim, xp.zeros_like(needed))
+    aside = flat(ee_offset - ahead[:, None] * aim)
     is_behind = (ahead < -0.01) & (length(aside) < 0.035) & (ee_offset[:, 2] < 0.02)
     lead = PUSH_LEAD * (wanted[:, None] * direction + drift) - KEEP * aside
     push = with_height(ee + lead, context.start_object_position[:, 2])
@@ -305,7 +306,7 @@ def _follow_through(context: StageContext, start_pose: StartPose) -> ArmCommand:
     leaves = (context.object_velocity[:, 2] < -FALL_SPEED) & (
         distance(context.ee_position, context.object_position) < FALL_DISTANCE
     )
-    along = context.ee_position + PUSH_LEAD * with_height(context.object_velocity, xp.zeros_like(context.goal[:, 2]))
+    along = context.ee_position + PUSH_LEAD * flat(context.object_velocity)
     return ArmCommand(xp.where(leaves[:, None], along, lifted(context.start_ee_position, 0.05)), OPEN)
 
 
