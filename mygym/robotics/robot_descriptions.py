@@ -12,9 +12,9 @@ import sys
 import tarfile
 import xml.etree.ElementTree as ET
 import zipfile
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -241,9 +241,6 @@ SHAPE_KEYS = {
 DAMPING_SHARE = 0.25
 """Share of a joint's torque that damping takes at its largest velocity, where the file's would take more than all."""
 
-MISSING = "missing"
-"""Problem of a mesh whose file does not exist."""
-
 ROUGHLY = 0.15
 """Radius of such a capsule as a share of its length."""
 
@@ -463,16 +460,6 @@ def _inertials(root: ET.Element) -> Iterator[Finding]:
     yield from _finding("impossible moments of inertia are replaced by the nearest possible:", adjusted)
 
 
-def _reason(problems: Mapping[str, str]) -> str:
-    """Return why meshes are replaced: name of a mesh → `MISSING`, or why it cannot be read."""
-    missing = list(
-        dict.fromkeys(name.replace("\\", "/").rpartition("/")[2] for name, why in problems.items() if why == MISSING)
-    )
-    unreadable = list(dict.fromkeys(why for why in problems.values() if why != MISSING))
-    where = [f"not found: {_named(missing)}; {MESH_PATH} may name their folder"] if missing else []
-    return f" ({'; '.join([*where, *unreadable])})" if problems else ""
-
-
 @dataclass(frozen=True)
 class _Meshes:
     """The mesh files of a robot's description."""
@@ -481,6 +468,12 @@ class _Meshes:
     root: ET.Element
     files: dict[Path, Stamp]
     """Filled with the files of meshes, as they are when they are read."""
+    missing: dict[str, None] = field(default_factory=dict)
+    """File names of meshes that do not exist."""
+    unreadable: dict[str, None] = field(default_factory=dict)
+    """Why meshes cannot be read."""
+    simplified: dict[str, None] = field(default_factory=dict)
+    """File names of meshes with too many triangles."""
 
     def resolve(self) -> Iterator[Finding]:
         """Replace the names of meshes by files that Bullet reads, and shapes without a file by others, in place.
@@ -495,19 +488,18 @@ class _Meshes:
             text = f"capsules are the shapes of {_count(links)}, because the file has no shapes:"
             yield from _finding(text, [link.get("name", "") for link in links])
         lost: dict[str, list[ET.Element]] = {"visual": [], "collision": []}
-        problems: dict[str, str] = {}
-        simplified: list[str] = []
         for link in self.root.findall("link"):
             for kind, links in lost.items():
                 for shape in link.findall(kind):
-                    names = [mesh.get("filename", "") for mesh in shape.iter("mesh")]
-                    why = {name: reason for name in names if (reason := self._replace(shape, name, simplified))}
-                    problems |= why
-                    if why:
+                    if [mesh for mesh in shape.iter("mesh") if not self._is_replaced(mesh, shape)]:
                         link.remove(shape)
                         links.append(link)
-        self._check_unreadable(lost["collision"], problems)
-        reason = _reason(problems)
+        bare = [link for link in lost["collision"] if link.find("collision") is None and link.find("visual") is None]
+        if bare and self.unreadable:
+            raise AssetError("; ".join(self.unreadable))
+        where = [f"not found: {_named([*self.missing])}; {MESH_PATH} may name their folder"] if self.missing else []
+        reasons = [*where, *self.unreadable]
+        reason = f" ({'; '.join(reasons)})" if reasons else ""
         replaced = yield from self._collisions(list(dict.fromkeys(lost["collision"])), reason)
         undrawn = list(dict.fromkeys(lost["visual"]))
         for link in undrawn:
@@ -516,32 +508,27 @@ class _Meshes:
         names = [name for link in undrawn if (name := link.get("name", "")) not in replaced]
         yield from _finding("collision shapes are drawn in place of visual meshes:", names, reason)
         text = f"meshes of more than {MAX_TRIANGLES:,} triangles are simplified:"
-        yield from _finding(text, list(dict.fromkeys(simplified)))
+        yield from _finding(text, list(self.simplified))
 
-    def _replace(self, shape: ET.Element, name: str, simplified: list[str]) -> str:
-        """Set the file of a mesh; return `MISSING`, or why it cannot be read; empty if it can."""
+    def _is_replaced(self, mesh: ET.Element, shape: ET.Element) -> bool:
+        """Set the file of a mesh of a shape; return whether it exists and can be read."""
+        name = mesh.get("filename", "")
         file = find_mesh(self.path, name)
         if file is None:
-            return MISSING
+            self.missing[name.replace("\\", "/").rpartition("/")[2]] = None
+            return False
         self.files[file] = stamp(file)
         try:
             readable = readable_mesh(file)
         except (AssetError, RegistryError) as error:
-            return str(error)
+            self.unreadable[str(error)] = None
+            return False
         if readable.is_simplified:
-            simplified.append(file.name)
+            self.simplified[file.name] = None
         if readable.color and shape.tag == "visual" and shape.find("material") is None:
             ET.SubElement(ET.SubElement(shape, "material", name=file.name), "color", rgba=readable.color)
-        for mesh in shape.iter("mesh"):
-            if mesh.get("filename") == name:
-                mesh.set("filename", str(readable.file))
-        return ""
-
-    def _check_unreadable(self, links: list[ET.Element], problems: dict[str, str]) -> None:
-        bare = [link for link in links if link.find("collision") is None and link.find("visual") is None]
-        unreadable = list(dict.fromkeys(why for why in problems.values() if why != MISSING))
-        if bare and unreadable:
-            raise AssetError("; ".join(unreadable))
+        mesh.set("filename", str(readable.file))
+        return True
 
     def _collisions(self, links: list[ET.Element], reason: str) -> Generator[Finding, None, list[str]]:
         """Give links whose collisions are lost their visual shapes, or a capsule: to the next joint, or the link's end.
