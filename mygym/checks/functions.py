@@ -56,7 +56,7 @@ def _has_conditions(name: str) -> None:
     predicate = _load(name)
     for condition in ("begins", "keeps"):
         demand(callable(getattr(predicate, condition, None)), f"{condition} is no function")
-    demand(predicate.help, "has no help: write a docstring")
+    demand(registry("predicate").get(name).help, "has no help: write a docstring")
 
 
 def _contexts(episode: Episode) -> tuple[StageContext, list[StageContext]]:

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import checked_registration, first_line
+from mygym.registry.signatures import checked_registration
 from mygym.tasks.context import Condition, StageBinding, StageContext, Thresholds, wrapped
 from mygym.tasks.state import namespace, on_host
 from mygym.types import Array
@@ -147,33 +147,21 @@ def struck_term(bound: StageBinding) -> GoalTerm:
 
 @dataclass(frozen=True)
 class Predicate:
-    """A registered predicate."""
+    """A registered predicate; the fields are the arguments of `register_predicate`."""
 
     name: str
     begins: Condition
     """Function that returns whether the predicate begins to hold."""
     keeps: Condition
-    """Function that returns whether the predicate keeps holding."""
     event: bool = False
-    """Whether the predicate is an event, which is never lost after it has happened."""
     lasts: bool = False
-    """Whether the predicate must keep holding while later sub-tasks act on other objects or parts."""
     excludes: tuple[str, ...] = ()
-    """Predicates that cannot hold together with this predicate."""
     initial: bool = False
-    """Whether the predicate holds at a reset, and when a sub-task begins."""
     moves_object: bool = False
-    """Whether a stage that gives the predicate moves the object; implied by the two below."""
     holds_object: bool = False
-    """Whether a hand holds the object while the predicate holds."""
     places_object: bool = False
-    """Whether the object is at the goal while the predicate holds."""
     strikes_goal: bool = False
-    """Whether the object meets another body at the goal, which is a point of that body."""
     goal: GoalTerm | Callable[[StageBinding], GoalTerm] | None = None
-    """Term in goal vectors, or a function that returns the term; None: a flag."""
-    help: str = ""
-    """Description of the condition."""
 
     def goal_term(self, bound: StageBinding) -> GoalTerm | None:
         """Return the term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
@@ -234,11 +222,10 @@ def register_predicate(
         )
 
     def build(begins: Condition) -> Predicate:
-        keeps_holding = keeps or (always if event else begins)
         return Predicate(
             name,
             begins,
-            keeps_holding,
+            keeps or (always if event else begins),
             event=event,
             lasts=lasts,
             excludes=tuple(excludes),
@@ -248,7 +235,6 @@ def register_predicate(
             places_object=places_object,
             strikes_goal=strikes_goal,
             goal=goal,
-            help=help or first_line(begins),
         )
 
     return decorator("predicate", name, build=build, form=Condition, help=help, override=override)
