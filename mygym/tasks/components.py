@@ -113,12 +113,9 @@ def latent(view: CameraView) -> FloatArray:
 def _of_targets(
     view: CameraView, size: int, measure: Callable[[FloatArray, FloatArray], tuple[float, ...]]
 ) -> FloatArray:
-    """Return the numbers of each target, zeros for a target that is not visible.
+    """Return `size` numbers of each target, zeros for a target that is not visible.
 
-    Args:
-        view: The view.
-        size: Count of numbers of a target.
-        measure: Function of the coordinates of a target's pixels, to the right and downwards, from -1 to 1.
+    `measure` gets the coordinates of a target's pixels, to the right and downwards, from -1 to 1.
     """
     segmentation = view.frame.segmentation
     height, width = segmentation.shape

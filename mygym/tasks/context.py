@@ -115,11 +115,7 @@ class StageContext:
         return self.target if self.bound.object is None else self.state.object_position[:, self.bound.object]
 
     def grip_position(self, grip: Vector) -> Array:
-        """`(N, 3)` m: the point at `grip` (m, in the object's frame turned by its yaw only) in the world frame.
-
-        Args:
-            grip: A point `(3,)` m in the object's frame, turned by its yaw only.
-        """
+        """`(N, 3)` m: the point at `grip` (m, in the object's frame turned by its yaw only) in the world frame."""
         if not any(grip):
             return self._object_middle
         xp = namespace(self.state.time)

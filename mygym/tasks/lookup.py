@@ -68,9 +68,7 @@ def check_objects(task: Task) -> None:
 def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     """Return `(config key, objects to draw from)` for each slot in `State`: roles, then distractors.
 
-    Args:
-        task: The task, changed by `params`.
-        params: The config's `task_params`.
+    `task` has the changes of `params`, the config's `task_params`.
     """
     objects = []
     for role in task.roles:

@@ -331,14 +331,7 @@ flags that their sub-task lacks."""
 
 
 def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gripper: bool) -> tuple[str, ...]:
-    """Return the names of all components that any task of a robot needs.
-
-    Args:
-        cartesian: Whether the controller commands the end effector; else joints, whose states are then observed.
-        remembers_command: Whether the controller's next command depends on its last command.
-        arms: Number of arms of the robot.
-        gripper: Whether the robot has a gripper.
-    """
+    """Return the names of all components that any task of a robot needs, see `default_components`."""
     has_second_arm = arms > 1
     names = ["ee_position", "ee_velocity", "tool_yaw"]
     names += ["second_ee_position", "second_ee_velocity"] if has_second_arm else []

@@ -209,11 +209,7 @@ def _needed(taken: frozenset[str], known: Mapping[str, Input]) -> tuple[Input, .
 
 
 def find_reward(name: str) -> Reward:
-    """Return a registered reward.
-
-    Raises:
-        RegistryError: No reward has this name.
-    """
+    """Return a registered reward; raise `RegistryError` if no reward has this name."""
     reward: Reward = registry("reward").get(name, "reward").load()
     return reward
 

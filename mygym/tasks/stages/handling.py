@@ -30,9 +30,9 @@ PATIENCE = 12
 HOLE_DEPTH = 0.05
 """m above its goal in a hole: an object that is higher is outside the hole."""
 
-ARRIVAL_HEIGHT, AIR_HEIGHT = 0.04, 0.01
+ARRIVAL_HEIGHT, AIR_HEIGHT, LOWERING = 0.04, 0.01, 0.015
 """m above its goal at which an object arrives before it is lowered; and if no stage puts it down, as a goal in the air
-may be as high as the arm reaches."""
+may be as high as the arm reaches. m beside its goal within which it is lowered."""
 
 LIFT, RESTING = 0.08, 0.1
 """m by which an object is lifted before it is carried, and largest height of a tool at an object that rests: a stage
@@ -134,14 +134,10 @@ def move_potential(context: StageContext) -> Array:
 
 
 def from_above(context: StageContext, goal: Array, clearance: float, precise: float, travelled: Array) -> Array:
-    """`(N,)`: progress of the object to a goal, as far as it is high enough to meet nothing on its way.
+    """`(N,)`: progress of the object to a goal `(N, 3)` m, as far as it is high enough to meet nothing on its way.
 
-    Args:
-        context: Context of the stage.
-        goal: `(N, 3)` m.
-        clearance: m above the goal at which the object arrives.
-        precise: m beside the goal within which the object may be as low as the goal.
-        travelled: `(N,)` in [0, 1]: progress of an object that is high enough.
+    The object arrives `clearance` m above the goal; within `precise` m beside the goal it may be as low. `travelled`
+    `(N,)`, in [0, 1], is the progress of an object that is high enough.
     """
     xp = namespace(goal)
     beside = planar_distance(context.object_position, goal)
@@ -156,28 +152,18 @@ def carrying_progress(context: StageContext, position: Array) -> Array:
     return travel_progress(distance(context.object_position, position), context.thresholds.tolerance)
 
 
-def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand:
-    """Carry the object up, over and down, so that it knocks nothing over on the way or at the goal.
-
-    Args:
-        context: Context in which the object is held.
-        arrival: m above the goal at which the object arrives before it is lowered.
-        precision: m: horizontal distance to the goal within which the object is lowered.
-    """
+def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
+    """Carry the object up, over and down, so that it knocks nothing over on the way or at the goal."""
     xp = namespace(context.goal)
     ee = context.ee_position
     target = context.goal + ee - context.object_position
-    is_far = planar_distance(context.object_position, context.goal) > precision
+    is_far = planar_distance(context.object_position, context.goal) > LOWERING
     lifted = xp.clip(context.start_ee_position[:, 2], None, RESTING) + LIFT
-    cruise = xp.maximum(target[:, 2] + arrival, lifted)
+    cruise = xp.maximum(target[:, 2] + (AIR_HEIGHT if context.bound.put_down_by is None else ARRIVAL_HEIGHT), lifted)
     height = xp.where(is_far, cruise, target[:, 2])
     is_low = is_far & (ee[:, 2] < cruise - 0.04)
     next_target = xp.where(is_low[:, None], ee, target)
     return ArmCommand(limited(ee, with_height(next_target, height), 0.04), CLOSED)
-
-
-def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
-    return carry(context, AIR_HEIGHT if context.bound.put_down_by is None else ARRIVAL_HEIGHT, 0.015)
 
 
 # insert -------------------------------------------------------------------------------------------------------------

@@ -44,9 +44,7 @@ def closeness_outside(away: Array, radius: float, half: float) -> Array:
 def progress_to_goal(context: StageContext, away: Array) -> Array:
     """`(N,)`: 1 at the goal, 0.5 at 6 tolerances from it; linear between, because the whole way must be worth it.
 
-    Args:
-        context: Context of the stage.
-        away: `(N,)` distance from the goal, in the unit of the tolerance.
+    `away` `(N,)` is the distance from the goal, in the unit of the tolerance.
     """
     return progress(away, TOLERANCES * context.thresholds.tolerance)
 
@@ -58,14 +56,10 @@ def progress(away: Array, half: Array | float) -> Array:
 
 
 def travel_progress(away: Array, near: float) -> Array:
-    """`(N,)`: progress of an object that travels far and must stop precisely.
+    """`(N,)`: progress of an object that travels far and must stop precisely, `away` `(N,)` m from its goal.
 
-    One half falls slowly over the whole way, the other half logarithmically: each halving of a distance beyond `near`
+    One half falls slowly over the whole way, the other half logarithmically: each halving of a distance beyond `near` m
     counts about the same.
-
-    Args:
-        away: `(N,)` m from the goal.
-        near: m.
     """
     xp = namespace(away)
     precise = 1.0 - xp.log(1.0 + xp.minimum(away, FARTHEST) / near) / math.log(1.0 + FARTHEST / near)
@@ -73,12 +67,9 @@ def travel_progress(away: Array, near: float) -> Array:
 
 
 def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
-    """`(N,)`: a pushing stage's potential: the progress of the object, and the closeness of the tool to its position.
+    """`(N,)`: a pushing stage's potential: the progress of the object or part, and the closeness of the tool.
 
-    Args:
-        context: Context of the stage.
-        progress: `(N,)` in [0, 1]: progress of the object or part.
-        stand: `(N, 3)` m: position from which the tool pushes.
+    `progress` `(N,)` is in [0, 1], and `stand` `(N, 3)` m the position from which the tool pushes.
     """
     stands = closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
     return (1.0 - STAND_SHARE) * progress + STAND_SHARE * stands
