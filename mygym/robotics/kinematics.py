@@ -415,17 +415,10 @@ def reached_along(
     direction: Sequence[float],
     iterations: int,
 ) -> NDArray[np.bool_]:
-    """Return `(n,)`: whether the tool reaches points with its z axis along a direction, from a posture for each point.
+    """Return `(n,)`: whether the tool reaches points `(n, 3)` m with its z axis along a direction, a unit vector.
 
-    All points are computed at once, without a preferred posture. An arm whose tilt is free reaches them in any
-    direction.
-
-    Args:
-        chain: The chain.
-        points: `(n, 3)` m.
-        q: `(n, J)` rad or m, the start of each point.
-        direction: `(3,)` unit vector.
-        iterations: Number of iterations.
+    All points are computed at once, each from a posture of `q` `(n, J)` rad or m, without a preferred posture. An arm
+    whose tilt is free reaches them in any direction.
     """
     pose, error, _ = _converged(chain, points, q, direction, iterations, (1.0, chain.tilt_weight))
     # An opposite axis has no error either.
@@ -461,15 +454,9 @@ def _converged(
     iterations: int,
     weights: tuple[float, float],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Bring the tool to points `(n, 3)` m with its z axis along a direction, from `(n, J)` postures, all at once.
+    """Bring the tool to points with its z axis along a direction, all at once; for the arguments see `reached_along`.
 
-    Args:
-        chain: The chain.
-        points: `(n, 3)` m.
-        q: `(n, J)` rad or m.
-        direction: `(3,)` unit vector.
-        iterations: Number of iterations.
-        weights: Weight of the position error, and m/rad of the tilt; 0 to leave it free.
+    `weights` are those of the position error, and of the tilt in m/rad; 0 leaves it free.
 
     Returns:
         The tool's poses `(n, 4, 4)`, the weighted errors `(n, 6)`, and the transposed Jacobians `(n, J, 6)` in m and
@@ -486,14 +473,10 @@ def _converged(
 
 
 def _step(chain: Chain, q: FloatArray, matrix: FloatArray, error: FloatArray, pull: FloatArray) -> FloatArray:
-    """Return joint positions `(n, J)` after an iteration of `Kinematics.inverse`.
+    """Return joint positions `(n, J)` rad or m after an iteration of `Kinematics.inverse`.
 
-    Args:
-        chain: The chain.
-        q: `(n, J)` rad or m.
-        matrix: `(n, J, 6)`: weighted transposed Jacobians.
-        error: `(n, 6)`: weighted errors of the tool.
-        pull: `(n, J)`: changes towards the preferred postures.
+    `matrix` `(n, J, 6)` are weighted transposed Jacobians, `error` `(n, 6)` weighted errors of the tool, and `pull`
+    `(n, J)` changes towards the preferred postures.
     """
     change = _least_squares(matrix, error, pull)
     target = q + change

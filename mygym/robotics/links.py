@@ -41,16 +41,10 @@ def link_element(
     visuals: bool = True,
     origin: ArrayLike | None = None,
 ) -> ET.Element:
-    """Return a URDF `<link>` of geoms; its meshes become temporary files.
+    """Return a URDF `<link>` of geoms, whose frame has the pose `origin` `(4, 4)` in the link's.
 
-    Args:
-        name: Name of the link.
-        geoms: Geoms of the link.
-        color: Default colour of the geoms; without it, geoms keep the colour of the mesh file, or of Bullet.
-        inertial: Mass and inertia; None for a massless link.
-        collisions: Whether the link has collision shapes.
-        visuals: Whether the link has visual shapes.
-        origin: `(4, 4)` pose of the geoms' frame in the link's; None for the identity.
+    Meshes become temporary files. Without a default colour, geoms keep that of the mesh file, or of Bullet; without an
+    inertial the link is massless.
     """
     frame = np.eye(4) if origin is None else np.asarray(origin, dtype=float)
     link = ET.Element("link", name=name)

@@ -272,12 +272,7 @@ def read_robot(name: str | Path) -> RobotFile:
 
 
 def robot_stamps(name: str | Path) -> tuple[Stamp, ...]:
-    """Return a value that changes with a robot's description and with its mesh files.
-
-    Raises:
-        AssetError: As `read_robot`.
-        RegistryError: As `read_robot`.
-    """
+    """Return a value that changes with a robot's description and with its mesh files; raise as `read_robot` does."""
     meshes = _current(name).meshes
     return stamp(RobotFileName.parse(name).absolute().file), *(at for _, at in meshes)
 
@@ -478,8 +473,7 @@ class _Meshes:
     def resolve(self) -> Iterator[Finding]:
         """Replace the names of meshes by files that Bullet reads, and shapes without a file by others, in place.
 
-        Raises:
-            AssetError: A mesh of a collision cannot be read, and its link has no other shape.
+        Refuse a mesh of a collision that cannot be read, if its link has no other shape.
         """
         if not any(self.root.find(f"link/{kind}") is not None for kind in ("visual", "collision")):
             links = self.root.findall("link")
@@ -531,11 +525,7 @@ class _Meshes:
         return True
 
     def _collisions(self, links: list[ET.Element], reason: str) -> Generator[Finding, None, list[str]]:
-        """Give links whose collisions are lost their visual shapes, or a capsule: to the next joint, or the link's end.
-
-        Returns:
-            The links with a capsule.
-        """
+        """Give links whose collisions are lost their visual shapes, or a capsule; return the links with a capsule."""
         shown: list[str] = []
         rough: list[str] = []
         for link in links:
@@ -550,6 +540,7 @@ class _Meshes:
         return rough
 
     def _add_capsule(self, link: ET.Element) -> None:
+        """Add a capsule to the next joints, or to the link's end, as collision."""
         ends = [
             origin_of(joint)[:3, 3]
             for joint in self.root.findall("joint")

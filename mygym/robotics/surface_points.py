@@ -34,10 +34,7 @@ CORNERS = 32
 def points_of_links(root: ET.Element, poses: Iterable[tuple[str, FloatArray]], read_mesh: MeshReader) -> FloatArray:
     """Return points `(n, 3)` m on the collision shapes of links; on the visual shapes if no link has collision shapes.
 
-    Args:
-        root: The robot.
-        poses: Link and its pose `(4, 4)` in the frame of the points.
-        read_mesh: Reader of meshes.
+    `poses` are links and their poses `(4, 4)` in the frame of the points.
     """
     return np.concatenate([np.zeros((0, 3)), *shapes_of_links(root, poses, read_mesh)])
 

@@ -458,13 +458,9 @@ def add_joint(root: ET.Element, name: str, kind: str, parent: str, child: str, p
 
 
 def attach(root: ET.Element, tool: ET.Element, link: str, pose: FloatArray) -> None:
-    """Mount another URDF's tree on a link by a fixed joint, in place.
+    """Mount a tool on a link by a fixed joint; its elements are moved to `root`.
 
-    Args:
-        root: From `read_urdf`; changed.
-        tool: From `read_urdf`; its elements are moved to `root`.
-        link: Link of `root` on which the tool is mounted.
-        pose: `(4, 4)` of the tool's root link in the frame of `link`.
+    `pose` `(4, 4)` is that of the tool's root link in the frame of `link`.
 
     Raises:
         AssetError: Both trees have a link or a joint of the same name.

@@ -85,11 +85,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
 
 
 def _of_shape(function: Callable[[StageContext], Array], context: StageContext, kind: str, name: str) -> Array:
-    """Return the result `(N,)` of a function of a stage or predicate.
-
-    Raises:
-        RegistryError: The result has another shape; numpy would fail far from the function, or broadcast it.
-    """
+    """Return the result `(N,)` of a function of a stage or predicate; refuse other shapes: numpy may broadcast."""
     result, shape = function(context), context.state.time.shape
     if getattr(result, "shape", None) != shape:
         raise wrong_result(f"{kind} {name}", function, result, f"shape {tuple(shape)}, a value for each episode")
@@ -97,11 +93,7 @@ def _of_shape(function: Callable[[StageContext], Array], context: StageContext, 
 
 
 def _condition(function: Condition, context: StageContext, kind: str, name: str) -> Array:
-    """Return the result `(N,)` bool of a condition of a stage or predicate.
-
-    Raises:
-        RegistryError: The result has another shape or dtype; a number such as 0.3 would be added to the stage.
-    """
+    """Return the result `(N,)` bool of a condition of a stage or predicate; 0.3, e.g., would be added to the stage."""
     result = _of_shape(function, context, kind, name)
     if result.dtype != namespace(result).bool:
         allowed = f"bool of shape {tuple(result.shape)}, a value for each episode"

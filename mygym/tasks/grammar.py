@@ -122,11 +122,7 @@ def stage_sequence(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str]
 
 
 def _known_predicates(stages: Sequence[Stage]) -> dict[str, Predicate]:
-    """Return name → predicate, of the built-in predicates and those that the stages mention.
-
-    Raises:
-        ConfigError: A stage requires, gives or ends an unknown predicate.
-    """
+    """Return name → predicate, of the built-in predicates and those that the stages mention; refuse unknown ones."""
     predicates = load_predicates(name for stage in stages for name in (*stage.requires, *stage.gives, *stage.ends))
     for stage in stages:
         for key in ("requires", "gives", "ends"):

@@ -86,11 +86,7 @@ class Vocabulary:
         return bad_value("task", self.text, allowed, why)
 
     def clause_groups(self) -> list[ClauseGroup]:
-        """Return the clauses of the sentence, grouped by sub-task.
-
-        Raises:
-            ConfigError: A clause is unknown or ambiguous.
-        """
+        """Return the clauses of the sentence, grouped by sub-task; refuse unknown and ambiguous clauses."""
         groups = [ClauseGroup()]
         for clause, begins in self._clauses():
             names, noun, goal, base = self._read(clause, groups[-1].target)
@@ -122,11 +118,7 @@ class Vocabulary:
         group.stages.append(stage)
 
     def _read(self, clause: str, target: str) -> tuple[tuple[str, ...], str, str, str]:
-        """Return stages, noun, goal and base of a clause; all but the stages may be empty.
-
-        Raises:
-            ConfigError: The clause is no phrase, has an unknown noun or goal, or has several meanings.
-        """
+        """Return stages, noun, goal and base of a clause; all but the stages may be empty."""
         matches = [(match, names) for pattern, names in self.phrases if (match := pattern.fullmatch(clause))]
         if not matches:
             verb = clause.split()[0]
@@ -166,11 +158,7 @@ class Vocabulary:
         return is_part == stage.needs_part
 
     def _noun(self, words: str, target: str) -> str:
-        """Return an object, a part, a role or `GOAL` in words.
-
-        Raises:
-            ConfigError: The noun is unknown or ambiguous, or `it` has nothing to refer to.
-        """
+        """Return an object, a part, a role or `GOAL` in words."""
         if words == "it":
             if not target:
                 raise ConfigError(self.error("has 'it' before any object", "the name of an object first"))
@@ -188,11 +176,7 @@ class Vocabulary:
         raise ConfigError(bad_value("task", noun, "names of `mygym list object`", why) + did_you_mean(noun, known))
 
     def _goal(self, words: str) -> tuple[str, str]:
-        """Return `to the goal`, `onto NOUN`, or the goal of a named task; and the noun.
-
-        Raises:
-            ConfigError: Another goal.
-        """
+        """Return `to the goal`, `onto NOUN`, or the goal of a named task; and the noun."""
         if words in (TO_THE_GOAL, "to its goal"):
             return TO_THE_GOAL, ""
         if words in self.goals:
@@ -241,11 +225,7 @@ def is_sentence(task: object) -> bool:
 
 
 def read_sentence(text: str) -> Reading:
-    """Return the meaning of a sentence.
-
-    Raises:
-        ConfigError: A phrase, noun or goal is unknown, or the sentence has several meanings.
-    """
+    """Return the meaning of a sentence; refuse unknown phrases, nouns and goals, and several meanings."""
     known = Vocabulary(text)
     groups = known.clause_groups()
     matches = [(match, task) for task in known.tasks if (match := _match(groups, task, known)) is not None]
@@ -276,11 +256,7 @@ def _in_words(groups: Iterable[ClauseGroup], composed: Iterable[Iterable[Stage]]
 
 
 def _subtask(group: ClauseGroup, known: Vocabulary) -> dict[str, Any]:
-    """Return a sub-task as in configs.
-
-    Raises:
-        ConfigError: A noun or goal belongs to named tasks only.
-    """
+    """Return a sub-task as in configs; refuse nouns and goals that belong to named tasks only."""
     nouns = [noun for noun in (group.target, group.base) if noun and noun != GOAL]
     if group.goal in known.goals or any(noun not in known.objects for noun in nouns):
         words = {*nouns, group.goal} - known.objects.keys()

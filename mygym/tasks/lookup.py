@@ -52,11 +52,7 @@ def check_subgoals(
 
 
 def check_objects(task: Task) -> None:
-    """Check that the objects of a registered task exist; at look-up, as objects may be registered after tasks.
-
-    Raises:
-        ConfigError: An object is not registered.
-    """
+    """Refuse objects of a registered task that do not exist; at look-up, as objects may be registered after tasks."""
     for role in task.roles:
         try:
             for name in task.assets(role):

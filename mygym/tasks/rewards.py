@@ -106,11 +106,7 @@ class Reward:
         return self._of_shape(result, context.goals.shape[:1]), self._remembered(values)
 
     def _of_shape(self, result: Any, shape: tuple[int, ...]) -> Any:
-        """Return the result of the function.
-
-        Raises:
-            RegistryError: It is not one number for each goal vector or episode.
-        """
+        """Return the result of the function; refuse one that is not one number for each goal vector or episode."""
         if getattr(result, "shape", () if isinstance(result, int | float) else None) == shape:
             return result
         of = "goal vector" if self.depends_on_goals_only else "episode"
@@ -183,11 +179,7 @@ def _parameters(function: Function) -> tuple[str, ...]:
 def _taken(
     key: str, function: Function, known: Mapping[str, Input], further: Sequence[str] = (), otherwise: str = ""
 ) -> frozenset[str]:
-    """Return the names of the parameters after `context`.
-
-    Raises:
-        RegistryError: A parameter is none of `further`, nor an input or its previous value.
-    """
+    """Return the names of the parameters after `context`: inputs, their previous values, and those in `further`."""
     first, *names = _parameters(function) or ("",)
     optional = [*further, *known, *(_PREVIOUS + name for name in known)]
     unknown = [name for name in names if name not in optional]

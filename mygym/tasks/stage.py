@@ -109,11 +109,7 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
 
 
 def _check_types(stage: Stage) -> None:
-    """Refuse predicates that are no tuple of names, such as `("held")`, and other values of another type.
-
-    Raises:
-        RegistryError: A composition would fail far from the stage.
-    """
+    """Refuse predicates that are no tuple of names, such as `("held")`, and other values of another type."""
     for field in ("requires", "gives", "ends"):
         names = getattr(stage, field)
         if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
@@ -122,11 +118,7 @@ def _check_types(stage: Stage) -> None:
 
 
 def _check_letter(stage: Stage) -> None:
-    """Refuse a letter that is no single capital, or that is another stage's.
-
-    Raises:
-        RegistryError: Compositions could not use the letter.
-    """
+    """Refuse a letter that is no single capital, or that is another stage's."""
     key = f"stage {stage.name}: letter"
     if stage.letter not in set(ascii_uppercase):
         raise RegistryError(bad_value(key, stage.letter, "one capital letter, or '' for none"))

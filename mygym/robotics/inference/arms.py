@@ -110,10 +110,7 @@ def infer_tool(
 def _to_prong(points: FloatArray, outwards: FloatArray, beside: FloatArray) -> FloatArray:
     """Return the way `(3,)` m from the tool's axis to a prong of a fork, between whose prongs objects would pass.
 
-    Args:
-        points: `(n, 3)` m on the tool.
-        outwards: `(3,)`, direction of the axis.
-        beside: `(n,)` m from the axis.
+    `points` `(n, 3)` m are on the tool, `beside` `(n,)` m from its axis, which has the direction `outwards` `(3,)`.
     """
     ahead, near = points @ outwards, beside < BODY_RADIUS
     at_end = near & (ahead > ahead[near].max(initial=-np.inf) - PAD)
