@@ -16,7 +16,7 @@ from mygym.robotics.assets import STRICT, Color, FiniteVector, NonNegative, Numb
 from mygym.robotics.inertia import Inertial, mass_properties
 from mygym.robotics.links import link_element
 from mygym.robotics.shapes import GeomSpec, Shape, check_geom, with_files
-from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, rpy_to_matrix
+from mygym.robotics.transforms import as_quaternion, pose_matrix, rpy_to_matrix
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint, add_tiny_visual, light_urdf, read_joints, read_urdf, text_of
 from mygym.types import FloatArray, Vector
 
@@ -144,8 +144,7 @@ class ArticulatedPart:
 
 def fixture_pose(spec: FixtureSpec) -> tuple[Vector, tuple[float, float, float, float]]:
     """Return a fixture's position in m and orientation as a quaternion, in the world."""
-    x, y, z, w = matrix_to_quaternion(rpy_to_matrix(np.radians(spec.euler))).tolist()
-    return spec.position, (x, y, z, w)
+    return spec.position, as_quaternion(rpy_to_matrix(np.radians(spec.euler)))
 
 
 def fixture_urdf(spec: FixtureSpec, keep: Literal["collision", "visual"]) -> str:

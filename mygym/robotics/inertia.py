@@ -14,7 +14,7 @@ from mygym.robotics.assets import Quaternion
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.meshes import hull, volume_properties
 from mygym.robotics.shapes import DRAWN_CORNERS, GeomSpec, Piece, mesh_of, pieces, pose_of, transformed
-from mygym.robotics.transforms import inertia_beside, matrix_to_quaternion, pose_matrix
+from mygym.robotics.transforms import as_quaternion, as_vector, inertia_beside, pose_matrix
 from mygym.types import FloatArray, Vector
 
 
@@ -133,11 +133,10 @@ def rigid_body(geoms: tuple[GeomSpec, ...], inertial: Inertial) -> RigidBody:
     if np.linalg.det(axes) < 0:
         axes[:, 0] = -axes[:, 0]
     to_body = np.linalg.inv(pose_matrix(inertial.centre, axes)).astype(np.float64)
-    qx, qy, qz, qw = (0.0, 0.0, 0.0, 1.0) if aligned else matrix_to_quaternion(axes).tolist()
-    a, b, c = moments.tolist()
+    principal = (0.0, 0.0, 0.0, 1.0) if aligned else as_quaternion(axes)
     body_pieces = tuple(transformed(piece, to_body) for piece in pieces(geoms))
     plain = len(body_pieces) == 1 and _has_inertia(body_pieces[0], inertial.mass, moments)
-    return RigidBody(inertial.mass, (a, b, c), (qx, qy, qz, qw), aligned, body_pieces, plain)
+    return RigidBody(inertial.mass, as_vector(moments), principal, aligned, body_pieces, plain)
 
 
 def _has_inertia(piece: Piece, mass: float, moments: FloatArray) -> bool:

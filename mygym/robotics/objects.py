@@ -30,7 +30,7 @@ from mygym.robotics.assets import (
 )
 from mygym.robotics.inertia import Inertial, RigidBody, mass_properties, rigid_body, volume
 from mygym.robotics.shapes import GeomSpec, Shape, bounds, check_geom, with_files
-from mygym.robotics.transforms import matrix_to_rpy
+from mygym.robotics.transforms import as_vector, matrix_to_rpy
 from mygym.robotics.urdf import inertial, merge_fixed_joints, origin_of, read_urdf
 
 DEFAULT_FRICTION = 0.5
@@ -114,12 +114,11 @@ def geom_of(element: ET.Element) -> GeomSpec:
     if shape is None or shape.tag not in GEOMETRIES:
         raise AssetError(bad_value(f"{element.tag} geometry", None if shape is None else shape.tag, GEOMETRIES))
     pose = origin_of(element)
-    x, y, z = pose[:3, 3].tolist()
-    roll, pitch, yaw = np.degrees(matrix_to_rpy(pose[:3, :3])).tolist()
-    geom = GeomSpec(shape.tag, position=(x, y, z), euler=(roll, pitch, yaw))  # type: ignore[arg-type]
+    euler = as_vector(np.degrees(matrix_to_rpy(pose[:3, :3])))
+    geom = GeomSpec(shape.tag, position=as_vector(pose[:3, 3]), euler=euler)  # type: ignore[arg-type]
     if shape.tag == "mesh":
-        sx, sy, sz = (float(word) for word in shape.get("scale", "1 1 1").split())
-        return replace(geom, file=shape.get("filename", ""), scale=(sx, sy, sz))
+        scale = as_vector([float(word) for word in shape.get("scale", "1 1 1").split()])
+        return replace(geom, file=shape.get("filename", ""), scale=scale)
     if shape.tag == "box":
         return replace(geom, size=tuple(float(word) for word in shape.get("size", "").split()))
     keys = ("radius",) if shape.tag == "sphere" else ("radius", "length")
@@ -220,8 +219,7 @@ class ObjectSpec:
     def size(self) -> FiniteVector:
         """m: edges of the bounding box in the model's orientation."""
         low, high = bounds(self.geoms)
-        x, y, z = (high - low).tolist()
-        return x, y, z
+        return as_vector(high - low)
 
     @cached_property
     def half_height(self) -> float:

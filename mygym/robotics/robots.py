@@ -16,7 +16,7 @@ from mygym.errors import AssetError, ConfigError, MygymError, bad_value
 from mygym.robotics.assets import STRICT, FiniteVector, Number, Positive, Quaternion
 from mygym.robotics.files import Stamp
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
-from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
+from mygym.robotics.transforms import as_vector, pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import (
     MOVING_JOINT_TYPES,
     Joint,
@@ -222,9 +222,8 @@ def with_closed_hand(robot: RobotSpec) -> RobotSpec:
         return robot
     tool = robot.end_effector
     offset = quaternion_to_matrix(tool.orientation) @ np.array(robot.gripper.closed_tip)
-    x, y, z = (float(value) for value in np.array(tool.position) + offset)
-    gripper = replace(robot.gripper, closed_tip=(0.0, 0.0, 0.0))
-    return replace(robot, end_effector=replace(tool, position=(x, y, z)), gripper=gripper)
+    tool = replace(tool, position=as_vector(np.array(tool.position) + offset))
+    return replace(robot, end_effector=tool, gripper=replace(robot.gripper, closed_tip=(0.0, 0.0, 0.0)))
 
 
 def at_home(robot: RobotSpec, home: Sequence[float]) -> RobotSpec:

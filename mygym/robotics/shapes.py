@@ -20,7 +20,7 @@ from mygym.errors import AssetError, bad_value
 from mygym.robotics.assets import STRICT, Color, FiniteVector, NonNegative, Positive, Quaternion, find_beside
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.meshes import MARGIN, Mesh, hull, loft, outline, ring_at, shrunk
-from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix, rpy_to_matrix
+from mygym.robotics.transforms import as_quaternion, as_vector, pose_matrix, quaternion_to_matrix, rpy_to_matrix
 from mygym.types import FloatArray, Vector
 
 Shape = Literal["box", "sphere", "cylinder", "capsule", "cone", "prism", "tube", "torus", "hull", "mesh"]
@@ -244,10 +244,8 @@ def pieces(geoms: tuple[GeomSpec, ...]) -> tuple[Piece, ...]:
 
 def transformed(piece: Piece, pose: FloatArray) -> Piece:
     """Return a piece transformed by a `(4, 4)` pose."""
-    pose_of_piece = pose @ pose_matrix(piece.position, quaternion_to_matrix(piece.orientation))
-    x, y, z = pose_of_piece[:3, 3].tolist()
-    qx, qy, qz, qw = matrix_to_quaternion(pose_of_piece[:3, :3]).tolist()
-    return replace(piece, position=(x, y, z), orientation=(qx, qy, qz, qw))
+    moved = pose @ pose_matrix(piece.position, quaternion_to_matrix(piece.orientation))
+    return replace(piece, position=as_vector(moved[:3, 3]), orientation=as_quaternion(moved[:3, :3]))
 
 
 def _pieces_of(geom: GeomSpec) -> list[Piece]:
@@ -261,8 +259,8 @@ def _pieces_of(geom: GeomSpec) -> list[Piece]:
         ring, section = geom.size
         length = 2 * ring * math.sin(math.pi / STAVES)
         apothem = ring * math.cos(math.pi / STAVES)
-        x, y, z, w = matrix_to_quaternion(_rotation_about("x", 90.0)[:3, :3]).tolist()
-        part = Piece("capsule", (section, length), (apothem, 0.0, 0.0), (x, y, z, w))
+        lying = as_quaternion(_rotation_about("x", 90.0)[:3, :3])
+        part = Piece("capsule", (section, length), (apothem, 0.0, 0.0), lying)
         return [transformed(part, _rotation_about("z", angle)) for angle in np.arange(STAVES) * 360 / STAVES]
     if geom.shape == "mesh":
         return [_hull_piece(shrunk(points * geom.scale)) for points in read_hulls(geom.file)]

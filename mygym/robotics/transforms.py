@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mygym.types import FloatArray
+from mygym.types import FloatArray, Vector
+
+
+def as_vector(values: ArrayLike) -> Vector:
+    """Return an array of three numbers as a tuple of Python's floats."""
+    x, y, z = np.asarray(values, dtype=float).tolist()
+    return x, y, z
+
+
+def as_quaternion(rotation: FloatArray, digits: int | None = None) -> tuple[float, float, float, float]:
+    """Return the quaternion of a rotation matrix `(3, 3)` as a tuple, its numbers rounded to some digits."""
+    quaternion = matrix_to_quaternion(rotation)
+    x, y, z, w = (quaternion if digits is None else quaternion.round(digits)).tolist()
+    return x, y, z, w
 
 
 def pose_matrix(position: ArrayLike, rotation: ArrayLike) -> FloatArray:

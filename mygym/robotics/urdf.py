@@ -18,7 +18,14 @@ from numpy.typing import ArrayLike
 
 from mygym.errors import AssetError, bad_value
 from mygym.robotics.mesh_files import MESH_PATH, find_mesh
-from mygym.robotics.transforms import axis_angle_to_matrix, inertia_beside, matrix_to_rpy, pose_matrix, rpy_to_matrix
+from mygym.robotics.transforms import (
+    as_vector,
+    axis_angle_to_matrix,
+    inertia_beside,
+    matrix_to_rpy,
+    pose_matrix,
+    rpy_to_matrix,
+)
 from mygym.types import FloatArray, Vector
 
 MOVING_JOINT_TYPES = ("revolute", "continuous", "prismatic")
@@ -311,14 +318,13 @@ def _read_joint(element: ET.Element) -> Joint:
     followed = None
     if mimic is not None:
         followed = Mimic(mimic.get("joint", ""), float(mimic.get("multiplier", 1)), float(mimic.get("offset", 0)))
-    x, y, z = _numbers("1 0 0" if axis is None else axis.get("xyz", "1 0 0"))
     return Joint(
         name=element.get("name", ""),
         kind=element.get("type", ""),
         parent=link_at(element, "parent"),
         child=link_at(element, "child"),
         origin=origin_of(element),
-        axis=(x, y, z),
+        axis=as_vector(_numbers("1 0 0" if axis is None else axis.get("xyz", "1 0 0"))),
         lower=values.get("lower", -np.inf),
         upper=values.get("upper", np.inf),
         effort=values.get("effort", np.inf),

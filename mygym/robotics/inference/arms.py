@@ -13,7 +13,7 @@ from mygym.robotics.inference.findings import Certainty
 from mygym.robotics.inference.hands import ROTARY_JOINT_TYPES, Hand, carried
 from mygym.robotics.robots import EndEffectorSpec
 from mygym.robotics.surface_points import MeshReader
-from mygym.robotics.transforms import matrix_to_quaternion, rotation_of_z_to
+from mygym.robotics.transforms import as_quaternion, as_vector, rotation_of_z_to
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint
 from mygym.types import FloatArray
 
@@ -102,8 +102,8 @@ def infer_tool(
     beside = np.linalg.norm(offset - ahead[:, None] * outwards, axis=1)
     end = float(ahead[beside < BODY_RADIUS].max(initial=-np.inf))
     along = end if np.isfinite(end) and abs(end) > PAD else 0.0
-    x, y, z = (float(value) + 0.0 for value in (along * outwards + _to_prong(offset, outwards, beside)).round(4))
-    tool = replace(_pointing_along(link, outwards), position=(x, y, z))
+    point = along * outwards + _to_prong(offset, outwards, beside)
+    tool = replace(_pointing_along(link, outwards), position=as_vector(point.round(4) + 0.0))
     return tool, "likely", f"where the arm's body ends, seen from the wrist towards {link}, the last link"
 
 
@@ -145,9 +145,7 @@ def _pointing_along(link: str, offset: FloatArray) -> EndEffectorSpec:
     if length < 1e-6:
         return EndEffectorSpec(link)
     rotation = rotation_of_z_to(offset / length, tolerance=1e-6)
-    x, y, z, w = (float(value) for value in matrix_to_quaternion(rotation).round(6))
-    px, py, pz = (float(value) for value in offset.round(4))
-    return EndEffectorSpec(link, (px, py, pz), (x, y, z, w))
+    return EndEffectorSpec(link, as_vector(offset.round(4)), as_quaternion(rotation, 6))
 
 
 def _last_link(joints: Mapping[str, Joint], link: str) -> str:

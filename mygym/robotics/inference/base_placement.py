@@ -13,7 +13,7 @@ from mygym.robotics.kinematics import REACHED, Chain, Kinematics, at_home, make_
 from mygym.robotics.meshes import hull
 from mygym.robotics.robots import RobotSpec, cached_by_model, robot_model
 from mygym.robotics.surface_points import MeshReader, points_of_links, shapes_of_links
-from mygym.robotics.transforms import axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix, rotation_of_z_to
+from mygym.robotics.transforms import as_quaternion, axis_angle_to_matrix, quaternion_to_matrix, rotation_of_z_to
 from mygym.robotics.urdf import merge_fixed_joints, read_joints, root_link
 from mygym.robotics.workspace import WorkspaceSpec, load_workspace
 from mygym.types import FloatArray
@@ -234,9 +234,7 @@ def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
     forward_x, forward_y, _ = (kinematics.pose(middle)[:3, 3] - shoulder).tolist()
     upright = np.hypot(forward_x, forward_y) < UPRIGHT * length
     yaw = 0.0 if upright else -np.pi / 2 * round(np.arctan2(forward_y, forward_x) / (np.pi / 2))
-    rotation = axis_angle_to_matrix((0.0, 0.0, 1.0), yaw)
-    x, y, z, w = (float(value) for value in matrix_to_quaternion(rotation).round(6))
-    return replace(spec, base_orientation=(x, y, z, w))
+    return replace(spec, base_orientation=as_quaternion(axis_angle_to_matrix((0.0, 0.0, 1.0), yaw), 6))
 
 
 class _ReachMap:

@@ -20,7 +20,7 @@ from mygym.robotics.inference.hands import Finger, Hand, Positions
 from mygym.robotics.objects import load_object, objects_for_hand
 from mygym.robotics.robots import EndEffectorSpec, GripperSpec, PadSpec
 from mygym.robotics.surface_points import MeshReader
-from mygym.robotics.transforms import matrix_to_quaternion, rotation_of_z_to
+from mygym.robotics.transforms import as_quaternion, as_vector, rotation_of_z_to
 from mygym.robotics.urdf import Joint
 from mygym.types import FloatArray, Vector
 
@@ -510,9 +510,7 @@ def _tool_point(hand: Hand, path: _Path, at_hold: Positions, at_descent: Positio
     depth = tip - _palm_front(hand, path, float(across), faces)
     back = min(PAD, max(depth - PALM_CLEARANCE, 0.0))
     point = path.frame @ np.array([across, (faces[0] + faces[1]) / 2, tip - back])
-    x, y, z, w = (float(value) for value in matrix_to_quaternion(path.frame).round(6))
-    px, py, pz = (float(value) + 0.0 for value in point.round(4))
-    return EndEffectorSpec(hand.wrist, (px, py, pz), (x, y, z, w))
+    return EndEffectorSpec(hand.wrist, as_vector(point.round(4) + 0.0), as_quaternion(path.frame, 6))
 
 
 def _closed_tip(path: _Path, tool: EndEffectorSpec, closed: EndEffectorSpec) -> Vector:
@@ -520,8 +518,7 @@ def _closed_tip(path: _Path, tool: EndEffectorSpec, closed: EndEffectorSpec) -> 
     offset = path.frame.T @ (np.array(closed.position) - np.array(tool.position))
     if np.linalg.norm(offset) < PAD:
         return 0.0, 0.0, 0.0
-    x, y, z = (float(value) + 0.0 for value in offset.round(4))
-    return x, y, z
+    return as_vector(offset.round(4) + 0.0)
 
 
 def _palm_front(hand: Hand, path: _Path, across: float, faces: tuple[float, float]) -> float:
@@ -597,9 +594,8 @@ def _pads(hand: Hand, path: _Path, moved: list[Joint], at_hold: Positions) -> tu
         if hand.has_primitives(link) or not len(points):
             continue
         axes = poses[link][:3, :3].T @ path.frame
-        x, y, z, w = (float(value) for value in matrix_to_quaternion(axes).round(6))
         for low, high in boxes_around(points @ axes):
-            px, py, pz = (float(value) + 0.0 for value in (axes @ ((low + high) / 2)).round(5))
-            sx, sy, sz = (float(value) for value in np.maximum(high - low, 0.002).round(5))
-            pads.append(PadSpec(link, (sx, sy, sz), (px, py, pz), (x, y, z, w)))
+            centre, size = axes @ ((low + high) / 2), np.maximum(high - low, 0.002)
+            position = as_vector(centre.round(5) + 0.0)
+            pads.append(PadSpec(link, as_vector(size.round(5)), position, as_quaternion(axes, 6)))
     return tuple(pads)
