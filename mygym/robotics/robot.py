@@ -56,7 +56,7 @@ def resolved(spec: RobotSpec, path: Path) -> RobotSpec:
     """
     mounts = tuple(replace(mount, urdf=str(find_beside(path, mount.urdf))) for mount in spec.mounts)
     spec = replace(spec, name=spec.name or path.stem, urdf=str(find_beside(path, spec.urdf)), mounts=mounts)
-    if any(math.isnan(getattr(joint, limit)) for arm in spec.arms for joint in arm.joints for limit in LIMITS):
+    if any(math.isnan(getattr(joint, limit)) for joint in spec.all_joints for limit in LIMITS):
         spec = _with_limits(spec)
     check_model(spec)
     return spec
@@ -77,12 +77,9 @@ def _with_limits(spec: RobotSpec) -> RobotSpec:
                 raise AssetError(bad_value(f"{key}.{name}", None, allowed, "is missing"))
         return replace(joint, **limits)
 
-    first, *second = (
-        tuple(completed(f"{key}joints.{index}", joint) for index, joint in enumerate(arm.joints))
-        for key, arm in zip(("", "second_arm."), spec.arms, strict=False)
-    )
-    second_arm = replace(spec.second_arm, joints=second[0]) if spec.second_arm else None
-    return replace(spec, joints=first, second_arm=second_arm)
+    arms = zip(("", "second_arm."), spec.arms, strict=False)
+    keys = [(f"{key}joints.{index}", joint) for key, arm in arms for index, joint in enumerate(arm.joints)]
+    return spec.with_joints([completed(key, joint) for key, joint in keys])
 
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 3.0, 50.0

@@ -215,6 +215,16 @@ class RobotSpec:
         first = ArmSpec(self.joints, self.end_effector, self.gripper)
         return (first, self.second_arm) if self.second_arm else (first,)
 
+    @property
+    def all_joints(self) -> tuple[JointSpec, ...]:
+        """Joints of all arms."""
+        return tuple(joint for arm in self.arms for joint in arm.joints)
+
+    def with_joints(self, joints: Sequence[JointSpec]) -> RobotSpec:
+        """Return the robot with other joints of all arms."""
+        first, second = tuple(joints[: len(self.joints)]), tuple(joints[len(self.joints) :])
+        return replace(self, joints=first, second_arm=self.second_arm and replace(self.second_arm, joints=second))
+
 
 def with_closed_hand(robot: RobotSpec) -> RobotSpec:
     """Return the robot with the tool point of the first arm where its closed fingers meet."""
@@ -232,7 +242,7 @@ def at_home(robot: RobotSpec, home: Sequence[float]) -> RobotSpec:
     Raises:
         ConfigError: Another number of joints, or a position beyond the limits of its joint.
     """
-    joints = [joint for arm in robot.arms for joint in arm.joints]
+    joints = robot.all_joints
     if len(home) != len(joints):
         names = ", ".join(joint.name for joint in joints)
         allowed = f"{len(joints)} joint positions in rad, of {names}"
@@ -241,10 +251,7 @@ def at_home(robot: RobotSpec, home: Sequence[float]) -> RobotSpec:
         if not joint.lower <= position <= joint.upper:
             allowed = f"{joint.lower:g} to {joint.upper:g} rad, the limits of {joint.name}"
             raise ConfigError(bad_value(f"robot_params.home.{index}", position, allowed))
-    moved = tuple(replace(joint, home=position) for joint, position in zip(joints, home, strict=True))
-    first = len(robot.joints)
-    second = robot.second_arm and replace(robot.second_arm, joints=moved[first:])
-    return replace(robot, joints=moved[:first], second_arm=second)
+    return robot.with_joints([replace(joint, home=position) for joint, position in zip(joints, home, strict=True)])
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -22,7 +22,7 @@ from mygym.types import FloatArray
 
 if TYPE_CHECKING:  # listings do not wait for the readers of robots
     from mygym.robotics.kinematics import Kinematics
-    from mygym.robotics.robots import ArmSpec, RobotSpec
+    from mygym.robotics.robots import RobotSpec
     from mygym.robotics.workspace import Area
 
 YAW_STEP = 0.08
@@ -251,19 +251,16 @@ class ChosenController:
         """Return the robot with the limits of its joints reduced to `max_force` and `max_velocity`."""
         if self.config.max_force is None and self.config.max_velocity is None:
             return robot
-        second = robot.second_arm and replace(robot.second_arm, joints=self._joints(robot.second_arm))
-        return replace(robot, joints=self._joints(robot.arms[0]), second_arm=second)
+        force, velocity = self.config.max_force or math.inf, self.config.max_velocity or math.inf
+        limited = [
+            replace(joint, effort=min(joint.effort, force), velocity=min(joint.velocity, velocity))
+            for joint in robot.all_joints
+        ]
+        return robot.with_joints(limited)
 
     def grippers(self, values: Any) -> Any:
         """Return the commands of grippers, from -1 (closed) to 1 (open), for their components of an action."""
         return 2.0 * (values > 0.0) - 1.0 if self.config.gripper == "binary" else values
-
-    def _joints(self, arm: ArmSpec) -> tuple[Any, ...]:
-        force, velocity = self.config.max_force or float("inf"), self.config.max_velocity or float("inf")
-        return tuple(
-            replace(joint, effort=min(joint.effort, force), velocity=min(joint.velocity, velocity))
-            for joint in arm.joints
-        )
 
 
 def find_controller(control: str | Mapping[str, Any] | ControlParams) -> ChosenController:
