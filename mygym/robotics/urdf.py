@@ -236,9 +236,7 @@ def read_urdf(path: Path) -> ET.Element:
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
     for link in root.iter("link"):
-        _drop_missing_visuals(path, link)
-    for mesh in root.iter("mesh"):
-        mesh.set("filename", str(_find_mesh(path, mesh.get("filename", ""))))
+        _find_meshes(path, link)
     return root
 
 
@@ -275,17 +273,25 @@ def read_xml(path: Path) -> ET.Element:
         raise AssetError(f"{path}: not a URDF file: {error}") from error
 
 
-def _drop_missing_visuals(urdf: Path, link: ET.Element) -> None:
-    """Remove visuals whose mesh is missing, with a warning; a link without visuals gets its collisions as visuals."""
+def _find_meshes(urdf: Path, link: ET.Element) -> None:
+    """Set the files of a link's meshes; a visual without its mesh is removed, with a warning.
+
+    A link without visuals gets its collisions as visuals.
+    """
     visuals = link.findall("visual")
-    for visual in visuals:
-        for mesh in visual.iter("mesh"):
-            try:
-                _find_mesh(urdf, mesh.get("filename", ""))
-            except AssetError as error:
-                warnings.warn(f"{error}; the link's collisions are drawn", stacklevel=2)
-                link.remove(visual)
-                break
+    for shape in [*visuals, *link.findall("collision")]:
+        for mesh in shape.iter("mesh"):
+            name = mesh.get("filename", "")
+            if file := find_mesh(urdf, name):
+                mesh.set("filename", str(file))
+                continue
+            allowed = f"a file in a folder above {urdf.name}, in ROS_PACKAGE_PATH, or below {MESH_PATH}"
+            message = f"{urdf}: {bad_value('mesh filename', name, allowed, 'is not a file')}"
+            if shape.tag == "collision":
+                raise AssetError(message)
+            warnings.warn(f"{message}; the link's collisions are drawn", stacklevel=2)
+            link.remove(shape)
+            break
     if visuals and link.find("visual") is None:
         copy_shapes(link, "collision", "visual")
 
@@ -296,15 +302,6 @@ def copy_shapes(link: ET.Element, source: str, target: str) -> None:
         copied = copy.deepcopy(shape)
         copied.tag = target
         link.append(copied)
-
-
-def _find_mesh(urdf: Path, name: str) -> Path:
-    """Return the file of a mesh."""
-    file = find_mesh(urdf, name)
-    if file is None:
-        allowed = f"a file in a folder above {urdf.name}, in ROS_PACKAGE_PATH, or below {MESH_PATH}"
-        raise AssetError(f"{urdf}: {bad_value('mesh filename', name, allowed, 'is not a file')}")
-    return file
 
 
 def read_joints(root: ET.Element) -> dict[str, Joint]:
