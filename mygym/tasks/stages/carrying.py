@@ -36,9 +36,6 @@ def _bring_to(context: StageContext, position: Array, ee_position: Array, advanc
     return limited(ee_position, position + ee_position - context.object_position, advance)
 
 
-# rotate -------------------------------------------------------------------------------------------------------------
-
-
 def _rotate_potential(context: StageContext) -> Array:
     return 1.0 - abs(wrapped(context.object_yaw - context.goal_yaw)) / math.pi
 
@@ -52,7 +49,8 @@ def _rotate_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(limited(context.ee_position, target, 0.02), CLOSED, xp.clip(missing, -0.1, 0.1))
 
 
-# transform ----------------------------------------------------------------------------------------------------------
+ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}", _rotate_potential, _rotate_expert,
+               needs_tool_yaw=True)  # fmt: skip
 
 
 def _arc(context: StageContext) -> Array:
@@ -83,7 +81,9 @@ def _transform_expert(context: StageContext, start_pose: StartPose) -> ArmComman
     return ArmCommand(_bring_to(context, _arc(context), context.ee_position, ADVANCE), CLOSED)
 
 
-# follow -------------------------------------------------------------------------------------------------------------
+TRANSFORM = Stage("transform", "T", ("held",), ("traced", "placed"), "carry {object} along an arc {goal}",
+                  _transform_potential, _transform_expert, complete=_all_points_passed, count=_points_passed,
+                  waypoint=_arc)  # fmt: skip
 
 
 def _moving_goal(context: StageContext, ahead: float = 0.0) -> Array:
@@ -113,6 +113,11 @@ def _follow_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(_bring_to(context, _moving_goal(context, TIME_STEP), context.ee_position, ADVANCE), CLOSED)
 
 
+FOLLOW = Stage("follow", "F", ("held",), ("followed",), "follow the moving goal with {object}", _follow_potential,
+               _follow_expert, ends=("placed",), complete=_followed_long_enough, count=_steps_at_moving_goal,
+               waypoint=_moving_goal)  # fmt: skip
+
+
 FIRM_STEPS = 5
 """Control steps for which the second hand must hold the object before the first opens."""
 
@@ -132,9 +137,6 @@ def _second_holds(context: StageContext) -> Array:
     return context.state.second_finger_contact[:, context.bound.object or 0].all(-1)
 
 
-# offer --------------------------------------------------------------------------------------------------------------
-
-
 def _offer_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the other hand, as far as it is lifted: else a policy drags it to and fro."""
     position = _handover_position(context)
@@ -147,7 +149,8 @@ def _offer_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(target, CLOSED, second_target=second_target)
 
 
-# hand over ----------------------------------------------------------------------------------------------------------
+OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other hand", _offer_potential,
+              _offer_expert, weight=CARRYING, arms=2, waypoint=_handover_position)  # fmt: skip
 
 
 def _steps_held_by_both(context: StageContext) -> Array:
@@ -184,7 +187,9 @@ def _hand_over_expert(context: StageContext, start_pose: StartPose) -> ArmComman
     )
 
 
-# bring --------------------------------------------------------------------------------------------------------------
+HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {object} over", _hand_over_potential,
+                  _hand_over_expert, ends=("near", "held"), count=_steps_held_by_both, arms=2,
+                  waypoint=_handover_position)  # fmt: skip
 
 
 def _bring_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -195,19 +200,6 @@ def _bring_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     )
 
 
-ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}", _rotate_potential, _rotate_expert,
-               needs_tool_yaw=True)  # fmt: skip
-TRANSFORM = Stage("transform", "T", ("held",), ("traced", "placed"), "carry {object} along an arc {goal}",
-                  _transform_potential, _transform_expert, complete=_all_points_passed, count=_points_passed,
-                  waypoint=_arc)  # fmt: skip
-FOLLOW = Stage("follow", "F", ("held",), ("followed",), "follow the moving goal with {object}", _follow_potential,
-               _follow_expert, ends=("placed",), complete=_followed_long_enough, count=_steps_at_moving_goal,
-               waypoint=_moving_goal)  # fmt: skip
-OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other hand", _offer_potential,
-              _offer_expert, weight=CARRYING, arms=2, waypoint=_handover_position)  # fmt: skip
-HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {object} over", _hand_over_potential,
-                  _hand_over_expert, ends=("near", "held"), count=_steps_held_by_both, arms=2,
-                  waypoint=_handover_position)  # fmt: skip
 BRING = Stage("bring", "", ("handed",), ("placed",), "bring {object} {goal}", move_potential, _bring_expert,
               weight=CARRYING, arms=2)  # fmt: skip
 

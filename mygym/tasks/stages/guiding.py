@@ -45,9 +45,6 @@ LEVEL = 0.05
 """m: largest height difference of a path that lies flat; other paths stand upright, facing the robot."""
 
 
-# potential -------------------------------------------------------------------------------------------------------
-
-
 def _point(context: StageContext, number: Array) -> Array:
     """`(N, 3)` m: the point of index `number` `(N,)`; before the first the object's start, after the last the goal."""
     xp = namespace(context.goal)
@@ -93,9 +90,6 @@ def _potential(context: StageContext) -> Array:
     stand = context.object_position - CONTACT * _push_direction(context)
     share = (passed + segment * with_stand(context, advance, stand)) / lengths.sum(1)
     return xp.clip(share, 0.0, 1.0)  # sums are rounded
-
-
-# expert ----------------------------------------------------------------------------------------------------------
 
 
 def _front(context: StageContext) -> Array:
@@ -144,6 +138,11 @@ def _expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(has_arrived | (is_outside & ~is_behind[:, None]), target_outside, target_inside), CLOSED)
 
 
+GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,
+              weight=PATH_WEIGHT, ends=("near",), start_pose=_start_pose, complete=_all_passed,
+              count=_points_passed, waypoint=_waypoint)  # fmt: skip
+
+
 STAND_OFF = 0.04
 """m behind the handle from which a part is pushed."""
 
@@ -181,9 +180,6 @@ def _onward(context: StageContext) -> tuple[Array, Array]:
     direction = context.handle_motion * xp.sign(missing)[:, None]
     speed = xp.maximum(length(direction), 1e-6)
     return direction / speed[:, None], abs(missing) * speed
-
-
-# open: grasp or hook the handle and pull ------------------------------------------------------------------------------
 
 
 def _has_fingers(context: StageContext) -> bool:
@@ -227,7 +223,8 @@ def _open_potential(context: StageContext) -> Array:
     return with_stand(context, _progress(context), hold)
 
 
-# press, switch, turn: push the handle from behind -------------------------------------------------------------------
+OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _open_potential, _open_expert,
+                start_pose=_open_start, count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
 
 
 def _push_start(context: StageContext) -> Array:
@@ -264,11 +261,6 @@ def _push_stage(name: str, phrase: str) -> Stage:
                  start_pose=_push_start, needs_part=True)  # fmt: skip
 
 
-GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,
-              weight=PATH_WEIGHT, ends=("near",), start_pose=_start_pose, complete=_all_passed,
-              count=_points_passed, waypoint=_waypoint)  # fmt: skip
-OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _open_potential, _open_expert,
-                start_pose=_open_start, count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
 PRESS = _push_stage("press", "press {object}")
 SWITCH = _push_stage("switch", "flip {object}")
 TURN = _push_stage("turn", "turn {object}")

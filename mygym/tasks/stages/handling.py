@@ -68,8 +68,6 @@ CARRYING = 3.0
 RELEASING = 2.0
 """Weight of stages after an object is released: their reward must exceed the risk of losing it."""
 
-# approach -----------------------------------------------------------------------------------------------------------
-
 
 def approach_potential(context: StageContext) -> Array:
     """`(N,)`: closeness of the end effector to the target, full where `near` holds on: beyond, the next stage leads."""
@@ -92,7 +90,8 @@ def _approach_expert(context: StageContext, start_pose: StartPose) -> ArmCommand
     return ArmCommand(over_then_down(context, start_pose(context)), OPEN, aligned(context))
 
 
-# grasp --------------------------------------------------------------------------------------------------------------
+APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", approach_potential, _approach_expert,
+                 needs_object=False)  # fmt: skip
 
 
 def _grasp_start(context: StageContext) -> Array:
@@ -123,7 +122,8 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(target, xp.where(is_at_grip | rests, CLOSED, OPEN), aligned(context))
 
 
-# move ---------------------------------------------------------------------------------------------------------------
+GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _grasp_potential, _grasp_expert,
+              start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
 
 
 def move_potential(context: StageContext) -> Array:
@@ -166,7 +166,8 @@ def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(limited(ee, with_height(next_target, height), 0.04), CLOSED)
 
 
-# insert -------------------------------------------------------------------------------------------------------------
+MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert,
+             weight=CARRYING, stops_above=True)  # fmt: skip
 
 
 def _insert_potential(context: StageContext) -> Array:
@@ -196,7 +197,8 @@ def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(limited(ee, target, advance[:, None]), CLOSED)
 
 
-# drop ---------------------------------------------------------------------------------------------------------------
+INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", _insert_potential, _insert_expert,
+               weight=CARRYING)  # fmt: skip
 
 
 def _drop_potential(context: StageContext) -> Array:
@@ -231,7 +233,8 @@ def _elapsed_steps(context: StageContext) -> Array:
     return context.count + 1
 
 
-# withdraw -----------------------------------------------------------------------------------------------------------
+DROP = Stage("drop", "D", ("held",), ("free",), "release {object}", _drop_potential, _drop_expert,
+             complete=_lies_at_goal, count=_elapsed_steps, weight=RELEASING)  # fmt: skip
 
 
 def _withdraw_potential(context: StageContext) -> Array:
@@ -243,16 +246,6 @@ def _withdraw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand
     return ArmCommand(lifted(context.start_ee_position, 0.25), OPEN)
 
 
-APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", approach_potential, _approach_expert,
-                 needs_object=False)  # fmt: skip
-GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _grasp_potential, _grasp_expert,
-              start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
-MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert,
-             weight=CARRYING, stops_above=True)  # fmt: skip
-INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", _insert_potential, _insert_expert,
-               weight=CARRYING)  # fmt: skip
-DROP = Stage("drop", "D", ("held",), ("free",), "release {object}", _drop_potential, _drop_expert,
-             complete=_lies_at_goal, count=_elapsed_steps, weight=RELEASING)  # fmt: skip
 WITHDRAW = Stage("withdraw", "W", ("free",), ("clear",), "withdraw", _withdraw_potential, _withdraw_expert,
                  weight=RELEASING)  # fmt: skip
 

@@ -71,7 +71,8 @@ def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where((is_behind & ~on_top)[:, None], push, target), CLOSED)
 
 
-# poke ---------------------------------------------------------------------------------------------------------------
+PUSH = Stage("push", "", ("free", "near"), ("placed",), "push {object} {goal}", _push_potential, _push_expert,
+             ends=("near",), start_pose=_push_start)  # fmt: skip
 
 
 def _poke_start(context: StageContext) -> Array:
@@ -90,10 +91,12 @@ def _poke_potential(context: StageContext) -> Array:
     return closeness(distance(context.ee_position, context.object_position), context.thresholds.near)
 
 
+POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_potential, _poke_expert,
+             start_pose=_poke_start)  # fmt: skip
+
+
 GRAVITY = 9.81
 """m/s²."""
-
-# slide --------------------------------------------------------------------------------------------------------------
 
 BEHIND_AT_LAUNCH = 0.076
 """m between the end effector and the object's centre when a push begins."""
@@ -175,7 +178,9 @@ def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where((speed > needed)[:, None], ee, target), CLOSED)
 
 
-# throw --------------------------------------------------------------------------------------------------------------
+SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", _slide_potential,
+              _slide_expert, ends=("near", "placed"), start_pose=_launch_start)  # fmt: skip
+
 
 BACK, HEIGHT = 0.10, 0.47
 """m behind the middle of the work area, and above the table: start of the swing towards the goal."""
@@ -283,7 +288,11 @@ def _throw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(swings[:, None], swing, to_start), xp.where(opens, OPEN, CLOSED))
 
 
-# settle, strike -----------------------------------------------------------------------------------------------------
+THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
+              ends=("near", "placed"), complete=_flies_to_goal, count=_steps_of_swing, weight=CARRYING,
+              needs_gripper=True)  # fmt: skip
+TOSS = replace(THROW, name="toss", phrase="toss {object} {goal}", complete=_flies_near_goal,
+               returns=_lies)  # fmt: skip
 
 
 def _lies_untouched(context: StageContext) -> Array:
@@ -310,17 +319,6 @@ def _follow_through(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(leaves[:, None], along, lifted(context.start_ee_position, 0.05)), OPEN)
 
 
-PUSH = Stage("push", "", ("free", "near"), ("placed",), "push {object} {goal}", _push_potential, _push_expert,
-             ends=("near",), start_pose=_push_start)  # fmt: skip
-POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_potential, _poke_expert,
-             start_pose=_poke_start)  # fmt: skip
-SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", _slide_potential,
-              _slide_expert, ends=("near", "placed"), start_pose=_launch_start)  # fmt: skip
-THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
-              ends=("near", "placed"), complete=_flies_to_goal, count=_steps_of_swing, weight=CARRYING,
-              needs_gripper=True)  # fmt: skip
-TOSS = replace(THROW, name="toss", phrase="toss {object} {goal}", complete=_flies_near_goal,
-               returns=_lies)  # fmt: skip
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", _rest_potential,
                _follow_through, complete=_lies_untouched)  # fmt: skip
 STRIKE = Stage("strike", "", ("launched",), ("struck", "hit"), "let {object} hit it", _rest_potential, _follow_through,
