@@ -275,13 +275,8 @@ def find_mesh(description: Path, name: str) -> Path | None:
 
 def package_folder(description: Path, package: str) -> Path | None:
     """Return the folder of a ROS package: a folder above the description, or beside one; or in the paths of ROS."""
-    for folder in description.absolute().parents:
-        if folder.name == package or _package_name(folder) == package:
-            return folder
-        if (folder / package).is_dir():
-            return folder / package
-    for folder in _package_folders():
-        if folder.name == package and folder.is_dir():
+    for folder in (*description.absolute().parents, *_package_folders()):
+        if folder.is_dir() and package in (folder.name, _package_name(folder)):
             return folder
         if (folder / package).is_dir():
             return folder / package

@@ -277,34 +277,26 @@ def default_components(task: Task, *, cartesian: bool, remembers_command: bool, 
         remembers_command: Whether the controller's next command depends on its last command.
         arms: Number of arms of the robot.
     """
-    names = ["ee_position", "ee_velocity"]
-    if task.needs_tool_yaw:
-        names += ["tool_yaw", "tool_yaw_offset"] if remembers_command else ["tool_yaw"]
-    if arms > 1:
-        names += ["second_ee_position", "second_ee_velocity"]
-    if not cartesian:
-        names += ["joint_position", "joint_velocity"]
-    if remembers_command:
-        names += ["command_offset"]
-    if task.uses_gripper:
-        names += ["gripper_width", "second_gripper_width"] if arms > 1 else ["gripper_width"]
-    if task.has_object:
-        names += [
-            "object_position",
-            "object_from_ee",
-            "object_orientation",
-            "object_velocity",
-            "object_angular_velocity",
-        ]
-    if task.varies_objects:
-        names += ["object_size"]
-    if task.part_slots:
-        names += ["part_position", "part_velocity", "handle_from_ee"]
-    if len(task.stage_bindings) > 1:
-        names += ["stage"]
-    if any(stage.waypoint is not None for stage in task.sequence.stages):
-        names += ["waypoint"]
-    return tuple(names)
+    return _where(
+        (True, "ee_position ee_velocity"),
+        (task.needs_tool_yaw, "tool_yaw"),
+        (task.needs_tool_yaw and remembers_command, "tool_yaw_offset"),
+        (arms > 1, "second_ee_position second_ee_velocity"),
+        (not cartesian, "joint_position joint_velocity"),
+        (remembers_command, "command_offset"),
+        (task.uses_gripper, "gripper_width"),
+        (task.uses_gripper and arms > 1, "second_gripper_width"),
+        (task.has_object, "object_position object_from_ee object_orientation object_velocity object_angular_velocity"),
+        (task.varies_objects, "object_size"),
+        (task.part_slots, "part_position part_velocity handle_from_ee"),
+        (len(task.stage_bindings) > 1, "stage"),
+        (any(stage.waypoint is not None for stage in task.sequence.stages), "waypoint"),
+    )
+
+
+def _where(*rows: tuple[object, str]) -> tuple[str, ...]:
+    """Return the names, separated by spaces, in the rows whose condition holds."""
+    return tuple(name for condition, names in rows if condition for name in names.split())
 
 
 SLOTS: Mapping[str, int] = {
@@ -332,17 +324,17 @@ flags that their sub-task lacks."""
 
 def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gripper: bool) -> tuple[str, ...]:
     """Return the names of all components that any task of a robot needs, see `default_components`."""
-    has_second_arm = arms > 1
-    names = ["ee_position", "ee_velocity", "tool_yaw"]
-    names += ["second_ee_position", "second_ee_velocity"] if has_second_arm else []
-    names += [] if cartesian else ["joint_position", "joint_velocity"]
-    names += ["command_offset", "tool_yaw_offset"] if remembers_command else []
-    names += ["gripper_width"] if gripper else []
-    names += ["second_gripper_width"] if gripper and has_second_arm else []
-    names += ["object_present", "object_active", "object_position", "object_from_ee", "object_orientation"]
-    names += ["object_velocity", "object_angular_velocity"]
-    names += ["part_present", "part_active", "part_position", "part_velocity", "handle_from_ee"]
-    return (*names, "subtask", "stage_name", "waypoint")
+    return _where(
+        (True, "ee_position ee_velocity tool_yaw"),
+        (arms > 1, "second_ee_position second_ee_velocity"),
+        (not cartesian, "joint_position joint_velocity"),
+        (remembers_command, "command_offset tool_yaw_offset"),
+        (gripper, "gripper_width"),
+        (gripper and arms > 1, "second_gripper_width"),
+        (True, "object_present object_active object_position object_from_ee object_orientation object_velocity"),
+        (True, "object_angular_velocity part_present part_active part_position part_velocity handle_from_ee"),
+        (True, "subtask stage_name waypoint"),
+    )
 
 
 def shared_goal_space(task: Task) -> GoalSpace:
