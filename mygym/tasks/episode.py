@@ -44,15 +44,7 @@ def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progr
     if before.shape[0] < LARGE_BATCH and not bool(moved.any()):
         starts = progress.start_ee_position, progress.start_object_position, progress.start_part_position
         return Progress(before, held, *starts, count)
-    xp = namespace(before)
-    return Progress(
-        stage=after,
-        held=held,
-        start_ee_position=xp.where(moved[:, None], state.ee_position, progress.start_ee_position),
-        start_object_position=xp.where(moved[:, None, None], state.object_position, progress.start_object_position),
-        start_part_position=xp.where(moved[:, None], state.part_position, progress.start_part_position),
-        count=count * ~moved,
-    )
+    return Progress(after, held, *progress.starts(moved, state), count * ~moved)
 
 
 def _next_stage(task: Task, index: int, progress: Progress, state: State, goals: Array) -> tuple[Array, Array]:

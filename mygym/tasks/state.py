@@ -213,13 +213,14 @@ class Progress:
 
     def restarted(self, mask: Array, state: State) -> Progress:
         """Return the progress in which the episodes of `mask` `(N,)` bool start in `state`; the others continue."""
+        return Progress(self.stage * ~mask, self.held * ~mask, *self.starts(mask, state), self.count * ~mask)
+
+    def starts(self, mask: Array, state: State) -> tuple[Array, Array, Array]:
+        """Return end effector, objects and parts when the active stage began: in `state` for the episodes of `mask`."""
         xp = namespace(state.time)
         points, objects = mask[:, None], mask[:, None, None]
-        return Progress(
-            stage=self.stage * ~mask,
-            held=self.held * ~mask,
-            start_ee_position=xp.where(points, state.ee_position, self.start_ee_position),
-            start_object_position=xp.where(objects, state.object_position, self.start_object_position),
-            start_part_position=xp.where(points, state.part_position, self.start_part_position),
-            count=self.count * ~mask,
+        return (
+            xp.where(points, state.ee_position, self.start_ee_position),
+            xp.where(objects, state.object_position, self.start_object_position),
+            xp.where(points, state.part_position, self.start_part_position),
         )
