@@ -24,6 +24,7 @@ from mygym.robotics.urdf import (
     MOVING_JOINT_TYPES,
     inertial,
     merge_fixed_joints,
+    number_in,
     read_joints,
     set_inertial,
     set_origin,
@@ -156,24 +157,17 @@ def remove_unusable_inertials(root: ET.Element) -> None:
     for link in root.findall("link"):
         for element in link.findall("inertial"):
             mass, tensor = element.find("mass"), element.find("inertia")
-            value = _number("" if mass is None else mass.get("value", ""))
+            value = number_in(None if mass is None else mass.get("value"), math.nan)
             origin = element.find("origin")
             place = [] if origin is None else " ".join(origin.attrib.values()).split()
             moments = {} if tensor is None else tensor.attrib
             is_complete = {"ixx", "iyy", "izz"} <= moments.keys()
-            if not 0 < value < math.inf or not all(math.isfinite(_number(word)) for word in place):
+            if not 0 < value < math.inf or not all(math.isfinite(number_in(word, math.nan)) for word in place):
                 link.remove(element)
-            elif not is_complete or not all(math.isfinite(_number(text)) for text in moments.values()):
+            elif not is_complete or not all(math.isfinite(number_in(text, math.nan)) for text in moments.values()):
                 if tensor is not None:
                     element.remove(tensor)
                 ET.SubElement(element, "inertia", dict.fromkeys(INERTIA_ENTRIES, "0"))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def _make_possible(link: ET.Element) -> bool:

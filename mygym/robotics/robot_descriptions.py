@@ -36,6 +36,7 @@ from mygym.robotics.urdf import (
     inertial,
     link_at,
     merge_fixed_joints,
+    number_in,
     origin_of,
     read_xml,
     set_origin,
@@ -352,12 +353,12 @@ def _limits(root: ET.Element) -> Iterator[Finding]:
         if limit is None:
             continue
         for key in ("effort", "velocity", "lower", "upper"):
-            is_negative = key in ("effort", "velocity") and _number(limit.get(key)) < 0
-            if is_negative or math.isnan(_number(limit.get(key))):
+            is_negative = key in ("effort", "velocity") and number_in(limit.get(key)) < 0
+            if is_negative or math.isnan(number_in(limit.get(key))):
                 del limit.attrib[key]
                 unlimited.append(f"{key} of {joint.get('name', '')}")
         lower, upper = limit.get("lower"), limit.get("upper")
-        if lower is not None and upper is not None and _number(lower) > _number(upper):
+        if lower is not None and upper is not None and number_in(lower) > number_in(upper):
             limit.attrib.update(lower=upper, upper=lower)
             swapped.append(joint.get("name", ""))
     yield from _finding("limits that are negative or no number mean no limit:", unlimited, certainty="likely")
@@ -375,21 +376,13 @@ def _damping(root: ET.Element) -> Iterator[Finding]:
         if dynamics is None or limit is None:
             continue
         damping, effort, velocity = (
-            _number(element.get(key))
+            number_in(element.get(key))
             for element, key in ((dynamics, "damping"), (limit, "effort"), (limit, "velocity"))
         )
         if effort > 0 and damping * velocity > effort:
             dynamics.set("damping", repr(DAMPING_SHARE * effort / velocity))
             reduced.append(joint.get("name", ""))
     yield from _finding("damping that no motor overcomes at full speed is reduced:", reduced)
-
-
-def _number(text: str | None) -> float:
-    """Return a number; 0 for an attribute that is missing or is no number, which the validation describes."""
-    try:
-        return float(text or 0)
-    except ValueError:
-        return 0.0
 
 
 def _unknown_shapes(root: ET.Element) -> Iterator[Finding]:

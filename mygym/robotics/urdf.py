@@ -373,6 +373,14 @@ def set_inertial(link: ET.Element, mass: float, centre: FloatArray, inertia: Flo
     ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in INERTIA_ENTRIES.items()})
 
 
+def number_in(text: str | None, otherwise: float = 0.0) -> float:
+    """Return the number in an attribute that is not validated yet; `otherwise` if it is missing or is no number."""
+    try:
+        return float(text or "")
+    except ValueError:
+        return otherwise
+
+
 def _numbers(text: str) -> list[float]:
     return [float(word) for word in text.split()]
 
