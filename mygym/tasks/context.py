@@ -115,7 +115,11 @@ class StageContext:
         return self.target if self.bound.object is None else self.state.object_position[:, self.bound.object]
 
     def grip_position(self, grip: Vector) -> Array:
-        """`(N, 3)` m: the point at `grip` (m, in the object's frame turned by its yaw only) in the world frame."""
+        """`(N, 3)` m: a point of the object in the world frame.
+
+        Args:
+            grip: The point `(3,)` m in the object's frame, turned by its yaw only.
+        """
         if not any(grip):
             return self._object_middle
         xp = namespace(self.state.time)

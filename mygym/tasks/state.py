@@ -141,8 +141,17 @@ class State:
     ) -> State:
         """Return a state of `n` worlds with zeros, also in orientations; all objects are present.
 
-        The engine fills it before use. `joints` are those of all arms, `fingers` those of the first hand, `objects`
-        include distractors, and `lead` is the length of `command_offset`.
+        The engine fills it before use.
+
+        Args:
+            n: Number of worlds, the batch axis `N`.
+            joints: Number of joints of all arms.
+            fingers: Number of fingers of the first hand.
+            objects: Number of objects, with distractors.
+            parts: Number of articulated parts.
+            arms: Number of arms.
+            second_fingers: Number of fingers of the second hand.
+            lead: Length `L` of `command_offset`.
         """
         return cls(
             time=np.zeros(n),

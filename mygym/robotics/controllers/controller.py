@@ -139,7 +139,12 @@ class Controller(ABC):
         return ()
 
     def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
-        """Set the command to a measured posture: `(J,)` rad and `(3,)` m, world frame."""
+        """Set the command to a measured posture.
+
+        Args:
+            joint_position: `(J,)` rad.
+            ee_position: `(3,)` m, world frame.
+        """
         self.joint_command = joint_position.copy()
 
     @abstractmethod
@@ -177,15 +182,28 @@ class Controller(ABC):
         return 0
 
     def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
-        """Return the last command `(L,)` relative to the measured posture: `(J,)` rad and `(3,)` m, world frame."""
+        """Return the last command `(L,)` relative to the measured posture.
+
+        Args:
+            joint_position: `(J,)` rad.
+            ee_position: `(3,)` m, world frame.
+        """
         return np.zeros(0)
 
     def tool_yaw_offset(self, tool_yaw: float) -> float:
-        """Return the last commanded minus the measured tool yaw, rad relative to home; 0 if yaw is not commanded."""
+        """Return the last commanded minus the measured tool yaw, rad; 0 if yaw is not commanded.
+
+        Args:
+            tool_yaw: Measured yaw of the tool, rad, relative to home.
+        """
         return 0.0
 
     def measured_tool_yaw(self, joint_position: FloatArray) -> float:
-        """Return the tool yaw in rad at joint positions `(J,)` rad."""
+        """Return the tool yaw in rad.
+
+        Args:
+            joint_position: `(J,)` rad.
+        """
         return yaw_between(self.chain.rotation, self.kinematics.pose(joint_position)[:3, :3])
 
 
@@ -264,7 +282,10 @@ class ChosenController:
 
 
 def find_controller(control: str | Mapping[str, Any] | ControlParams) -> ChosenController:
-    """Return the controller for a value of `control` in a config: a name, or a mapping with the name and parameters.
+    """Return the controller for a value of `control`: a name, or a mapping with the name and parameters.
+
+    Args:
+        control: The value, as in a config.
 
     Raises:
         ConfigError: A parameter is unknown, has the wrong type, or is out of its range.
