@@ -1,4 +1,4 @@
-"""Temporary files for Bullet, and caches of functions of a file that notice its changes."""
+"""Temporary files for Bullet, and caches of functions that notice changes of files."""
 
 from __future__ import annotations
 
@@ -64,18 +64,26 @@ def stamp(path: str | Path) -> Stamp:
     return status.st_mtime_ns, status.st_size
 
 
-def cached_by_file(maxsize: int | None = None) -> Callable[[Function], Function]:
-    """Return a decorator that caches `maxsize` results of a function of a file name and more until the file changes."""
+def cached_by(stamp_of: Callable[[Any], object], maxsize: int | None = None) -> Callable[[Function], Function]:
+    """Return a decorator that caches `maxsize` results of a function until the stamp of its first argument changes.
+
+    The results must not be changed.
+    """
 
     def decorate(function: Function) -> Function:
         @lru_cache(maxsize=maxsize)
-        def cached(stamped: Stamp, *args: Any) -> Any:
-            return function(*args)
+        def cached(stamped: object, *args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
 
         @wraps(function)
-        def call(path: str | Path, *args: Any) -> Any:
-            return cached(stamp(path), path, *args)
+        def call(first: Any, *args: Any, **kwargs: Any) -> Any:
+            return cached(stamp_of(first), first, *args, **kwargs)
 
         return cast("Function", call)
 
     return decorate
+
+
+def cached_by_file(maxsize: int | None = None) -> Callable[[Function], Function]:
+    """Return a decorator that caches `maxsize` results of a function of a file name and more until the file changes."""
+    return cached_by(stamp, maxsize)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, wraps
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from mygym.errors import AssetError, ConfigError, MygymError, bad_value
 from mygym.robotics.assets import STRICT, FiniteVector, Number, Positive, Quaternion
-from mygym.robotics.files import Stamp
+from mygym.robotics.files import Stamp, cached_by
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.transforms import as_vector, pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import (
@@ -254,28 +253,16 @@ def at_home(robot: RobotSpec, home: Sequence[float]) -> RobotSpec:
     return robot.with_joints([replace(joint, home=position) for joint, position in zip(joints, home, strict=True)])
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+def _stamps(spec: RobotSpec) -> tuple[tuple[Stamp, ...], ...] | None:
+    """Return a value that changes with a robot's URDF and mesh files; None if one of them cannot be read."""
+    try:
+        return tuple(robot_stamps(path) for path in (spec.urdf, *(mount.urdf for mount in spec.mounts)))
+    except MygymError:  # the function that is cached describes what is missing
+        return None
 
 
-def cached_by_model(function: Function) -> Function:
-    """Cache a function of a robot until one of its URDF or mesh files changes; its results must not be changed.
-
-    Environments are often made by the dozen with the same robot, and evaluation makes further ones.
-    """
-
-    @lru_cache(maxsize=64)
-    def cached(stamps: tuple[tuple[Stamp, ...], ...], *args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    @wraps(function)
-    def call(spec: RobotSpec, *args: Any, **kwargs: Any) -> Any:
-        try:
-            stamps = tuple(robot_stamps(path) for path in (spec.urdf, *(mount.urdf for mount in spec.mounts)))
-        except MygymError:  # the function describes what is missing
-            return function(spec, *args, **kwargs)
-        return cached(stamps, spec, *args, **kwargs)
-
-    return cast("Function", call)
+cached_by_model = cached_by(_stamps, 64)
+"""Caches a function of a robot: environments are often made by the dozen with the same robot."""
 
 
 def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
