@@ -88,12 +88,12 @@ class _Conversion:
     def _findings(self, roots: list[int]) -> list[Finding]:
         m = self.model
         findings = []
-        left_out = [self._name("body", body, "body") for body in self._children(0) if body not in roots]
+        left_out = [self._name("body", body) for body in self._children(0) if body not in roots]
         if left_out:
             findings.append(
                 Finding(f"bodies of the MuJoCo file that nothing moves are left out: {', '.join(left_out)}")
             )
-        loops = [self._name("equality", k, "loop") for k in range(m.neq) if m.eq_type[k] in (CONNECT, WELD)]
+        loops = [self._name("equality", k) for k in range(m.neq) if m.eq_type[k] in (CONNECT, WELD)]
         if loops:
             text = f"closed loops of the MuJoCo file are left open: {', '.join(loops)}"
             findings.append(Finding(text, certainty="guess"))
@@ -111,8 +111,8 @@ class _Conversion:
         types = {int(self.model.jnt_type[joint]) for joint in self._joints(body)}
         return types.union(*(self._joint_types(child) for child in self._children(body)))
 
-    def _name(self, kind: str, number: int, word: str) -> str:
-        return getattr(self.model, kind)(number).name or f"{word}_{number}"
+    def _name(self, kind: str, number: int) -> str:
+        return getattr(self.model, kind)(number).name or f"{kind}_{number}"
 
     @staticmethod
     def _pose(position: FloatArray, quaternion: FloatArray) -> FloatArray:
@@ -121,12 +121,12 @@ class _Conversion:
 
     def _add(self, robot: ET.Element, body: int, parent: str, pose: FloatArray) -> None:
         """Add a body and all bodies behind it; a body of several joints becomes a chain of links."""
-        m, name = self.model, self._name("body", body, "body")
+        m, name = self.model, self._name("body", body)
         joints = [joint for joint in self._joints(body) if m.jnt_type[joint] != FREE]
         for joint in joints:
             anchor = pose_matrix(m.jnt_pos[joint], np.eye(3))
             is_last = joint == joints[-1] and np.allclose(m.jnt_pos[joint], 0)
-            child = name if is_last else f"{name}_{self._name('joint', joint, 'joint')}"
+            child = name if is_last else f"{name}_{self._name('joint', joint)}"
             self._add_joint(robot, joint, parent, child, pose @ anchor)
             if is_last:
                 break
@@ -159,7 +159,7 @@ class _Conversion:
         is_slide = m.jnt_type[joint] == SLIDE
         is_limited = bool(m.jnt_limited[joint])
         kind = "prismatic" if is_slide else "revolute" if is_limited else "continuous"
-        element = add_joint(robot, self._name("joint", joint, "joint"), kind, parent, child, pose)
+        element = add_joint(robot, self._name("joint", joint), kind, parent, child, pose)
         ET.SubElement(element, "axis", xyz=text_of(m.jnt_axis[joint]))
         limit = ET.SubElement(element, "limit")
         if is_limited:  # MuJoCo's positions begin at a reference, a URDF's at zero
@@ -215,7 +215,7 @@ class _Conversion:
         first, faces = int(m.mesh_faceadr[mesh]), int(m.mesh_facenum[mesh])
         vertices = m.mesh_vert[start : start + count].astype(float)
         content = binary_stl(vertices[m.mesh_face[first : first + faces]])
-        return temporary_file(f"{self._name('mesh', mesh, 'mesh').replace('/', '_')}.stl", content)
+        return temporary_file(f"{self._name('mesh', mesh).replace('/', '_')}.stl", content)
 
     def _add_mimics(self, robot: ET.Element) -> None:
         """Add a `<mimic>` for each equality of two joints; only its constant and its factor are used."""
@@ -223,7 +223,7 @@ class _Conversion:
         for k in range(m.neq):
             if m.eq_type[k] != JOINT or m.eq_obj2id[k] < 0:
                 continue
-            follower, leader = (self._name("joint", int(ids[k]), "joint") for ids in (m.eq_obj1id, m.eq_obj2id))
+            follower, leader = (self._name("joint", int(ids[k])) for ids in (m.eq_obj1id, m.eq_obj2id))
             element = robot.find(f"joint[@name='{follower}']")
             if element is not None:
                 offset, factor = (repr(float(value)) for value in self.model.eq_data[k, :2])

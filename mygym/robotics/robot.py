@@ -15,7 +15,7 @@ from typing import Any
 from mygym.errors import AssetError, bad_value
 from mygym.nested import merged
 from mygym.registry import RobotFileName
-from mygym.robotics.assets import Quaternion, as_asset, find_asset, find_beside, read_asset, read_mapping
+from mygym.robotics.assets import as_asset, find_asset, find_beside, read_asset, read_mapping
 from mygym.robotics.files import Stamp
 from mygym.robotics.inference.arms import ARM_JOINTS, infer_arm, infer_tool
 from mygym.robotics.inference.base_placement import DIRECTIONS, ENOUGH, arm_length, count_joints, freedom, place_base
@@ -206,7 +206,8 @@ def _placement(spec: RobotSpec, share: float, table: WorkspaceSpec) -> Iterator[
         text = f"an area_scale of {spec.area_scale:g} for its short arm: the table's areas shrink by this factor"
         yield Finding(text, "area_scale", sure, "of the sizes that were tried, the tool reaches most of this one")
     if spec.base_orientation != NOT_TURNED:
-        text = f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area"
+        yaw = math.degrees(2 * math.atan2(*spec.base_orientation[2:]))
+        text = f"its base turned by {yaw:.0f}°, so that the arm points to the work area"
         reason = "in the middle of its joints' ranges, its tool is on another side of the first joint"
         yield Finding(text, "base_orientation", sure, reason)
     text = f"its home at {', '.join(f'{joint.name} {joint.home + 0.0:g}' for joint in spec.joints)}"
@@ -215,11 +216,6 @@ def _placement(spec: RobotSpec, share: float, table: WorkspaceSpec) -> Iterator[
         return
     reason = f"it holds the tool down at {[round(x, 3) for x in table.scaled(spec.area_scale).tool_home]} m"
     yield Finding(text, "joints.home", sure, reason)
-
-
-def _yaw(orientation: Quaternion) -> float:
-    """Return the angle of a rotation about z, degrees."""
-    return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
 
 
 def infer_joint(joint: Joint) -> JointSpec:

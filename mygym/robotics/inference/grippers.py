@@ -145,12 +145,9 @@ class _Path:
     gaps: FloatArray
     """`(n,)` m between the pads, at equal steps along the way."""
 
-    def at(self, share: float) -> dict[str, float]:
-        """Return the positions of the drivers at a share of the way."""
-        return _between(self.drivers, share)
-
 
 def _between(ends: Mapping[str, tuple[float, float]], share: float) -> dict[str, float]:
+    """Return the positions of joints at a share of the way between two ends."""
     return {name: start + share * (end - start) for name, (start, end) in ends.items()}
 
 
@@ -167,7 +164,7 @@ def infer_gripper(
     opened, closed = _ends(path.gaps)
     last = len(path.gaps) - 1
     width, rest = float(path.gaps[opened]), max(float(path.gaps[closed]), 0.0)
-    at_open, at_closed = (hand.positions(path.at(index / last)) for index in (opened, closed))
+    at_open, at_closed = (hand.positions(_between(path.drivers, index / last)) for index in (opened, closed))
     moved = [
         joint
         for joint in hand.order
@@ -178,8 +175,8 @@ def infer_gripper(
     def share_with_gap(gap: float) -> float:
         return next((index for index in steps if path.gaps[index] >= gap), opened) / last
 
-    at_hold = hand.positions(path.at(share_with_gap(min(OBJECT, 0.5 * (width + rest)))))
-    at_descent = hand.positions(path.at(share_with_gap(min(OBJECT + BESIDE, width))))
+    at_hold = hand.positions(_between(path.drivers, share_with_gap(min(OBJECT, 0.5 * (width + rest)))))
+    at_descent = hand.positions(_between(path.drivers, share_with_gap(min(OBJECT + BESIDE, width))))
     tool = _tool_point(hand, path, at_hold, at_descent)
     lever = _lever(hand, path, tool, at_hold)
     motors: list[Finding] = []
@@ -430,7 +427,7 @@ def _measured(hand: Hand, path: _Path, samples: int) -> _Path:
     """Return the path with its gaps; NaN where a side has no surface or its tip is far behind where it was foremost."""
     gaps, tips = [], []
     for share in np.linspace(0.0, 1.0, samples):
-        positions = hand.positions(path.at(share))
+        positions = hand.positions(_between(path.drivers, share))
         faces = _faces(hand, path, positions)
         gaps.append(np.nan if faces is None else faces[1] - faces[0])
         tips.append([float(points[:, 2].max(initial=-np.inf)) for points in _clouds(hand, path, positions)])
