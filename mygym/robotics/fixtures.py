@@ -168,8 +168,7 @@ def fixture_urdf(spec: FixtureSpec, keep: Literal["collision", "visual"]) -> str
         ET.SubElement(element, "dynamics", damping=repr(joint.damping), friction=repr(joint.friction))
     for link in links:
         if keep == "collision":
-            contact = ET.SubElement(link, "contact")
-            ET.SubElement(contact, "lateral_friction", value=repr(spec.friction))
+            ET.SubElement(ET.SubElement(link, "contact"), "lateral_friction", value=repr(spec.friction))
             add_tiny_visual(link)
     root[:0] = links
     return ET.tostring(root, encoding="unicode")

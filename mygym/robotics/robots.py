@@ -294,8 +294,7 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
 def _set_friction(root: ET.Element, gripper: GripperSpec) -> None:
     for link in root.findall("link"):
         if link.get("name") in gripper.links and link.find("contact") is None:
-            contact = ET.SubElement(link, "contact")
-            ET.SubElement(contact, "lateral_friction", value=repr(gripper.friction))
+            ET.SubElement(ET.SubElement(link, "contact"), "lateral_friction", value=repr(gripper.friction))
 
 
 def _set_pads(root: ET.Element, gripper: GripperSpec) -> None:
