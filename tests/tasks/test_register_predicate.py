@@ -46,7 +46,7 @@ def test_a_predicate_without_a_term_is_a_flag() -> None:
     register_predicate("high", override=True)(is_high)
     task, progress, state, goals = worlds(hoist("high"), 0, 50)
     space = goal_space(task)
-    assert registry("predicate").get("high").load().help == "The object is at the height of the goal."
+    assert registry("predicate").get("high").help == "The object is at the height of the goal."
     assert space.names == ("end_effector_from_object", "held", "high")
     context = StageContext(state, progress, goals, task.stage_bindings[-1])
     np.testing.assert_array_equal(achieved_goal(space, progress, state, goals)[:, -1], is_high(context))
