@@ -14,7 +14,7 @@ import stable_baselines3.td3.policies as td3
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
@@ -35,7 +35,7 @@ Values = Callable[[list[int], list[Any]], Any]
 """Function of the indices of environments and their last observations; it returns the values `(n,)`."""
 
 
-class BootstrapCallback(BaseCallback):
+class BootstrapCallback(CallbackList):
     """Callback of a rollout that then adds the values of last observations to the rewards of truncated episodes.
 
     SB3 and SBX compute these values in turn, episode by episode; after this callback they find none to compute. Of
@@ -43,22 +43,12 @@ class BootstrapCallback(BaseCallback):
     """
 
     def __init__(self, callback: BaseCallback, model: Any, values: Values) -> None:
-        super().__init__()
-        self.callback, self.model, self.values = callback, model, values
+        super().__init__([callback])
+        self.model, self.values = model, values
         self.gamma: float = model.gamma
 
-    def update_child_locals(self, locals_: dict[str, Any]) -> None:
-        """Pass the variables of the rollout on."""
-        self.callback.update_locals(locals_)
-
-    def _on_rollout_start(self) -> None:
-        self.callback.on_rollout_start()
-
-    def _on_rollout_end(self) -> None:
-        self.callback.on_rollout_end()
-
     def _on_step(self) -> bool:
-        if not self.callback.on_step():
+        if not super()._on_step():
             return False
         infos, ended = self.locals["infos"], np.flatnonzero(self.locals["dones"]).tolist()
         truncated = [index for index in ended if infos[index].get("TimeLimit.truncated", False)]
