@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.save_util import recursive_getattr
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.config.schedules import may_be_scheduled
@@ -40,7 +39,7 @@ from mygym.training.checkpoints.states import (
     random_state,
 )
 from mygym.training.env_processes import death_of, end_processes, kill, picklable_error, starting_processes
-from mygym.training.policy import load_weights, normalizer_of, weights
+from mygym.training.policy import load_weights, normalizer_of, optimizers_of, weights
 from mygym.training.run_callbacks import RolloutCallback
 from mygym.training.schedule_callback import set_value
 from mygym.training.stop_request import ignore_signals
@@ -146,7 +145,7 @@ class AnswerCallback(RolloutCallback):
         while True:
             command, data = pickle.loads(self.commands.recv_bytes())  # noqa: S301  (from the main process)
             if command == "rollout":
-                self._synchronize(**data)
+                self.synchronize(**data)
                 return
             if command == "load":
                 self._load_state(data)
@@ -155,7 +154,7 @@ class AnswerCallback(RolloutCallback):
     def _send(self, kind: str, answer: Any = None) -> None:
         self.commands.send_bytes(pickle.dumps((kind, answer), pickle.HIGHEST_PROTOCOL))
 
-    def _synchronize(
+    def synchronize(
         self, steps: int, values: Mapping[str, float], weights: Mapping[str, Any], normalizer: Mapping[str, Any] | None
     ) -> None:
         """Set env steps, hyperparameters, weights and normaliser to those of the main process."""
@@ -185,10 +184,8 @@ def average_gradients(model: Any, exchange: Exchange) -> None:
 
     SB3 has clipped the gradients of each process before.
     """
-    for name in model._get_torch_save_params()[0]:
-        optimizer = recursive_getattr(model, name)
-        if isinstance(optimizer, torch.optim.Optimizer):
-            optimizer.register_step_pre_hook(partial(_set_mean, exchange))
+    for optimizer in optimizers_of(model):
+        optimizer.register_step_pre_hook(partial(_set_mean, exchange))
 
 
 def _set_mean(exchange: Exchange, optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -265,19 +262,16 @@ class OtherLearners:
             self.close()
             raise
 
-    def begin_rollout(
-        self,
-        steps: int,
-        values: Mapping[str, float],
-        weights: Mapping[str, NDArray[Any]],
-        normalizer: Mapping[str, Any] | None,
-    ) -> None:
-        """Let each process collect a rollout in the state of this process, and train with it."""
-        data = {"steps": steps, "values": values, "weights": weights, "normalizer": normalizer}
+    def begin_rollout(self, **state: Any) -> None:
+        """Let each process collect a rollout in a state of this process, and train with it.
+
+        Args:
+            **state: Arguments of `AnswerCallback.synchronize`.
+        """
         for process in self._processes:
             process.wait_until_ready()
         for process in self._processes:
-            process.send("rollout", data)
+            process.send("rollout", state)
 
     def exchange(self, gradients: NDArray[Any]) -> NDArray[Any]:
         """Return the mean of the gradients `(n,)` of all processes, and send it to them."""

@@ -19,6 +19,7 @@ from safetensors.torch import save
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.save_util import recursive_getattr
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
 from mygym.envs.arguments import check_observation
@@ -67,6 +68,12 @@ def parameter_counts(model: Any) -> dict[str, int]:
     for name, state in _train_states(model):
         counts[name.removesuffix("_state")] = sum(leaf.size for leaf in serialization.leaves(state.params).values())
     return {name: count for name, count in counts.items() if count}
+
+
+def optimizers_of(model: Any) -> list[torch.optim.Optimizer]:
+    """Return the optimisers of an SB3 algorithm; none in JAX."""
+    parts = (recursive_getattr(model, name) for name in model._get_torch_save_params()[0])
+    return [part for part in parts if isinstance(part, torch.optim.Optimizer)]
 
 
 def _train_states(model: Any) -> Iterator[tuple[str, Any]]:

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from mygym.algos.device.steps import CapturedGradient, clip_gradients, memory_of, set_gradients, trainable
 from mygym.training.device_replay import Samples
+from mygym.training.policy import optimizers_of
 
 
 class ReplayUpdate(ABC):
@@ -35,7 +36,7 @@ class ReplayUpdate(ABC):
         """Make gradient steps on random minibatches."""
         model = self.model
         model.policy.set_training_mode(True)
-        model._update_learning_rate(self.optimizers())
+        model._update_learning_rate(optimizers_of(model))
         self.constants = (memory_of(model),)
         numbers = [getattr(model, name) for name in self.scheduled]
         self.coefficients = torch.tensor(numbers, dtype=torch.float32, device=model.device)
@@ -52,10 +53,6 @@ class ReplayUpdate(ABC):
         return [*batch[:5], self.coefficients]
 
     @abstractmethod
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return the optimisers."""
-
-    @abstractmethod
     def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step, after `number` others of this call; return its metrics, by their names in the log."""
 
@@ -69,12 +66,6 @@ class SACUpdate(ReplayUpdate):
         super().__init__(model)
         self._critic = CapturedGradient(self._critic_gradient, model)
         self._actor = CapturedGradient(self._actor_gradient, model)
-
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return the optimisers."""
-        model = self.model
-        automatic = [] if model.ent_coef_optimizer is None else [model.ent_coef_optimizer]
-        return [model.actor.optimizer, model.critic.optimizer, *automatic]
 
     def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step; the actor's actions are drawn again after the step of the critic."""
@@ -141,10 +132,6 @@ class TD3Update(ReplayUpdate):
         self._critic = CapturedGradient(self._critic_gradient, model)
         self._actor = CapturedGradient(self._actor_gradient, model)
 
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return the optimisers."""
-        return [self.model.actor.optimizer, self.model.critic.optimizer]
-
     def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step of the critic, and after each `policy_delay` of them one of the actor."""
         model = self.model
@@ -190,10 +177,6 @@ class DQNUpdate(ReplayUpdate):
     def __init__(self, model: Any) -> None:
         super().__init__(model)
         self._gradient = CapturedGradient(self._q_gradient, model)
-
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return the optimiser."""
-        return [self.model.policy.optimizer]
 
     def step(self, number: int, batch: Samples) -> dict[str, torch.Tensor]:
         """Make a gradient step."""
