@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import torch
@@ -94,12 +94,6 @@ class EWC(OneTaskAtATime):
     def penalty(self) -> float:
         """Return the current penalty, `weight / 2 · Σ F (θ − θ*)²`."""
         return 0.5 * self.weight * float((self.importance * (self._values() - self.anchors) ** 2).sum())
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        super().load_state_dict(state)
-        for name in ("squares", "importance", "anchors"):
-            setattr(self, name, getattr(self, name).to(self.model.device))
 
     def _task_at(self, step: int) -> int:
         """Return the index of the task in training at an env step."""

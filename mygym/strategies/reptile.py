@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
@@ -78,11 +78,6 @@ class Reptile(OneTaskAtATime):
     def finish(self, judge: Callable[[], Evaluation]) -> None:
         """Move φ towards the weights of the last task; the policy has the weights φ."""
         self._move()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        super().load_state_dict(state)
-        self.start = self.start.to(self.model.device)
 
     def _move(self) -> None:
         """Move φ towards the weights of the policy, and set the policy's weights to φ."""

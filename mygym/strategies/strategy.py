@@ -251,10 +251,12 @@ class Strategy:
         """Restore the state that `state_dict` returned.
 
         Args:
-            state: The state; its attributes replace those of the strategy.
+            state: The state; its attributes replace those of the strategy, a tensor on the device of its predecessor.
         """
         for name in self.checkpointed:
-            setattr(self, name, copy.deepcopy(state[name]))
+            present, value = getattr(self, name, None), copy.deepcopy(state[name])
+            is_tensor = hasattr(present, "device") and hasattr(value, "to")
+            setattr(self, name, value.to(present.device) if is_tensor else value)
 
 
 @checked_registration
