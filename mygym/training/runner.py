@@ -134,8 +134,8 @@ class Loop:
             return False
         if self._iterating:
             if not self._stepped:
-                why = "took no environment step between two calls of loop.next_iteration()"
-                raise RunError(f"{type(runner).__name__}.training {why}, so it would never end")
+                why = "took no environment step between two calls of loop.next_iteration(), so it would never end"
+                raise self._error(why)
             self.callback.on_rollout_end()
             self._end_iteration()
         self._iterating = self._stepped = False
@@ -169,7 +169,7 @@ class Loop:
         values = actions.detach().cpu().numpy() if isinstance(actions, torch.Tensor) else actions
         shape = (self.envs.num_envs, *(self.envs.action_space.shape or ()))
         if np.shape(values) != shape:  # clipping would broadcast them
-            raise RunError(f"{type(runner).__name__}.training: actions of shape {np.shape(values)}; allowed: {shape}")
+            raise self._error(f"actions of shape {np.shape(values)}; allowed: {shape}")
         observations, rewards, dones, infos = self.envs.step(self._within_bounds(values))
         runner.num_timesteps += self.envs.num_envs
         self._stepped = True
@@ -198,9 +198,8 @@ class Loop:
             RunError: `steps` is below 1, `act` does not return an array, or as for `step`.
             TrainingStopped: A callback ended the training; `learn` handles it.
         """
-        name = f"{type(self.runner).__name__}.training"
         if steps < 1:
-            raise RunError(f"{name}: loop.rollout({steps}, …); allowed: 1 or more steps")
+            raise self._error(f"loop.rollout({steps}, …); allowed: 1 or more steps")
         self._check_iterating("loop.rollout()")
         rows: list[tuple[Any, ...]] = []
         for _ in range(steps):
@@ -208,7 +207,7 @@ class Loop:
             actions = act(before)
             if isinstance(actions, tuple):
                 why = "`act` returned a tuple; allowed: an array of actions, e.g. predict(observations)[0]"
-                raise RunError(f"{name}: loop.rollout({steps}, act): {why}")
+                raise self._error(f"loop.rollout({steps}, act): {why}")
             after, rewards, dones, infos = self.step(actions)
             truncated = np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
             actions = actions.detach().cpu() if isinstance(actions, torch.Tensor) else actions
@@ -233,7 +232,7 @@ class Loop:
         self._check_iterating("loop.reset()")
         if seed is not None:
             if not 0 <= seed < SEEDS:  # larger seeds belong to evaluations
-                raise RunError(f"{type(self.runner).__name__}.training: loop.reset({seed}); allowed: 0 to {SEEDS - 1}")
+                raise self._error(f"loop.reset({seed}); allowed: 0 to {SEEDS - 1}")
             inner = self.envs.unwrapped
             inner._seeds = [int(seed)] * inner.num_envs  # `seed()` gives each environment a different seed
         self.runner._last_obs = self.envs.reset()  # type: ignore[assignment]
@@ -252,7 +251,7 @@ class Loop:
             RunError: `learn` was called outside a run, so evaluation environments are missing.
         """
         if self._evaluations is None:
-            raise RunError(f"{type(self.runner).__name__}.training: loop.evaluate() is for runs of mygym.train")
+            raise self._error("loop.evaluate() is for runs of mygym.train")
         evaluation = self._evaluations.extra()
         self.runner.policy.set_training_mode(False)
         return evaluation
@@ -284,9 +283,7 @@ class Loop:
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            raise RunError(
-                f"{type(self.runner).__name__}.training: loop.record({name!r}, {value!r}) is no finite number"
-            )
+            raise self._error(f"loop.record({name!r}, {value!r}) is no finite number")
         if self._evaluations is not None:
             self._evaluations.figures.add(str(name), number)
 
@@ -302,8 +299,10 @@ class Loop:
 
     def _check_iterating(self, call: str) -> None:
         if not self._iterating:
-            name = type(self.runner).__name__
-            raise RunError(f"{name}.training: {call} without a loop.next_iteration() that returned True")
+            raise self._error(f"{call} without a loop.next_iteration() that returned True")
+
+    def _error(self, text: str) -> RunError:
+        return RunError(f"{type(self.runner).__name__}.training: {text}")
 
     def _within_bounds(self, actions: NDArray[Any]) -> NDArray[Any]:
         space = self.runner.action_space
