@@ -236,17 +236,18 @@ class ImitationBuffer(BaseBuffer):
         n_envs: int = 1,
     ) -> None:
         super().__init__(max(buffer_size // n_envs, 1), observation_space, action_space, device, n_envs)
-        self.observations = _zeros(observation_space, (self.buffer_size, n_envs))
+        rows = self.buffer_size, n_envs
+        self.observations = map_arrays(lambda each: np.zeros((*rows, *each.shape), each.dtype), observation_space)
         self.actions = np.zeros((self.buffer_size, n_envs, self.action_dim), dtype=np.float32)
         self.optimize_memory_usage = False
 
     def add(self, observations: Any, actions: NDArray[np.float32]) -> None:
         """Add a row for each environment: observations `(n_envs, …)` and labels `(n_envs, A)`."""
-        if isinstance(self.observations, dict):
-            for name, rows in self.observations.items():
-                rows[self.pos] = observations[name]
-        else:
-            self.observations[self.pos] = observations
+
+        def write(rows: NDArray[Any], new: NDArray[Any]) -> None:
+            rows[self.pos] = new
+
+        map_arrays(write, self.observations, observations)
         self.actions[self.pos] = actions
         self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
@@ -273,14 +274,6 @@ class ImitationBuffer(BaseBuffer):
         """Return every array of rows by name."""
         observations = self.observations if isinstance(self.observations, dict) else {"": self.observations}
         return {"actions": self.actions, **{f"observations.{name}": array for name, array in observations.items()}}
-
-
-def _zeros(space: spaces.Space[Any], rows: tuple[int, int]) -> Any:
-    """Return an array of observations, or a dictionary of arrays, with the leading axes `rows`."""
-    if isinstance(space, spaces.Dict):
-        return {name: _zeros(subspace, rows) for name, subspace in space.spaces.items()}
-    assert space.shape is not None
-    return np.zeros((*rows, *space.shape), dtype=space.dtype)
 
 
 KEPT = ("variant", "TimeLimit.truncated")

@@ -20,6 +20,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import writer as tensorboard_writer
 from torch.utils.tensorboard.summary import hparams
 
+from mygym.config.layers import flatten
 from mygym.errors import RunError
 from mygym.training.directory import MONITOR, PROGRESS, TENSORBOARD, WRITTEN
 from mygym.training.files import to_yaml, writing
@@ -204,17 +205,13 @@ class TensorBoard(TensorBoardOutputFormat):
         if not self._is_new:
             return
         self.writer.add_text("config", f"```yaml\n{to_yaml(values)}```")
-        for summary in hparams(dict(_hyperparameters(values)), {"eval/success_rate": 0.0}):  # type: ignore[no-untyped-call]
+        hyperparameters = {
+            key: value if isinstance(value, bool | int | float) else str(value)
+            for key, value in flatten(values)
+            if value not in (None, {})
+        }
+        for summary in hparams(hyperparameters, {"eval/success_rate": 0.0}):  # type: ignore[no-untyped-call]
             self.writer._get_file_writer().add_summary(summary)  # type: ignore[no-untyped-call]
-
-
-def _hyperparameters(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, bool | str | float]]:
-    """Yield the values of a config by their dotted keys, as the types that TensorBoard takes."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _hyperparameters(value, f"{prefix}{key}.")
-        elif value is not None:
-            yield f"{prefix}{key}", value if isinstance(value, bool | int | float) else str(value)
 
 
 class _SummaryWriter(tensorboard_writer.SummaryWriter):

@@ -54,10 +54,14 @@ def set_value(model: Any, name: str, value: float) -> None:
         tensor.fill_(value)
 
 
+def noises_of(value: Any) -> list[Any]:
+    """Return the action noise of each environment, or of all; empty if `value` is None."""
+    return value.noises if isinstance(value, VectorizedActionNoise) else [] if value is None else [value]
+
+
 def _noises(value: Any) -> list[NormalActionNoise]:
-    """Return the noise of each environment; empty if `value` is not action noise."""
-    noises = value.noises if isinstance(value, VectorizedActionNoise) else [value]
-    return [noise for noise in noises if isinstance(noise, NormalActionNoise)]
+    """Return the Gaussian noises; empty if `value` is not such action noise."""
+    return [noise for noise in noises_of(value) if isinstance(noise, NormalActionNoise)]
 
 
 class ScheduleCallback(BaseCallback):

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.type_aliases import RolloutReturn, TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -19,6 +19,7 @@ from mygym.envs.batch_env import BatchStep
 from mygym.envs.batch_vec_env import BatchVecEnv, in_numpy
 from mygym.errors import DivergedError
 from mygym.training.device_replay import IN_TENSORS, InTensors
+from mygym.training.schedule_callback import noises_of
 from mygym.training.vec_wrappers import FlooredNormalize
 
 
@@ -142,11 +143,6 @@ class ReplayCollection(DeviceSteps):
 def is_unit_box(space: spaces.Space[Any]) -> bool:
     """Return whether all actions have the bounds [-1, 1], which are those of the policies."""
     return isinstance(space, spaces.Box) and bool(np.all(space.low == -1.0) and np.all(space.high == 1.0))
-
-
-def noises_of(noise: Any) -> list[Any]:
-    """Return the action noise of each environment, or of all; empty without noise."""
-    return noise.noises if isinstance(noise, VectorizedActionNoise) else [] if noise is None else [noise]
 
 
 STEPS = ("collect_rollouts", "predict", "_sample_action", "_store_transition")

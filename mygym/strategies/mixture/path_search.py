@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,11 +178,7 @@ def forward_microseconds(policy: Any) -> float:
     zeros = map_arrays(lambda subspace: np.zeros(subspace.shape, subspace.dtype), space)  # a `Dict` is a mapping
     observation = policy.obs_to_tensor(zeros)[0]
     policy.set_training_mode(False)
-    times = []
-    for _ in range(PASSES):
-        start = time.perf_counter()
-        policy._predict(observation, deterministic=True)
-        times.append(time.perf_counter() - start)
+    times = timeit.repeat(lambda: policy._predict(observation, deterministic=True), repeat=PASSES, number=1)
     return 1e6 * statistics.median(times)
 
 
