@@ -238,11 +238,9 @@ class PPORunner(Runner):
     def _check_sizes(self, rows: int) -> None:
         if self.normalize_advantage and (rows < 2 or self.batch_size < 2):
             raise ValueError("n_steps · n_envs and batch_size must be at least 2 to normalise advantages")
-        if rows % self.batch_size:
-            last = rows % self.batch_size
-            warnings.warn(
-                f"the last minibatch has {last} of {self.batch_size} rows: n_steps · n_envs is {rows}", stacklevel=2
-            )
+        if last := rows % self.batch_size:
+            text = f"the last minibatch has {last} of {self.batch_size} rows: n_steps · n_envs is {rows}"
+            warnings.warn(text, stacklevel=2)
 
 
 def _flat(values: Tensors) -> Tensors:

@@ -157,9 +157,7 @@ class PPO(Stateful, sbx.PPO):
             return
         policy: Any = self.policy
         optimizers = [policy.actor_state.opt_state[1], policy.vf_state.opt_state[1]]
-        rate: Any = np.float32(
-            self.lr_schedule(self._current_progress_remaining)
-        )  # the type that the optimiser returns
+        rate: Any = np.float32(self.lr_schedule(self._current_progress_remaining))  # as the optimiser returns it
         self._update_learning_rate(optimizers, rate)
         clip_range = self.clip_range_schedule(self._current_progress_remaining)
         coefficients = {"clip_range": clip_range, "ent_coef": self.ent_coef, "vf_coef": self.vf_coef}

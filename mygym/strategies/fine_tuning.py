@@ -67,11 +67,9 @@ class BottleneckLinear(AdaptedLinear):
 
     def __init__(self, layer: nn.Linear, size: int) -> None:
         super().__init__(layer)
-        self.bottleneck_down, self.bottleneck_down_bias = self.added(size, layer.out_features), self.added(size)
-        self.bottleneck_up, self.bottleneck_up_bias = (
-            self.added(layer.out_features, size),
-            self.added(layer.out_features),
-        )
+        width = layer.out_features
+        self.bottleneck_down, self.bottleneck_down_bias = self.added(size, width), self.added(size)
+        self.bottleneck_up, self.bottleneck_up_bias = self.added(width, size), self.added(width)
         nn.init.kaiming_uniform_(self.bottleneck_down, a=math.sqrt(5))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

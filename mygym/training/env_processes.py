@@ -59,12 +59,8 @@ class _Share:
 
     def answer(self, command: str, data: Any) -> Any:
         """Return the answer to a request."""
-        if command == "step":
-            return self.step(data)
-        if command == "reset":
-            return self.reset(data)
-        if command == "make":
-            return self.make(data)
+        if command in ("step", "reset", "make"):
+            return getattr(self, command)(data)
         rows, values = data
         return [ANSWERS[command](self.envs[self.current], values) for self.current in rows]
 

@@ -141,6 +141,5 @@ def _freeze(model: Any, patterns: list[str], framework: str) -> None:
         for name in names:
             parameters[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in parameters.values()):
-        raise ConfigError(
-            bad_value(f"{KEY}.freeze", patterns, "patterns that leave a parameter", "leaves none to train")
-        )
+        allowed = "patterns that leave a parameter"
+        raise ConfigError(bad_value(f"{KEY}.freeze", patterns, allowed, "leaves none to train"))

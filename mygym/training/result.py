@@ -126,14 +126,8 @@ class Result:
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
             if content["schema"] != SCHEMA:
                 return None
-            absent = {
-                "strategy": {},
-                "algo_source": "",
-                "last_interval": {},
-                "judge": BULLET,
-                "machine": "",
-            }  # in older runs
-            content = {**absent, **content}
+            in_older_runs = {"strategy": {}, "algo_source": "", "last_interval": {}, "judge": BULLET, "machine": ""}
+            content = in_older_runs | content
             names = [entry.name for entry in fields(cls) if entry.name != "path"]
             result = cls(path=run, **{name: content[name] for name in names})
             figures = [entry[key] for entry in result.evaluations for key in ("steps", "wall_time_s", "success_rate")]
@@ -141,10 +135,8 @@ class Result:
             counts = (result.seed, result.steps, *result.stage_reached.values())
             numbers = (result.wall_time_s, result.steps_per_second, *counts, *final, *figures)
             texts = (result.algo, result.robot, result.task, result.config_hash, result.status, result.error or "")
-            valid = all(isinstance(each, int | float) for each in numbers) and all(
-                isinstance(each, str) for each in texts
-            )
-            return result if valid else None
+            valid = all(isinstance(each, int | float) for each in numbers)
+            return result if valid and all(isinstance(each, str) for each in texts) else None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -215,18 +207,11 @@ class Curves:
         Args:
             records: An entry for each evaluation, in the order of steps.
         """
-        return cls(
-            tuple(
-                Mark(
-                    record["steps"],
-                    _score(record, "train_"),
-                    _score(record, ""),
-                    _score(record, "test_"),
-                    record.get("figures", {}),
-                )
-                for record in records
-            )
-        )
+        marks = []
+        for record in records:
+            train, validation, test = (_score(record, prefix) for prefix in ("train_", "", "test_"))
+            marks.append(Mark(record["steps"], train, validation, test, record.get("figures", {})))
+        return cls(tuple(marks))
 
 
 def _score(record: Mapping[str, Any], prefix: str) -> Any:

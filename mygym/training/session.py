@@ -225,10 +225,9 @@ def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoin
     if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
         return resolved
     without_size = {key: value for key, value in values["algo_params"].items() if key != "buffer_size"}
-    overwritten = (
-        checkpoint is not None and checkpoint.replay and checkpoint.replay["total"] > checkpoint.replay["size"]
-    )
-    if overwritten or resolve_config({**values, "algo_params": without_size}).values() != values:
+    replay = checkpoint.replay if checkpoint else None
+    is_overwritten = replay is not None and replay["total"] > replay["size"]
+    if is_overwritten or resolve_config({**values, "algo_params": without_size}).values() != values:
         return resolved
     return resolve_config({**values, "algo_params": without_size}, changes)
 

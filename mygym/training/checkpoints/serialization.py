@@ -208,12 +208,8 @@ def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
             return {key: _encode(item, f"{path}.{key}", tensors) for key, item in value.items()}
         return {"$pairs": inner(tuple(value.items()))}
     name = f"{len(tensors)}{path}".encode("ascii", "backslashreplace").decode()
-    if (
-        isinstance(value, torch.Tensor)
-        and value.dtype in _TORCH
-        and value.layout is torch.strided
-        and not value.is_meta
-    ):
+    is_tensor = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta
+    if is_tensor and value.dtype in _TORCH:
         tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {"$tensor": name}
     if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype in _NUMPY:

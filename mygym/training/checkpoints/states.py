@@ -20,13 +20,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
-from stable_baselines3.common.vec_env import (
-    VecEnv,
-    VecMonitor,
-    VecNormalize,
-    unwrap_vec_normalize,
-    unwrap_vec_wrapper,
-)
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize, unwrap_vec_normalize, unwrap_vec_wrapper
 
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.training.checkpoints import serialization
@@ -207,11 +201,8 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
         if serialization.is_tree(target):
             load_tree_state(model, name, value)
             continue
-        if (
-            isinstance(target, ActionNoise)
-            and isinstance(value, list)
-            and not isinstance(target, VectorizedActionNoise)
-        ):
+        is_single_noise = isinstance(target, ActionNoise) and not isinstance(target, VectorizedActionNoise)
+        if is_single_noise and isinstance(value, list):
             target = VectorizedActionNoise(target, len(value))  # as `learn` builds it
             setattr(model, name, target)
         load_object_state(target, value)
