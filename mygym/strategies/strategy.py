@@ -254,7 +254,8 @@ class Strategy:
             state: The state; its attributes replace those of the strategy, a tensor on the device of its predecessor.
         """
         for name in self.checkpointed:
-            present, value = getattr(self, name, None), copy.deepcopy(state[name])
+            present: Any = getattr(self, name, None)
+            value = copy.deepcopy(state[name])
             is_tensor = hasattr(present, "device") and hasattr(value, "to")
             setattr(self, name, value.to(present.device) if is_tensor else value)
 
