@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mygym.config.schema import DEFAULT_ENGINE
 from mygym.engines.engine import has_batches
 from mygym.envs.arguments import checked_count
 from mygym.envs.batch_vector_env import BatchVectorEnv
+from mygym.envs.batches import is_batch
+from mygym.envs.env_spec import EnvSpec
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.envs.robot_env import RobotEnv
 
@@ -36,11 +38,18 @@ def make_env(**arguments: Any) -> RobotEnv:
     return env
 
 
+NOT_OF_ENV = ("max_episode_steps", "disable_env_checker", "output", "device")
+"""Arguments of Gymnasium and of `BatchVectorEnv` that `RobotEnv` does not have."""
+
 vars(make_env)["metadata"] = RobotEnv.metadata  # Gymnasium reads the render modes before it calls
 
 
 def make_vector_env(num_envs: int = 1, **arguments: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """Return a `BatchVectorEnv` for engines with batches, and for others the `SyncVectorEnv` of `gymnasium.make_vec`.
+    """Return a `BatchVectorEnv` of what the engine has as a batch, and otherwise a `SyncVectorEnv`.
+
+    Environments that no batch of their engine can represent, e.g. with images, have worlds of their own; they reset in
+    the step that ends an episode, as batches do. Those of engines without batches reset as `gymnasium.make_vec` lets
+    them: in the next step.
 
     Args:
         num_envs: `N`.
@@ -50,17 +59,18 @@ def make_vector_env(num_envs: int = 1, **arguments: Any) -> gymnasium.vector.Vec
         ConfigError: A value is invalid.
         RegistryError: Unknown name.
     """
-    if not has_batches(arguments.get("engine") or DEFAULT_ENGINE):
-        task = arguments.get("task")
-        if isinstance(task, str) and env_id(task) in gymnasium.registry:
-            name = env_id(task)
-            del arguments["task"]
-        else:
-            name = ANY_TASK
-        count = checked_count(num_envs, "num_envs", None)
-        return SyncVectorEnv([partial(gymnasium.make, name, **arguments) for _ in range(count)])
-    steps = arguments.pop("max_episode_steps", None)
-    arguments.pop("disable_env_checker", None)
-    if steps not in (None, -1):
-        arguments["task_params"] = {**(arguments.get("task_params") or {}), "horizon": steps}
-    return BatchVectorEnv(num_envs, **arguments)
+    batches = has_batches(arguments.get("engine") or DEFAULT_ENGINE)
+    spec = EnvSpec.of({key: value for key, value in arguments.items() if key not in NOT_OF_ENV}) if batches else None
+    if spec is not None and (spec.render_mode is not None or is_batch(spec)):  # a batch refuses to draw
+        steps = arguments.pop("max_episode_steps", None)
+        arguments.pop("disable_env_checker", None)
+        if steps not in (None, -1):
+            arguments["task_params"] = {**(arguments.get("task_params") or {}), "horizon": steps}
+        return BatchVectorEnv(num_envs, **arguments)
+    name, task = ANY_TASK, arguments.get("task")
+    if isinstance(task, str) and env_id(task) in gymnasium.registry:
+        name = env_id(task)
+        del arguments["task"]
+    count = checked_count(num_envs, "num_envs", None)
+    autoreset = AutoresetMode.SAME_STEP if batches else AutoresetMode.NEXT_STEP
+    return SyncVectorEnv([partial(gymnasium.make, name, **arguments) for _ in range(count)], autoreset_mode=autoreset)

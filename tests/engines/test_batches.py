@@ -290,6 +290,26 @@ def test_gymnasium_makes_a_batch() -> None:
         assert isinstance(env.unwrapped.world, SideBySide)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"observations": ["image", "ee_position"]}, {"control": {"action_repeat": 2}}],
+    ids=str,
+)
+def test_gymnasium_makes_single_worlds_of_what_no_batch_can_have(arguments: dict[str, Any]) -> None:
+    with (
+        closing(gymnasium.make_vec("mygym/Reach-v0", num_envs=2, max_episode_steps=2, **ENGINE, **arguments)) as envs,
+        closing(gymnasium.make("mygym/Reach-v0", **ENGINE, **arguments)) as alone,
+    ):
+        observations, _ = envs.reset(seed=5)
+        for row, seed in enumerate((5, 6)):
+            expected, _ = alone.reset(seed=seed)
+            for key, value in expected.items():
+                np.testing.assert_array_equal(observations[key][row], value)
+        for _ in range(2):
+            *_, infos = envs.step(np.zeros(envs.action_space.shape, np.float32))
+        assert infos["_final_obs"].all()  # the next episode has begun, as in a batch
+
+
 def test_an_algorithm_has_more_environments_in_a_batch() -> None:
     alone, batch, own = (
         make_plan({"algo": "ppo", "task": "reach", **more}).config
