@@ -18,7 +18,7 @@ from mygym.training.checkpoints.states import load_normalizer_state
 from mygym.training.files import is_file
 from mygym.training.policy import load_weights, open_model, read_policy, weights
 
-CRITICS = ("critic", "critic_target", "qf_state", "vf_state", "value_net", "vf_features_extractor")
+CRITICS = ("critic", "critic_target", "lstm_critic", "qf_state", "vf_state", "value_net", "vf_features_extractor")
 """Names of the modules of policies that estimate values."""
 
 ADDED = (".lora_a", ".lora_b", ".ia3", ".bottleneck_down", ".bottleneck_up", "_down_bias", "_up_bias")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.planning.plan import plan_from_python
+from mygym.training.env_factory import make_vec_env
+from mygym.training.model_factory import build_model
+from mygym.training.policy import weights
 from mygym.training.pretrained import is_critic
 from mygym.training.result import Result
 from tests.training.runners import config as small
@@ -82,6 +87,27 @@ def test_only_the_named_states_are_loaded(source: Result, tmp_path: Path) -> Non
     assert critics
     assert networks - {name for name in networks if is_critic(name)} <= same
     assert not critics & same
+
+
+@pytest.mark.parametrize("algo", ["ppo", "recurrent_ppo", "sac", "tqc"])
+def test_critics_are_the_tensors_that_decide_no_action(algo: str) -> None:
+    plan = plan_from_python({"algo": algo, "task": "reach"})
+    with contextlib.closing(make_vec_env(plan)) as env:
+        model, observation = build_model(plan, env), env.reset()
+
+    def actions() -> Any:
+        torch.manual_seed(0)
+        _, state = model.predict(observation)
+        return model.predict(observation, state, np.zeros(env.num_envs, bool))[0]  # a hidden state that is not zero
+
+    before, critics = actions(), set()
+    for name, tensor in model.policy.state_dict().items():
+        value = tensor.clone()
+        tensor.add_(1.0)
+        if np.array_equal(actions(), before):
+            critics.add(name)
+        tensor.copy_(value)
+    assert critics == {name for name in weights(model) if is_critic(name)}
 
 
 def test_frozen_layers_do_not_change_and_the_others_do(tmp_path: Path) -> None:
