@@ -216,6 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name contains TEXT")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background processes ignore it
     cases: dict[str, Callable[[], str]] = {}
     for name, config in ENVIRONMENTS.items():
         cases[f"environment {name}"] = partial(hash_environment, config)
