@@ -49,6 +49,15 @@ def test_numbers_in_documents_are_in_the_results(document: str) -> None:
             assert number in result, (number, program[1])
 
 
+def test_the_defaults_are_those_of_the_stored_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jax")  # without it, other algorithms are the defaults
+    monkeypatch.setattr("sys.argv", ["defaults.py"])
+    runpy.run_path(str(ROOT / "benchmarks" / "defaults.py"), run_name="__main__")
+    assert capsys.readouterr().out == (ROOT / "benchmarks" / "results" / "defaults.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_both_sides_of_overhead_have_the_same_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(overhead.ALGORITHMS, "ppo", 1024)
