@@ -378,7 +378,14 @@ def register_policy(
 def register_features_extractor(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
-    """Class decorator that registers a class for `policy_kwargs.features_extractor_class`; see `register_policy`."""
+    """Class decorator that registers a features extractor for `algo_params.policy_kwargs.features_extractor_class`.
+
+    Args:
+        name: Name in configs.
+        framework: Framework of the class.
+        help: One line; by default the first line of the docstring.
+        override: Replace a features extractor of the same name.
+    """
     return decorator("features_extractor", name, help=help, override=override, framework=framework)
 
 
@@ -386,7 +393,14 @@ def register_features_extractor(
 def register_activation(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
-    """Decorator that registers a class or function for `policy_kwargs.activation_fn`; see `register_policy`."""
+    """Decorator that registers a class or function for `algo_params.policy_kwargs.activation_fn`.
+
+    Args:
+        name: Name in configs.
+        framework: Framework of the class or function.
+        help: One line; by default the first line of the docstring.
+        override: Replace an activation of the same name.
+    """
     return decorator("activation", name, help=help, override=override, framework=framework)
 
 
@@ -394,7 +408,14 @@ def register_activation(
 def register_optimizer(
     name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
 ) -> Callable[[T], T]:
-    """Decorator that registers a class or function for `policy_kwargs.optimizer_class`; see `register_policy`."""
+    """Decorator that registers a class or function for `algo_params.policy_kwargs.optimizer_class`.
+
+    Args:
+        name: Name in configs.
+        framework: Framework of the class or function.
+        help: One line; by default the first line of the docstring.
+        override: Replace an optimizer of the same name.
+    """
     return decorator("optimizer", name, help=help, override=override, framework=framework)
 
 

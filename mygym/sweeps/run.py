@@ -310,6 +310,9 @@ def new_sweep(
         notify: Called with messages for the user.
         past: Folders whose runs become trials.
 
+    Returns:
+        The trials and the best of them.
+
     Raises:
         ConfigError: Something is wrong in the file, a flag or the space; nothing has been written.
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; `resume_sweep` continues.
@@ -333,10 +336,17 @@ def resume_sweep(
     executor: Executor,
     notify: Callable[[str], None],
 ) -> Report:
-    """Continue a sweep that was stopped or killed, or add trials to it; return the trials of both executions.
+    """Continue a sweep that was stopped or killed, or add trials to it.
 
-    Arguments as of `new_sweep`: `file`, unless it is None, and `overrides` must agree with the sweep but for the number
-    of trials.
+    Args:
+        folder: Folder of the sweep.
+        file: Content of a sweep file, which must agree with the sweep but for the number of trials; None: not given.
+        overrides: Values and ranges of flags, which must agree as well.
+        executor: Executes the runs.
+        notify: Called with messages for the user.
+
+    Returns:
+        The trials of both executions and the best of them.
 
     Raises:
         ConfigError: The folder has no sweep or another sweep, or another process executes it.
