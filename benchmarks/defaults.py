@@ -55,7 +55,7 @@ def row(task: str, algo: str, records: Sequence[RunRecord]) -> tuple[str, ...]:
         f"`{task}`",
         f"`{algo}`",
         str(len(success)),
-        spread(success, "{:.0f}".format),
+        spread(success, "{:.4g}".format),
         f"{sum(rate >= 90 for rate in success)}",
         spread(steps, "{:,.0f}".format),
         spread(minutes, "{:.1f}".format),
