@@ -33,6 +33,7 @@ def test_former_names_of_modules_import_the_same_objects() -> None:
         ("mygym.models.controllers", "EndEffectorDelta", "mygym.robotics.controllers.end_effector"),
         ("mygym.models.controllers.lookup", "find_controller", "mygym.robotics.controllers.controller"),
         ("mygym.models.robot_spec", "RobotSpec", "mygym.robotics.robots"),
+        ("mygym.envs.observation_spec", "ObservationSpec", "mygym.envs.observation_builder"),
         ("mygym.tasks.goal_terms", "GoalTerm", "mygym.tasks.predicates"),
         ("mygym.checks.teaching", "measure", "mygym.checks.stages"),
         ("mygym.reporting.selection", "select_runs", "mygym.reporting.comparison"),
