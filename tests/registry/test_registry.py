@@ -161,10 +161,10 @@ def test_isolated_keeps_built_in_components_that_its_block_looks_up_first(python
     code = """
 from mygym.registry import isolated, registry
 with isolated():
-    print(registry("robot").get("panda").name)
-print("panda" in registry("robot").names(), "ppo" in registry("algorithm").names())
+    print(registry("robot").get("panda").name, registry("reward").get("dense").name)
+print("panda" in registry("robot").names(), "dense" in registry("reward").names())
 """
-    assert python("-c", code).stdout.split() == ["panda", "True", "True"]
+    assert python("-c", code).stdout.split() == ["panda", "dense", "True", "True"]
 
 
 def test_a_second_look_up_reads_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
