@@ -5,7 +5,8 @@
 The runs have the default algorithm of the task (with the extra `jax`) and its values: those of
 `python train.py --task TASK --engine ENGINE --seed SEED`. The success rate is that of the saved policy in 100 fresh
 episodes, in PyBullet. Env steps are those of the first evaluation with at least 90 % success, over the seeds that had
-one; minutes are those of the whole run, on the machines of the tables and often beside another training.
+one; minutes are those of the whole run, on the machines of the tables and often beside another training. Notes below
+a table name the runs that are not quite those of today.
 """
 
 from __future__ import annotations
@@ -80,6 +81,9 @@ def main() -> None:
         for task, name in names.items():
             if name in cells:
                 print(f"| {' | '.join(row(task, name.rpartition('/')[2], cells[name].setting.records))} |")
+        for task, name in names.items():
+            if name in cells and cells[name].note:
+                print(f"\n`{task}`: {cells[name].note}")
         if without:
             print(f"\nNot measured: {', '.join(without)}.")
 
