@@ -17,6 +17,7 @@ from mygym.envs.batches import is_batch
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError, bad_value
 
 
 def make_env(**arguments: Any) -> RobotEnv:
@@ -67,6 +68,10 @@ def make_vector_env(num_envs: int = 1, **arguments: Any) -> gymnasium.vector.Vec
         if steps not in (None, -1):
             arguments["task_params"] = {**(arguments.get("task_params") or {}), "horizon": steps}
         return BatchVectorEnv(num_envs, **arguments)
+    for key, only in (("output", "numpy"), ("device", "cpu")):
+        if (value := arguments.pop(key, only)) != only:
+            why = "is for batches, and each of these environments has a world of its own"
+            raise ConfigError(bad_value(key, value, [only], why))
     name, task = ANY_TASK, arguments.get("task")
     if isinstance(task, str) and env_id(task) in gymnasium.registry:
         name = env_id(task)

@@ -310,6 +310,13 @@ def test_gymnasium_makes_single_worlds_of_what_no_batch_can_have(arguments: dict
         assert infos["_final_obs"].all()  # the next episode has begun, as in a batch
 
 
+@pytest.mark.parametrize("arguments", [{**ENGINE, "observations": ["image"]}, {"engine": "pybullet"}], ids=str)
+@pytest.mark.parametrize(("key", "value"), [("output", "torch"), ("device", "cuda")])
+def test_single_worlds_are_of_numpy_on_the_cpu(key: str, value: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"^{key}: '{value}' is for batches.*allowed: "):
+        gymnasium.make_vec("mygym/Reach-v0", num_envs=1, **arguments, **{key: value})
+
+
 def test_an_algorithm_has_more_environments_in_a_batch() -> None:
     alone, batch, own = (
         make_plan({"algo": "ppo", "task": "reach", **more}).config

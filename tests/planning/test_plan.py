@@ -17,7 +17,7 @@ from mygym.planning import plan, resolve, strategies
 from mygym.planning.plan import make_plan, plan_from_python, plan_of
 from mygym.registry import implemented_combos
 from mygym.strategies import Strategy, register_strategy
-from mygym.training.env_factory import make_vec_env
+from mygym.training.env_factory import make_vec_env, with_process_count
 from mygym.training.model_factory import as_built, build_model
 from mygym.training.result import Result
 from tests.training.test_resuming import config, differences
@@ -99,6 +99,11 @@ def test_a_plan_keeps_its_strategies_when_the_model_is_built() -> None:
     assert strategy.plan is built
     assert strategy.config is built.config
     assert {str(variant.config.algo_params) for variant in built.variants} == {str(built.config.algo_params)}
+
+
+def test_the_variants_of_a_plan_have_its_number_of_processes() -> None:
+    plan = make_plan(overrides={"algo": "ppo", "strategy": "multitask", "n_envs": 1, "env_processes": "auto"})
+    assert [variant.config.env_processes for variant in with_process_count(plan, print).variants] == [0, 0]
 
 
 def test_plan_of_a_complete_config_equals_the_plan_that_produced_it() -> None:
