@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from math import inf
 from pathlib import PurePath
 from string import ascii_uppercase
 from typing import Annotated, Any
@@ -92,11 +93,12 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
 
     Raises:
         RegistryError: The name or the letter is taken, the stage has another name or no capital as its letter, the
-            phrase has a placeholder other than `{object}` and `{goal}`, or a field has a value of another type.
+            phrase has a placeholder other than `{object}` and `{goal}`, or a field has a value of another type or out
+            of its range.
     """
     if stage.name != name:
         raise RegistryError(bad_value(f"stage {name}: name", stage.name, [name], "is not the registered name"))
-    _check_types(stage)
+    _check_values(stage)
     if stage.letter:
         _check_letter(stage)
     try:
@@ -108,13 +110,17 @@ def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
     return stage
 
 
-def _check_types(stage: Stage) -> None:
-    """Refuse predicates that are no tuple of names, such as `("held")`, and other values of another type."""
+def _check_values(stage: Stage) -> None:
+    """Refuse predicates that are no tuple of names, such as `("held")`, other types, and numbers out of range."""
     for field in ("requires", "gives", "ends"):
         names = getattr(stage, field)
         if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
             raise RegistryError(bad_value(f"stage {stage.name}: {field}", names, 'a tuple of names, such as ("held",)'))
     check_types(Stage, vars(stage), RegistryError, f"stage {stage.name}: ")
+    if not 0 < stage.weight < inf:
+        raise RegistryError(bad_value(f"stage {stage.name}: weight", stage.weight, "a positive number"))
+    if stage.arms not in (1, 2):
+        raise RegistryError(bad_value(f"stage {stage.name}: arms", stage.arms, [1, 2]))
 
 
 def _check_letter(stage: Stage) -> None:

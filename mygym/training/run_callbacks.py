@@ -258,10 +258,10 @@ class DivergenceCallback(BaseCallback):
     EVERY = 200
     """Calls between checks of the weights."""
 
-    def __init__(self, rewards: str = "") -> None:
+    def __init__(self, rewarding: str = "") -> None:
         super().__init__()
-        self.of_rewards = f"; {rewards}" if rewards else ""
-        """End of messages about rewards: the user's rewards with their lines; empty if the user has none."""
+        self.of_rewards = f"; {rewarding}" if rewarding else ""
+        """End of messages about rewards: the user's rewards and stages with their lines; empty without any."""
         self.finite_weights: dict[str, torch.Tensor] = {}
         self.finite_normalizer: dict[str, Any] | None = None
 

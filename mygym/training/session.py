@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,10 @@ from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymE
 from mygym.planning.callbacks import as_callbacks, construct_callbacks
 from mygym.planning.plan import Config, RunPlan, plan_from_python, plan_of
 from mygym.planning.resolve import python_values, resolve_config
+from mygym.planning.strategies import Variant
 from mygym.registry import of_user
 from mygym.registry.user_files import located, place_of
+from mygym.tasks.lookup import find_task
 from mygym.training import directory, env_factory, files, logs, model_factory, schedule_callback
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints
@@ -281,8 +283,7 @@ class Session:
         self.stop = StopRequest("with a checkpoint after this rollout")
         self.schedules = schedule_callback.ScheduleCallback(model_factory.schedules_of(plan), config.steps)
         self.progress = ProgressBarCallback(config.steps, result.path)
-        rewards = [variant.config.reward for variant in (*plan.variants, *plan.evaluated_variants)]
-        self.divergence = DivergenceCallback(of_user("reward", rewards))
+        self.divergence = DivergenceCallback(_rewarding((*plan.variants, *plan.evaluated_variants)))
         self.evaluations = EvaluationCallback(
             self.evaluate,
             config.eval.every,
@@ -563,6 +564,16 @@ class Session:
         self.result.strategy = self.strategies.outcome()
         self.result.wall_time_s = self.clock.elapsed()
         self.result.write()
+
+
+def _rewarding(variants: Iterable[Variant]) -> str:
+    """Return the user's rewards of variants, and the user's stages of their tasks, with their lines; empty without."""
+    configs = [variant.config for variant in variants]
+    names = {
+        "reward": [config.reward for config in configs],
+        "stage": [name for config in configs for name in find_task(config.task).stage_names],
+    }
+    return ", ".join(filter(None, (of_user(kind, used) for kind, used in names.items())))
 
 
 def _check_picklable(model: Any) -> None:

@@ -48,10 +48,13 @@ def test_no_two_stages_share_a_letter() -> None:
         ({"letter": "QQ"}, "stage hoist: letter: 'QQ' .*one capital letter"),
         ({"letter": "q"}, "stage hoist: letter: 'q' .*one capital letter"),
         ({"name": "lift"}, "stage hoist: name: 'lift' .*; allowed: hoist"),
+        ({"weight": -1.0}, "stage hoist: weight: -1.0 .*; allowed: a positive number"),
+        ({"weight": float("nan")}, "stage hoist: weight: nan .*; allowed: a positive number"),
+        ({"arms": 3}, "stage hoist: arms: 3 .*; allowed: 1, 2"),
     ],
     ids=str,
 )
-def test_a_stage_replaces_no_letter_and_keeps_its_name(changes: dict[str, str], message: str) -> None:
+def test_a_stage_with_a_wrong_value_is_not_registered(changes: dict[str, Any], message: str) -> None:
     move = registry("stage").get("move").load()
     with pytest.raises(RegistryError, match=message):
         register_stage("hoist", replace(move, **{"name": "hoist", "letter": "", **changes}))

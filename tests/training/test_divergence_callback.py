@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -11,7 +14,12 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 import mygym
 from mygym.errors import DivergedError, RunError
 from mygym.registry import algorithm, register_algorithm
+from mygym.tasks.episode import EpisodeContext
+from mygym.tasks.lookup import find_task
+from mygym.tasks.rewards import register_reward
+from mygym.tasks.stage import register_stage
 from mygym.training.result import Result
+from mygym.types import Array
 from tests.training.runners import config
 
 
@@ -37,6 +45,23 @@ def test_a_degenerate_distribution_of_actions_is_divergence(base: str, tmp_path:
     assert result.status == "diverged"
     assert len(result.error or "") < 300
     assert mygym.evaluate(result.path, episodes=1).episodes
+
+
+def nan_reward(context: EpisodeContext) -> Array:
+    return context.state.time * np.nan
+
+
+@pytest.mark.parametrize("kind", ["reward", "stage"])
+def test_a_component_of_the_user_that_makes_a_reward_nan_is_named_with_its_line(kind: str, tmp_path: Path) -> None:
+    if kind == "reward":
+        register_reward("mine")(nan_reward)
+        chosen = {"reward": "mine"}
+    else:
+        near = find_task("reach").sequence.stages[0]
+        register_stage("mine", replace(near, name="mine", letter="", potential=nan_reward))
+        chosen = {"task": ["mine"], "reward": "shaped"}
+    with pytest.raises(DivergedError, match=rf"is nan; {kind} mine \({re.escape(__file__)}:\d+\)"):
+        mygym.train(config("ppo", tmp_path, **chosen))
 
 
 def test_a_wrong_parameter_of_the_users_distribution_is_a_failure_with_a_short_message(tmp_path: Path) -> None:
