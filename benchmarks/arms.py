@@ -15,7 +15,6 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
-from mygym.engines.robots import mesh_points
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import supported_tasks
 from mygym.errors import MygymError
@@ -34,7 +33,7 @@ def row(urdf: Path, tasks: tuple[str, ...], episodes: int) -> str:
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     try:
-        inferred = infer_robot(urdf, mesh_points)
+        inferred = infer_robot(urdf)
     except MygymError as error:
         return f"| {urdf.stem} | refused: {_short(error)} |" + " |" * (len(tasks) + 1)
     seconds = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Errors that a user can correct, a type per kind; messages have key, value, allowed and nearest. And notes."""
+"""Errors that a user can correct, a type per kind; the text of messages: key, value, allowed and nearest; notes."""
 
 from __future__ import annotations
 
@@ -70,6 +70,11 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
         return f"{text}; allowed: {allowed}"
     names = [str(name) for name in allowed]
     return f"{text}; allowed: {', '.join(names) if names else 'nothing'}{did_you_mean(value, names)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun: `1 seed`, `5 seeds`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 MOST_CHARACTERS = 300

@@ -26,8 +26,7 @@ from mygym.registry.entries import HAS_BULLET
 from mygym.robotics import robot
 from mygym.robotics.inference.base_placement import place_base, shape_of
 from mygym.robotics.kinematics import make_chain
-from mygym.robotics.robots import RobotSpec
-from mygym.robotics.surface_points import MeshReader
+from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.workspace import WorkspaceSpec
 from mygym.training.stop_request import SIGNALS
 
@@ -210,14 +209,14 @@ def placed_bases() -> Iterator[None]:
     """Search the base of arms with the same kinematics and shape once: it takes seconds, and many tests write one."""
     found: dict[tuple[str | bytes, ...], tuple[RobotSpec, float]] = {}
 
-    def place(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader) -> tuple[RobotSpec, float]:
-        shape = shape_of(spec, read_mesh)
+    def place(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+        shape = shape_of(spec)
         chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
         pose = spec.base_position, spec.base_orientation, spec.area_scale
         arrays = *(getattr(chain, field.name) for field in fields(chain)), *shape.body, *shape.links
         key = repr((workspace, pose)), *(array.tobytes() for array in arrays)
         if key not in found:
-            found[key] = place_base(spec, workspace, read_mesh)
+            found[key] = place_base(spec, workspace)
         placed, share = found[key]
         joints = (replace(joint, home=other.home) for joint, other in zip(spec.joints, placed.joints, strict=True))
         names = ("base_position", "base_orientation", "area_scale")

@@ -32,7 +32,7 @@ def test_former_names_of_modules_import_the_same_objects() -> None:
         ("mygym.runs.planning.resolve_config", "from_python", "mygym.planning.resolve"),
         ("mygym.models.controllers", "EndEffectorDelta", "mygym.robotics.controllers.end_effector"),
         ("mygym.models.controllers.lookup", "find_controller", "mygym.robotics.controllers.controller"),
-        ("mygym.models.robot_spec", "RobotSpec", "mygym.robotics.robots"),
+        ("mygym.models.robot_spec", "RobotSpec", "mygym.robotics.robot_spec"),
         ("mygym.envs.observation_spec", "ObservationSpec", "mygym.envs.observation_builder"),
         ("mygym.tasks.goal_terms", "GoalTerm", "mygym.tasks.predicates"),
         ("mygym.checks.teaching", "measure", "mygym.checks.stages"),

@@ -12,13 +12,12 @@ import numpy as np
 from mygym.benchmark.stored import CellRow
 from mygym.benchmark.stored import Curve as Points
 from mygym.benchmark.table import Table, cell_texts, method_cells
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, counted
 from mygym.reporting import figures
 from mygym.reporting.curves import Curve, SettingCurves, setting_band
 from mygym.reporting.records import RunRecord
 from mygym.reporting.report import Cell, Html, Number, details, element, inline_svg, link, page, table
 from mygym.reporting.statistics import performance_profile
-from mygym.reporting.tables import count
 from mygym.training import directory, files
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def _profiles(benchmark_table: Table) -> Iterator[Html]:
     figure, panels = figures.make_panels(len(groups), 1)
     for (panel,), (title, methods) in zip(panels, groups.items(), strict=True):
         profiles = {
-            f"{method} ({count(len(cells), 'task')})": performance_profile(
+            f"{method} ({counted(len(cells), 'task')})": performance_profile(
                 np.concatenate([cell.setting.scores for cell in cells]), thresholds
             )
             for method, cells in methods.items()
@@ -211,5 +210,5 @@ def _curve(points: Points) -> Curve:
 def _label(cell: CellRow, cells: Sequence[CellRow]) -> str:
     """Return the name of a cell among those of its task: the method, and robot and engine where they differ."""
     several = [key for key in ("robot", "engine") if len({getattr(other, key) for other in cells}) > 1]
-    words = [cell.method, *(getattr(cell, key) for key in several), count(len(cell.setting.records), "seed")]
+    words = [cell.method, *(getattr(cell, key) for key in several), counted(len(cell.setting.records), "seed")]
     return ", ".join(words)

@@ -18,11 +18,11 @@ from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.imported import imported_cells
 from mygym.benchmark.stored import SCHEMA, CellRow, cell_row, read_stored
 from mygym.benchmark.verification import verdicts
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, counted
 from mygym.reporting.comparison import Comparison, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
 from mygym.reporting.statistics import Interval, iqm, probability_of_improvement, relative_medians
-from mygym.reporting.tables import as_markdown, as_text, count, duration
+from mygym.reporting.tables import as_markdown, as_text, duration
 from mygym.training.result import machine_in_words, versions
 from mygym.types import FloatArray
 
@@ -284,7 +284,7 @@ def _relative_text(row: MethodRow) -> str:
     if row.steps is None:
         return ""
     low, high = row.steps_interval
-    return f"{row.steps:.2f} ({low:.2f}–{high:.2f}), {count(row.both_learn, 'task')}"
+    return f"{row.steps:.2f} ({low:.2f}–{high:.2f}), {counted(row.both_learn, 'task')}"
 
 
 @cache
@@ -316,7 +316,7 @@ def compare_tables(old: str | Path, new: str | Path) -> tuple[list[Comparison], 
             bad_value("tables", f"{old}, {new}", "two tables with common cells", "have no cell in common")
         )
     notes = [
-        f"{count(len(missing), 'cell')} in {source} alone: {', '.join(missing)}"
+        f"{counted(len(missing), 'cell')} in {source} alone: {', '.join(missing)}"
         for source, missing in ((old, [*first.keys() - second]), (new, [*second.keys() - first]))
         if missing
     ]

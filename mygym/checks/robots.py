@@ -18,16 +18,16 @@ from mygym.checks.tasks import EXPERT, expert_shortfall, expert_solves
 from mygym.config import RunConfig
 from mygym.engines.engine import inspection_of
 from mygym.engines.rendering.camera import Camera
-from mygym.engines.robots import find_robot, mesh_points
+from mygym.engines.robots import find_robot
 from mygym.engines.world import World
 from mygym.envs.areas import reached
 from mygym.envs.supported import supported_tasks
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, counted
 from mygym.registry import registry
 from mygym.robotics.controllers import Controller
-from mygym.robotics.inference.base_placement import count_joints, freedom, place_base
+from mygym.robotics.inference.base_placement import freedom, place_base
 from mygym.robotics.objects import load_object, objects_for_hand
-from mygym.robotics.robots import GripperSpec, RobotSpec
+from mygym.robotics.robot_spec import GripperSpec, RobotSpec
 from mygym.robotics.workspace import find_workspace, load_workspace
 from mygym.tasks.lookup import find_task
 from mygym.training.evaluation import Evaluation
@@ -343,7 +343,9 @@ def world_of(name: str, control: str = "ee_delta") -> World:
 
 
 def _describe_arms(spec: RobotSpec) -> str:
-    return ", ".join(f"{count_joints(len(arm.joints))}{' and a gripper' if arm.gripper else ''}" for arm in spec.arms)
+    return ", ".join(
+        f"{counted(len(arm.joints), 'joint')}{' and a gripper' if arm.gripper else ''}" for arm in spec.arms
+    )
 
 
 def _has_realistic_limits(spec: RobotSpec) -> None:
@@ -373,7 +375,7 @@ def _reaches_the_area(name: str) -> str:
 def _placement(name: str) -> str:
     """Return the base pose and the home that suit the tool, for corrected descriptions of inferred robots."""
     spec = find_robot(name)
-    placed, share = place_base(spec, load_workspace("table"), mesh_points)
+    placed, share = place_base(spec, load_workspace("table"))
     values = f"base_position: {list(placed.base_position)}"
     if placed.base_orientation != spec.base_orientation:
         values += f", base_orientation: {list(placed.base_orientation)}"

@@ -19,8 +19,8 @@ from mygym.envs.arguments import checked_count
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
+from mygym.errors import counted
 from mygym.registry import registry
-from mygym.reporting.tables import count
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 from mygym.training.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
@@ -120,7 +120,7 @@ def make_card(
         solved = _solved_at_reset(envs[0], resets)
         evaluations, returns = {}, {}
         for policy in (EXPERT, *IDLE):
-            report(f"{count(episodes, 'episode')} of {policy}")
+            report(f"{counted(episodes, 'episode')} of {policy}")
             evaluations[policy], returns[policy] = _evaluate(policy, envs, episodes)
         scene = envs[0].task, envs[0].robot.name, envs[0].workspace.name, envs[0].control
         return Card(*scene, resets, solved, evaluations, returns)

@@ -24,9 +24,9 @@ from mygym.cli.command import (
 from mygym.cli.config_files import check_engine, config_layers
 from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.config import Layer, merge_configs, resolve
-from mygym.errors import ConfigError, bad_value, print_message
+from mygym.errors import ConfigError, bad_value, counted, print_message
 from mygym.registry import registry
-from mygym.reporting.tables import as_text, count
+from mygym.reporting.tables import as_text
 
 if TYPE_CHECKING:
     from mygym.checks import Outcome
@@ -167,7 +167,7 @@ def _print_card(card: Mapping[str, Any], episodes: int) -> None:
 
     print(f"{card['task']}: {card['words']}")
     scene = f"{card['robot']}, workspace {card['workspace']}, {card['control']}"
-    print(f"{scene}; {count(episodes, 'episode')} of each policy")
+    print(f"{scene}; {counted(episodes, 'episode')} of each policy")
     print_table(
         [
             {

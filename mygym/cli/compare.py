@@ -20,11 +20,11 @@ from mygym.cli.command import (
     parse_percent,
 )
 from mygym.cli.output import exit_with_failure, print_json, print_table
-from mygym.errors import ConfigError, bad_value, print_message, print_note
+from mygym.errors import ConfigError, bad_value, counted, print_message, print_note
 from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
-from mygym.reporting.tables import FORMATS, as_text, count, duration, with_interval
+from mygym.reporting.tables import FORMATS, as_text, duration, with_interval
 from mygym.training.files import write_text
 
 
@@ -79,7 +79,7 @@ def compare_settings(options: argparse.Namespace) -> None:
         settings = find_settings(options.settings)
         if options.save:
             write_text(Path(options.save), store(settings))
-            print_message(f"{count(len(settings), 'setting')} in {options.save}")
+            print_message(f"{counted(len(settings), 'setting')} in {options.save}")
             if len(settings) == 1:
                 return
         comparisons = compare(settings, options.metric.split(",") if options.metric else ())

@@ -18,8 +18,7 @@ from mygym.cli.command import (
 )
 from mygym.cli.config_files import check_engine, config_layers
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, RunError, bad_value, print_message
-from mygym.reporting.tables import count
+from mygym.errors import ConfigError, RunError, bad_value, counted, print_message
 
 UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine"}
 """Config flags without a meaning for demonstrations; the task is a positional argument."""
@@ -112,7 +111,7 @@ def demos(options: argparse.Namespace) -> None:
     )
     solved, attempts = dataset.about["solved"], dataset.about["attempts"]
     rate = f"{solved / attempts:.1%} of {attempts} attempts solved"
-    print_message(f"{count(len(dataset), 'episode')}; {rate}; {dataset.mean_length:.1f} steps per episode")
+    print_message(f"{counted(len(dataset), 'episode')}; {rate}; {dataset.mean_length:.1f} steps per episode")
     print(f"dataset: {dataset.path}")
 
 
@@ -154,7 +153,7 @@ def replay(options: argparse.Namespace) -> None:
     replays = replay(options.dataset, episode=episode, video=options.video, camera=options.camera, **sizes)
     different = [replayed for replayed in replays if replayed.differs_at is not None]
     steps = sum(replayed.steps for replayed in replays)
-    print(f"{count(len(replays), 'episode')}, {steps} steps; {len(different)} differ from the dataset")
+    print(f"{counted(len(replays), 'episode')}, {steps} steps; {len(different)} differ from the dataset")
     if options.video:
         print(f"video: {options.video}")
     if different:

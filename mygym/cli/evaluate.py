@@ -11,8 +11,7 @@ from mygym.cli.config_files import check_engine, config_layers
 from mygym.cli.output import print_json, print_table
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE
-from mygym.errors import ConfigError, bad_value, print_message
-from mygym.reporting.tables import count
+from mygym.errors import ConfigError, bad_value, counted, print_message
 from mygym.training.files import check_writable
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ def search(options: argparse.Namespace) -> None:
             }
             for candidate in candidates[:SHOWN]
         ],
-        f"{count(len(candidates), 'path')}, {count(episodes, 'episode')} each",
+        f"{counted(len(candidates), 'path')}, {counted(episodes, 'episode')} each",
     )
     if options.out:
         print(f"policy: {options.out}")

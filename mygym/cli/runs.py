@@ -23,11 +23,11 @@ from mygym.cli.command import (
 )
 from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value, print_message
+from mygym.errors import ConfigError, bad_value, counted, print_message
 from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
 from mygym.reporting.run_logs import read_logs
-from mygym.reporting.tables import FORMATS, as_text, count, duration
+from mygym.reporting.tables import FORMATS, as_text, duration
 from mygym.training.files import check_new
 
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
@@ -134,7 +134,7 @@ def _remove(records: Sequence[RunRecord], options: Any) -> None:
     kept = remove_runs(idle, archive)
     for message in kept:
         print_message(message)
-    print_message(f"{count(len(idle) - len(kept), 'run')} {'moved' if archive else 'deleted'}")
+    print_message(f"{counted(len(idle) - len(kept), 'run')} {'moved' if archive else 'deleted'}")
 
 
 def _success(record: RunRecord) -> str:

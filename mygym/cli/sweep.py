@@ -13,8 +13,7 @@ from mygym.cli.command import JSON, SET, argument, command, parse_count, repeate
 from mygym.cli.output import print_json, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
-from mygym.errors import ConfigError, bad_value, print_message
-from mygym.reporting.tables import count
+from mygym.errors import ConfigError, bad_value, counted, print_message
 
 if TYPE_CHECKING:
     from mygym.sweeps.executors import Executor
@@ -114,7 +113,7 @@ def sweep(options: argparse.Namespace) -> None:
         )
         return
     shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in report.rows[:SHOWN]]
-    print_table(shown, f"score: {report.objective}; {count(len(report.rows), 'trial')}")
+    print_table(shown, f"score: {report.objective}; {counted(len(report.rows), 'trial')}")
     for key, share in report.importance.items():
         print_message(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")

@@ -93,7 +93,7 @@ def _check_leaf(path: Sequence[str], value: Any, suffix: str) -> None:
             raise ConfigError(f"{'.'.join(path)}: {_shown(value)} is too large{suffix}; allowed: at most {MAX_INTEGER}")
     elif value is not None:
         allowed = "null, true, false, numbers, text, lists, mappings"
-        raise ConfigError(bad_value(".".join(path), value, allowed, f"is a {type(value).__name__}{suffix}"))
+        raise ConfigError(bad_value(".".join(path), value, allowed, f"has the type {type(value).__name__}{suffix}"))
 
 
 def _shown(value: object) -> str:

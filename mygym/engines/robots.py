@@ -21,7 +21,7 @@ from mygym.robotics.controllers import Mode
 from mygym.robotics.files import cached_by_file
 from mygym.robotics.mesh_files import read_triangles
 from mygym.robotics.robot import Inferred, complete_robot, infer_robot, load_robot
-from mygym.robotics.robots import GripperSpec, RobotSpec, cached_by_model, robot_model
+from mygym.robotics.robot_spec import GripperSpec, RobotSpec, cached_by_model, robot_model
 from mygym.robotics.transforms import pose_matrix
 from mygym.robotics.urdf import (
     copy_shapes,
@@ -55,7 +55,7 @@ def inferred_robot(name: str) -> Inferred | None:
     """
     path = Path(registry("robot").get(name).load())
     is_yaml = path.suffix.lower() in (".yaml", ".yml")
-    return complete_robot(path, mesh_points) if is_yaml else infer_robot(path, mesh_points)
+    return complete_robot(path) if is_yaml else infer_robot(path)
 
 
 MAX_GUESSES = 3

@@ -21,15 +21,15 @@ from mygym.config.schema import ControlParams
 from mygym.engines.arrays import Arrays, Rows
 from mygym.engines.controllers import plain_attributes
 from mygym.engines.inspection import Inspection
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value, counted
 from mygym.robotics.controllers import find_controller
 from mygym.robotics.controllers.arms import ArmControllers
 from mygym.robotics.episode_randomization import EpisodeRandomization, scaled
 from mygym.robotics.fixtures import articulated_parts
-from mygym.robotics.inference.base_placement import arm_length, count_joints, freedom
+from mygym.robotics.inference.base_placement import arm_length, freedom
 from mygym.robotics.kinematics import Chain, Kinematics
 from mygym.robotics.objects import ObjectSpec
-from mygym.robotics.robots import MountedCameraSpec, RobotSpec, at_home
+from mygym.robotics.robot_spec import MountedCameraSpec, RobotSpec, at_home
 from mygym.robotics.workspace import CameraSpec, WorkspaceSpec
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State
@@ -550,8 +550,9 @@ def _out_of_reach(robot: RobotSpec, chain: Chain, workspace: WorkspaceSpec, miss
     tool, few = robot.end_effector, freedom(robot).moves
     away = float(np.linalg.norm(np.array(workspace.tool_home) - Kinematics(chain).joint_points(chain.home)[0]))
     why = (
-        f"cannot reach tool_home ({missing}): its arm of {count_joints(len(robot.joints))}, {robot.joints[0].name} to "
-        f"{robot.joints[-1].name}, is {100 * arm_length(chain):.1f} cm long and begins {100 * away:.1f} cm away"
+        f"cannot reach tool_home ({missing}): its arm of {counted(len(robot.joints), 'joint')}, "
+        f"{robot.joints[0].name} to {robot.joints[-1].name}, is {100 * arm_length(chain):.1f} cm long "
+        f"and begins {100 * away:.1f} cm away"
     )
     end_effector = f"{{link: {json.dumps(tool.link, ensure_ascii=False)}, position: {list(tool.position)}}}"
     is_bare = Path(robot.urdf).name == robot.name

@@ -16,7 +16,7 @@ from mygym.envs.placement import Box, box, boxes, check_distances, object_area
 from mygym.envs.supported import missing_in_workspace
 from mygym.errors import ConfigError, bad_value
 from mygym.robotics.objects import ObjectSpec
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.workspace import Area, WorkspaceSpec
 from mygym.tasks.task import Task
 from mygym.types import FloatArray

@@ -17,7 +17,7 @@ from mygym.engines.rendering.viewer import Viewer
 from mygym.engines.world import World
 from mygym.envs.episodes import Episodes
 from mygym.errors import ConfigError, bad_value
-from mygym.robotics.robots import MountedCameraSpec
+from mygym.robotics.robot_spec import MountedCameraSpec
 from mygym.tasks import goals
 from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import CameraView, Component, Frame, camera_of

@@ -22,7 +22,7 @@ from mygym.robotics.fixtures import ArticulatedPart
 from mygym.robotics.inference.base_placement import DIRECTIONS, freedom
 from mygym.robotics.objects import ROOM, ObjectSpec, load_object, object_names, objects_for_hand
 from mygym.robotics.robot import lacks_sections
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.workspace import HomeSpec, WorkspaceSpec, find_workspace, load_workspace
 from mygym.tasks.grammar import as_typed
 from mygym.tasks.lookup import find_task, named_objects

@@ -17,7 +17,7 @@ from mygym.envs.env_spec import EnvSpec
 from mygym.envs.placement import Box, moving_distractors
 from mygym.envs.supported import bind_to_workspace, check_objects, check_robot, load_objects
 from mygym.errors import ConfigError, bad_value
-from mygym.robotics.robots import with_closed_hand
+from mygym.robotics.robot_spec import with_closed_hand
 from mygym.robotics.workspace import Area, find_workspace
 from mygym.tasks.state import CONTROL_HZ
 from mygym.tasks.task import Task, change_task

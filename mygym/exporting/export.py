@@ -21,7 +21,7 @@ from mygym.exporting.exported_policy import FLAT, FORMATS, GOALS, VERSION, Expor
 from mygym.planning.plan import RunPlan
 from mygym.registry import resolve
 from mygym.robotics.kinematics import Chain
-from mygym.robotics.robots import ArmSpec
+from mygym.robotics.robot_spec import ArmSpec
 from mygym.tasks.observations import camera_of, find_component
 from mygym.training import directory, env_factory
 from mygym.training.evaluation import BATCH, EXTRA, episode_seeds, evaluate_policy

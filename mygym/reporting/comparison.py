@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, bad_value, counted
 from mygym.reporting.curves import LABELS, SettingCurves, band, find_metric, is_rate, read_curve, read_curves
 from mygym.reporting.records import DAMAGED, RunRecord, find_runs
 from mygym.reporting.settings import ENDED, Setting, by_folder, different_keys, find_settings, names_of, setting_of
@@ -28,7 +28,7 @@ from mygym.reporting.statistics import (
     runs_needed,
     success_interval,
 )
-from mygym.reporting.tables import count, with_interval
+from mygym.reporting.tables import with_interval
 from mygym.types import FloatArray
 
 THRESHOLDS = 101
@@ -273,7 +273,7 @@ def summary_in_words(folder: str | Path) -> str:
         return ""
     summary = summarize(setting)
     success = with_interval(summary.success_rate, summary.success, ".1%")
-    text = f"success {success} over {count(summary.runs, 'seed')}"
+    text = f"success {success} over {counted(summary.runs, 'seed')}"
     if summary.steps_to_90 is None or summary.seconds_to_90 is None:
         return text
     return f"{text}; 90 % after {summary.steps_to_90:,.0f} env steps, {summary.seconds_to_90:.0f} s (medians)"
@@ -378,7 +378,7 @@ def too_few(comparisons: Sequence[Comparison]) -> str:
     if all(comparison.can_differ for comparison in comparisons):
         return ""
     runs = min(comparison.runs for comparison in comparisons)
-    return f"{count(runs, 'seed')} cannot show a difference: {runs_needed()} of each setting are needed"
+    return f"{counted(runs, 'seed')} cannot show a difference: {runs_needed()} of each setting are needed"
 
 
 @dataclass(frozen=True)
@@ -424,8 +424,8 @@ def _notes(settings: Sequence[SettingCurves]) -> list[str]:
     unfinished = sum(curve.status not in ENDED for each in settings for curve in each.curves)
     single = sum(len(each.curves) == 1 for each in settings)
     notes = {
-        f"{count(empty, 'run')} without an evaluation: left out of the curves": empty,
-        f"{count(unfinished, 'run')} not ended: the curve of a setting ends with its shortest such run": unfinished,
-        f"{count(single, 'setting')} with one seed: no interval": single,
+        f"{counted(empty, 'run')} without an evaluation: left out of the curves": empty,
+        f"{counted(unfinished, 'run')} not ended: the curve of a setting ends with its shortest such run": unfinished,
+        f"{counted(single, 'setting')} with one seed: no interval": single,
     }
     return [note for note, number in notes.items() if number]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from mygym.errors import counted
 from mygym.reporting.records import DAMAGED, RUNNING
 from mygym.reporting.run_logs import RECENT, SUCCESS, RunLogs
 from mygym.reporting.statistics import success_interval
-from mygym.reporting.tables import count
 from mygym.types import FloatArray
 
 
@@ -255,10 +255,10 @@ def too_few_evaluations(logs: RunLogs) -> Finding | None:
     episodes = int(logs.number("eval.episodes") or 0)
     if number < FEW_EVALUATIONS and logs.record.status == "done":
         every = max(logs.configured_steps // 10, 1)
-        evidence = f"{count(number, 'evaluation')} after the start, each of {count(episodes, 'episode')}"
+        evidence = f"{counted(number, 'evaluation')} after the start, each of {counted(episodes, 'episode')}"
         return Finding(evidence, f"--set eval.every={every}")
     if episodes < FEW_EPISODES:
-        evidence = f"an evaluation has {count(episodes, 'episode')}: its success rate is chance"
+        evidence = f"an evaluation has {counted(episodes, 'episode')}: its success rate is chance"
         return Finding(evidence, "--set eval.episodes=50")
     return None
 

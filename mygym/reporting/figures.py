@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, counted
 from mygym.reporting.comparison import Sensitivity, profile_bands, spans_decades
 from mygym.reporting.curves import AXES, LABELS, SettingCurves, is_rate, metrics_of, setting_band, stage_curves
 from mygym.reporting.settings import names_of
-from mygym.reporting.tables import count
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
@@ -342,7 +341,7 @@ def labels(settings: Sequence[SettingCurves], runs: Sequence[int] = ()) -> list[
     """
     names = names_of([curves.setting.config for curves in settings])
     numbers = runs or [len(curves.curves) for curves in settings]
-    texts = [f"{name} ({count(number, 'seed')})" for name, number in zip(names, numbers, strict=True)]
+    texts = [f"{name} ({counted(number, 'seed')})" for name, number in zip(names, numbers, strict=True)]
     return [textwrap.fill(text, LABEL_WIDTH) for text in texts]
 
 

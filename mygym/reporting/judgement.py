@@ -15,13 +15,13 @@ import numpy as np
 from mygym.config.schema import NOT_SHAPING
 from mygym.engines.engine import BULLET, MUJOCO, find_engine
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import ConfigError, MygymError, bad_value
+from mygym.errors import ConfigError, MygymError, bad_value, counted
 from mygym.nested import changed
 from mygym.planning.resolve import resolve_config
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, paired_difference, success_interval
-from mygym.reporting.tables import as_markdown, count, with_interval
+from mygym.reporting.tables import as_markdown, with_interval
 from mygym.training import directory, env_factory, files, model_factory
 from mygym.training.evaluation import JUDGE, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
@@ -282,7 +282,7 @@ class Certificate:
             return f"worse in {second}: by more than {points}, and not by chance"
         if low < -self.tolerance:
             least = f"success may be {-100 * low:.1f} points lower in {second}"
-            return f"undecided, by {count(len(self.seeds), 'episode')}: {least}"
+            return f"undecided, by {counted(len(self.seeds), 'episode')}: {least}"
         return f"within {points} in {second}" if high <= self.tolerance else f"at most {points} lower in {second}"
 
     def to_markdown(self) -> str:

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from mygym.config.loading import load_file
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, counted
 from mygym.reporting import figures
 from mygym.reporting.comparison import Selection, different_rewards, summarize
 from mygym.reporting.curves import SettingCurves, stage_order
 from mygym.reporting.figures import rendered
 from mygym.reporting.records import RunRecord, SweepFiles
 from mygym.reporting.settings import Setting, different_keys, names_of
-from mygym.reporting.tables import as_text, count, read_csv
+from mygym.reporting.tables import as_text, read_csv
 from mygym.training import directory
 from mygym.training.files import is_file
 from mygym.training.result import versions
@@ -163,7 +163,9 @@ def report(
     statuses = Counter(record.status for record in selection.records)
     return page(
         title,
-        element("p", f"{count(len(selection.records), 'run')}: {', '.join(f'{n} {s}' for s, n in statuses.items())}."),
+        element(
+            "p", f"{counted(len(selection.records), 'run')}: {', '.join(f'{n} {s}' for s, n in statuses.items())}."
+        ),
         element("p", f"Written by mygym {versions().get('mygym', '')}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."),
         element("ul", *(element("li", note) for note in selection.notes), class_="notes"),
         *(section for sweep in sweeps for section in _sweep(sweep)),

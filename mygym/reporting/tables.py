@@ -19,11 +19,6 @@ LATEX_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\t
 LATEX_SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number and its noun: `1 seed`, `5 seeds`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def as_text(value: float | None, form: str) -> str:
     """Return a number in a form, e.g. `.1%`; empty for None."""
     return "" if value is None else format(value, form)

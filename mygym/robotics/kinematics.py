@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.robotics.robots import ArmSpec, RobotSpec, cached_by_model, robot_model
+from mygym.robotics.robot_spec import ArmSpec, RobotSpec, cached_by_model, robot_model
 from mygym.robotics.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix, rotation_of_z_to
 from mygym.robotics.urdf import merge_fixed_joints, read_joints
 from mygym.types import FloatArray

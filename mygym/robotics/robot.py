@@ -12,19 +12,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mygym.errors import AssetError, bad_value
+from mygym.errors import AssetError, bad_value, counted
 from mygym.nested import merged
 from mygym.registry import RobotFileName
 from mygym.robotics.assets import as_asset, find_asset, find_beside, read_asset, read_mapping
 from mygym.robotics.files import Stamp
 from mygym.robotics.inference.arms import ARM_JOINTS, infer_arm, infer_tool
-from mygym.robotics.inference.base_placement import DIRECTIONS, ENOUGH, arm_length, count_joints, freedom, place_base
+from mygym.robotics.inference.base_placement import DIRECTIONS, ENOUGH, arm_length, freedom, place_base
 from mygym.robotics.inference.findings import Certainty, Finding
 from mygym.robotics.inference.grippers import infer_gripper, is_jaw
 from mygym.robotics.kinematics import make_chain
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
-from mygym.robotics.robots import JointSpec, RobotSpec, cached_by_model, check_model, check_name, mounted_model
-from mygym.robotics.surface_points import MeshReader
+from mygym.robotics.robot_spec import JointSpec, RobotSpec, cached_by_model, check_model, check_name, mounted_model
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint, read_joints
 from mygym.robotics.workspace import WorkspaceSpec, find_workspace
 
@@ -106,7 +105,7 @@ class Inferred:
     """Share of the corners of the table's areas that the robot reaches with its tool down."""
 
 
-def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
+def infer_robot(urdf: Path) -> Inferred:
     """Infer a robot from a description in any format that `read_robot` reads: arm, gripper, home and base position.
 
     Raises:
@@ -114,11 +113,11 @@ def infer_robot(urdf: Path, read_mesh: MeshReader) -> Inferred:
         RegistryError: A package that the format needs is not installed.
     """
     file = RobotFileName.parse(urdf).absolute()
-    return _infer(file, robot_stamps(str(file)), read_mesh)
+    return _infer(file, robot_stamps(str(file)))
 
 
 @cache
-def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader) -> Inferred:
+def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...]) -> Inferred:
     file = read_robot(str(urdf))
     root = file.root
     joints, replaced = _without_placeholders(read_joints(root))
@@ -126,7 +125,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
         raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
     arm = infer_arm(joints)
     chain = arm.joints
-    if len(chain) > ARM_JOINTS and is_jaw(root, joints, chain[-1], read_mesh):
+    if len(chain) > ARM_JOINTS and is_jaw(root, joints, chain[-1]):
         chain = chain[:-1]
     allowed = f"a URDF with an arm of revolute joints, at least {SHORTEST} m long"
     if not chain:
@@ -134,7 +133,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and joint.mimic is None}
     is_all = moving == {joint.name for joint in chain}
     sure: Certainty = "certain" if is_all else "likely"
-    text = f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"
+    text = f"an arm of {counted(len(chain), 'joint')}, {chain[0].name} to {chain[-1].name}"
     findings = [
         *file.repairs,
         *replaced,
@@ -142,16 +141,16 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     ]
     specs = tuple(map(infer_joint, chain))
     findings += _assumed_limits(chain)
-    grasp = infer_gripper(root, joints, chain[-1].child, findings, read_mesh)
+    grasp = infer_gripper(root, joints, chain[-1].child, findings)
     if grasp is None and arm.hand:
-        text = f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still"
+        text = f"no gripper, but a hand of {counted(len(arm.hand), 'joint')}, which stay still"
         findings[-1] = Finding(text, "gripper", "likely", findings[-1].reason)
     gripper = grasp.gripper if grasp else None
     if grasp:
         (sure,) = (finding.certainty for finding in findings if finding.key == "gripper")
         tool, reason = grasp.tool, "between the pads, where the fingers hold an object of 4 cm"
     else:
-        tool, sure, reason = infer_tool(root, joints, chain, arm.hand, read_mesh)
+        tool, sure, reason = infer_tool(root, joints, chain, arm.hand)
     text = f"the tool point at {[value + 0.0 for value in tool.position]} m in {tool.link}"
     findings.append(Finding(text, "end_effector", sure, reason))
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
@@ -160,7 +159,7 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...], read_mesh: MeshReader
     table = find_workspace("table")
     if (length := arm_length(make_chain(spec, spec.arms[0], table.tool_direction))) < SHORTEST:
         raise AssetError(bad_value("robot", str(urdf), allowed, f"has no arm: its joints span {length:.2g} m"))
-    spec, share = place_base(spec, table, read_mesh)
+    spec, share = place_base(spec, table)
     findings += _placement(spec, share, table)
     findings += _shortcomings(spec)
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
@@ -257,7 +256,7 @@ def lacks_sections(data: Mapping[str, Any]) -> bool:
     return "urdf" in data and (not set(SECTIONS) <= data.keys() or isinstance(data["joints"], Mapping))
 
 
-def complete_robot(path: Path, read_mesh: MeshReader) -> Inferred | None:
+def complete_robot(path: Path) -> Inferred | None:
     """Return the robot of a YAML file that leaves sections to the inference; None for a complete file.
 
     Values of the file replace the inferred values, key by key; `joints` is a mapping from the names of joints to their
@@ -272,12 +271,12 @@ def complete_robot(path: Path, read_mesh: MeshReader) -> Inferred | None:
     try:
         if not isinstance(data["urdf"], str):
             raise AssetError(bad_value("urdf", data["urdf"], "the path of a URDF"))
-        inferred = infer_robot(find_beside(path, data["urdf"]), read_mesh)
+        inferred = infer_robot(find_beside(path, data["urdf"]))
         values = asdict(inferred.spec) | {"name": ""}
         if "end_effector" in data and "base_position" not in data:
             spec = as_asset(RobotSpec, _corrected(values, {"end_effector": data["end_effector"]}))
             table = find_workspace("table")
-            spec, _ = place_base(spec, table, read_mesh)
+            spec, _ = place_base(spec, table)
             values = asdict(spec)
         spec = resolved(as_asset(RobotSpec, _corrected(values, data)), path)
     except AssetError as error:

@@ -22,7 +22,7 @@ from typing import IO
 
 import numpy as np
 
-from mygym.errors import AssetError, RegistryError, bad_value, error_text
+from mygym.errors import AssetError, RegistryError, bad_value, counted, error_text
 from mygym.registry import RobotFileName, resolve
 from mygym.robotics.files import Stamp, cached_by_file, stamp, temporary_folder
 from mygym.robotics.inference.findings import Certainty, Finding
@@ -335,10 +335,6 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + more
 
 
-def _count(links: Sequence[object]) -> str:
-    return f"{len(links)} link{'' if len(links) == 1 else 's'}"
-
-
 def _finding(text: str, names: Sequence[str], after: str = "", certainty: Certainty = "guess") -> Iterator[Finding]:
     """Yield a finding about names, which follow its text; none without names."""
     if names:
@@ -443,7 +439,9 @@ def _undrawn(root: ET.Element) -> Iterator[Finding]:
 
 def _inertials(root: ET.Element) -> Iterator[Finding]:
     estimated, adjusted = complete_inertials(root)
-    text = f"mass or inertia of {_count(estimated)} is estimated from its shapes, because the file has none:"
+    text = (
+        f"mass or inertia of {counted(len(estimated), 'link')} is estimated from its shapes, because the file has none:"
+    )
     yield from _finding(text, estimated)
     yield from _finding("impossible moments of inertia are replaced by the nearest possible:", adjusted)
 
@@ -472,7 +470,7 @@ class _Meshes:
             links = self.root.findall("link")
             for link in links:
                 self._add_capsule(link)
-            text = f"capsules are the shapes of {_count(links)}, because the file has no shapes:"
+            text = f"capsules are the shapes of {counted(len(links), 'link')}, because the file has no shapes:"
             yield from _finding(text, [link.get("name", "") for link in links])
         lost: dict[str, list[ET.Element]] = {"visual": [], "collision": []}
         for link in self.root.findall("link"):
@@ -529,7 +527,7 @@ class _Meshes:
             if link.find("collision") is None:
                 self._add_capsule(link)
         yield from _finding("visual shapes collide in place of collision meshes:", shown, reason)
-        yield from _finding(f"capsules are the shapes of {_count(rough)} without meshes:", rough, reason)
+        yield from _finding(f"capsules are the shapes of {counted(len(rough), 'link')} without meshes:", rough, reason)
         return rough
 
     def _add_capsule(self, link: ET.Element) -> None:

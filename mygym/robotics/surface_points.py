@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from mygym.errors import AssetError
 from mygym.robotics.files import cached_by_file
 from mygym.robotics.mesh_files import read_triangles
 from mygym.robotics.meshes import hull
 from mygym.robotics.urdf import origin_of
 from mygym.types import FloatArray
-
-MeshReader = Callable[[str, str], FloatArray]
-"""File name and scale (`1 1 1`) of a mesh → points `(n, 3)` m with the same bounds as the mesh.
-
-It is an argument, because the physics engine reads more formats than this room.
-"""
 
 SPACING = 0.003
 """m between neighbouring points."""
@@ -31,17 +24,15 @@ CORNERS = 32
 """Points around a cylinder or a sphere."""
 
 
-def points_of_links(root: ET.Element, poses: Iterable[tuple[str, FloatArray]], read_mesh: MeshReader) -> FloatArray:
+def points_of_links(root: ET.Element, poses: Iterable[tuple[str, FloatArray]]) -> FloatArray:
     """Return points `(n, 3)` m on the collision shapes of links; on the visual shapes if no link has collision shapes.
 
     `poses` are links and their poses `(4, 4)` in the frame of the points.
     """
-    return np.concatenate([np.zeros((0, 3)), *shapes_of_links(root, poses, read_mesh)])
+    return np.concatenate([np.zeros((0, 3)), *shapes_of_links(root, poses)])
 
 
-def shapes_of_links(
-    root: ET.Element, poses: Iterable[tuple[str, FloatArray]], read_mesh: MeshReader
-) -> list[FloatArray]:
+def shapes_of_links(root: ET.Element, poses: Iterable[tuple[str, FloatArray]]) -> list[FloatArray]:
     """Return the points of `points_of_links`, an array `(n, 3)` m for each shape."""
     placed = [(root.find(f"link[@name='{link}']"), pose) for link, pose in poses]
     for kind in ("collision", "visual"):
@@ -51,17 +42,17 @@ def shapes_of_links(
             for element in ([] if link is None else link.findall(kind))
             for at in (pose @ origin_of(element),)
             for shape in element.findall("geometry/*")
-            for points in (points_on(shape, read_mesh),)
+            for points in (points_on(shape),)
         ]
         if clouds:
             return clouds
     return []
 
 
-def points_on(shape: ET.Element, read_mesh: MeshReader) -> FloatArray:
+def points_on(shape: ET.Element) -> FloatArray:
     """Return points `(n, 3)` m on a shape of a `<geometry>`, in the shape's frame."""
     if shape.tag == "mesh":
-        return _on_mesh(shape.get("filename", ""), shape.get("scale", "1 1 1"), read_mesh)
+        return _on_mesh(shape.get("filename", ""), shape.get("scale", "1 1 1"))
     radius, length = float(shape.get("radius", "0")), float(shape.get("length", "0"))
     if shape.tag == "box":
         edges = np.array([float(edge) for edge in shape.get("size", "0 0 0").split()])
@@ -78,12 +69,9 @@ def points_on(shape: ET.Element, read_mesh: MeshReader) -> FloatArray:
 
 
 @cached_by_file()
-def _on_mesh(filename: str, scale: str, read_mesh: MeshReader) -> FloatArray:
-    try:
-        mesh = read_triangles(Path(filename))
-        return _sampled(mesh.vertices[mesh.faces] * [float(factor) for factor in scale.split()])
-    except AssetError:  # a format that only the physics engine reads
-        return _on_hull(read_mesh(filename, scale))
+def _on_mesh(filename: str, scale: str) -> FloatArray:
+    mesh = read_triangles(Path(filename))
+    return _sampled(mesh.vertices[mesh.faces] * [float(factor) for factor in scale.split()])
 
 
 def _on_hull(corners: FloatArray) -> FloatArray:

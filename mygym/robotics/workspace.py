@@ -14,7 +14,7 @@ from mygym.errors import AssetError, bad_value
 from mygym.registry import registry
 from mygym.robotics.assets import STRICT, FiniteVector, Number, Positive, Quaternion, find_asset, read_asset
 from mygym.robotics.fixtures import FixtureSpec, articulated_parts, check_fixture, with_absolute_files
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 
 MIN_WIDTH = 0.5
 """Smallest width of shrunk areas, as a share of their width: a goal 10 cm from an object in the middle needs it."""

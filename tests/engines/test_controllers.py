@@ -22,7 +22,7 @@ from mygym.robotics.controllers import ChosenController, EndEffectorDelta, find_
 from mygym.robotics.controllers.arms import ArmControllers
 from mygym.robotics.kinematics import Chain, Kinematics
 from mygym.robotics.robot import load_robot
-from mygym.robotics.robots import EndEffectorSpec, JointSpec, RobotSpec
+from mygym.robotics.robot_spec import EndEffectorSpec, JointSpec, RobotSpec
 from mygym.robotics.workspace import load_workspace
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State

@@ -87,7 +87,7 @@ NESTED = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         "duplicate key": ("urdf: a.urdf\nurdf: b.urdf\n", "duplicate key 'urdf' (line 2)"),
         "duplicate key below": ("motor:\n  force: 1\n  force: 2\n", "duplicate key 'force' (line 3)"),
         "long": (f"urdf: {300_000 * 'a'}\n", "at most 200000 bytes"),
-        "date": ("urdf: 2020-01-01\n", "is a date"),
+        "date": ("urdf: 2020-01-01\n", "has the type date"),
     }.values(),
 )
 @pytest.mark.parametrize("load", [load_robot, load_workspace, load_object])

@@ -15,7 +15,6 @@ import mygym
 from mygym.checks.robots import grasps
 from mygym.checks.suite import CheckLeftOut
 from mygym.config import RunConfig
-from mygym.engines.robots import mesh_points
 from mygym.envs.supported import support_warning, supported_tasks
 from mygym.errors import ConfigError
 from mygym.robotics.inference.base_placement import shape_of
@@ -43,7 +42,7 @@ def four_axes(path: Path, length: float = 0.14) -> Path:
 def test_an_arm_of_four_joints_and_28_cm_reaches_pushes_and_picks(tmp_path: Path) -> None:
     """Its tool turns with its first joint: no yaw is held, and the tool tilts where it would not reach."""
     path = four_axes(tmp_path / "short.urdf")
-    inferred = infer_robot(path, mesh_points)
+    inferred = infer_robot(path)
     assert inferred.reaches == 1.0
     assert make_chain(inferred.spec, inferred.spec.arms[0], DOWN).yaw_is_free
     for task in ("reach", "push", "pick_and_place"):
@@ -71,7 +70,7 @@ PAN, LIFT, ELBOW = ("0 0 1", 0.04), ("0 1 0", 0.15), ("0 1 0", 0.15)
 
 def test_an_arm_of_three_joints_reaches_and_pushes_with_its_tool_tilted(tmp_path: Path) -> None:
     path = few_axes(tmp_path / "three.urdf", PAN, LIFT, ELBOW)
-    inferred = infer_robot(path, mesh_points)
+    inferred = infer_robot(path)
     assert inferred.reaches == 1.0
     assert make_chain(inferred.spec, inferred.spec.arms[0], DOWN).tilt_is_free
     finding = next(finding for finding in inferred.findings if "upright" in finding.text)
@@ -112,7 +111,7 @@ def test_an_arm_with_fewer_directions_than_three_suits_no_task(
 ) -> None:
     path = few_axes(tmp_path / "few.urdf", *joints)
     words = f"moves its tool in {directions} of 3 directions"
-    assert words in " ".join(finding.text for finding in infer_robot(path, mesh_points).findings)
+    assert words in " ".join(finding.text for finding in infer_robot(path).findings)
     assert all(words in reason for task, reason in supported_tasks(str(path)).items() if task in ("reach", "push"))
     if directions == 1:  # its circle does not pass the drawer
         with pytest.raises(ConfigError, match=words):
@@ -132,7 +131,7 @@ def test_a_refusal_has_the_arm_in_figures_and_the_lines_that_correct_it(tmp_path
     corrected.write_text("\n".join(reversed(lines)))
     assert load_workspace("drawer").tool_home == (-0.1, 0.0, 0.25)
     values = yaml.safe_load(corrected.read_text())
-    spec = infer_robot(path, mesh_points).spec
+    spec = infer_robot(path).spec
     assert values["urdf"] == "three.urdf"
     assert tuple(values["base_position"]) == spec.base_position
     assert values["end_effector"]["link"] == spec.end_effector.link
@@ -164,7 +163,7 @@ def test_arms_of_any_mount_and_size_pick(size: float, more: str, joints: int, tm
     path = robot(tmp_path / "a.urdf", *MIRRORED, more)
     arm = re.compile(r'(<child link="a\d"/><origin xyz="0 0 )([\d.]+)')
     path.write_text(arm.sub(lambda match: f"{match[1]}{size * float(match[2]):.4f}", path.read_text()))
-    inferred = infer_robot(path, mesh_points)
+    inferred = infer_robot(path)
     assert (inferred.reaches, len(inferred.spec.joints)) == (1.0, joints)
     config = {"robot": str(path), "task": "pick_and_place"}
     assert mygym.evaluate(policy="oracle", config=config, episodes=4).success_rate == 1.0
@@ -172,7 +171,7 @@ def test_arms_of_any_mount_and_size_pick(size: float, more: str, joints: int, tm
 
 def test_the_hand_of_an_inferred_arm_closes_along_y_at_home(tmp_path: Path) -> None:
     """As the Panda's: handles and edges of the workspaces suit it."""
-    spec = infer_robot(robot(tmp_path / "a.urdf", *MIRRORED), mesh_points).spec
+    spec = infer_robot(robot(tmp_path / "a.urdf", *MIRRORED)).spec
     pose = Kinematics(make_chain(spec, spec.arms[0], DOWN)).pose(np.array([joint.home for joint in spec.joints]))
     np.testing.assert_allclose(np.abs(pose[:3, 1]), (0, 1, 0), atol=0.01)
     np.testing.assert_allclose(pose[:3, 2], DOWN, atol=0.01)
@@ -195,7 +194,7 @@ def test_a_body_in_front_of_the_arm_does_not_stand_in_the_work_area(tmp_path: Pa
     path = few_axes(tmp_path / "mobile.urdf", ("0 0 1", 0.1), ("0 1 0", 0.3), ("0 1 0", 0.3), ("0 1 0", 0.1))
     text = path.read_text().replace(box("0.06 0.06 0.05", "0 0 0.025"), shapes).replace("0 0 0.05", "0 0 0.8")
     path.write_text(text)
-    spec = infer_robot(path, mesh_points).spec
+    spec = infer_robot(path).spec
     table = load_workspace("table").fit(spec)
     front, bottom = spec.base_position[0] + 0.55, spec.base_position[2]
     is_beside = front < table.areas["surface"].low[0] or bottom + 0.3 < 0 or bottom > table.areas["air"].high[2]
@@ -207,7 +206,7 @@ def test_a_point_at_which_a_thick_link_is_in_the_table_is_not_reached(edge: floa
     """As at the UR3's elbow, whose motor came down on the table where the origins of its joints are above it."""
     path = robot(tmp_path / "thick.urdf", *MIRRORED)
     path.write_text(re.sub(r'(<link name="a3">)', rf"\1{box(f'{edge} 0.1 {edge}')}", path.read_text()))
-    spec = infer_robot(robot(tmp_path / "thin.urdf", *MIRRORED), mesh_points).spec
+    spec = infer_robot(robot(tmp_path / "thin.urdf", *MIRRORED)).spec
     chain = make_chain(spec, spec.arms[0], DOWN)
-    shape = shape_of(replace(spec, urdf=str(path)), mesh_points)
+    shape = shape_of(replace(spec, urdf=str(path)))
     assert shape.reached(chain, np.array([[0.0, 0.0, 0.2], [0.1, 0.1, 0.02]])).all() == (edge < 1.0)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from mygym.engines.robots import find_robot, inferred_robot, mesh_points
+from mygym.engines.robots import find_robot, inferred_robot
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset, asset_names
 from mygym.robotics.robot import infer_robot, lacks_sections, load_robot, resolved
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from tests.components import ROBOTS, needs_extra
 
 PANDA = ASSETS / "robots" / "panda.urdf"
@@ -30,7 +30,7 @@ def corrected(folder: Path, **corrections: object) -> str:
 
 @pytest.fixture(scope="module")
 def inferred() -> RobotSpec:
-    return infer_robot(PANDA, mesh_points).spec
+    return infer_robot(PANDA).spec
 
 
 def test_a_file_with_a_urdf_alone_is_the_inferred_robot(tmp_path: Path, inferred: RobotSpec) -> None:

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 import mygym
-from mygym.engines.robots import mesh_points
 from mygym.errors import ConfigError
 from mygym.robotics.inference.findings import Finding
 from mygym.robotics.inference.grippers import Grasp, infer_gripper
 from mygym.robotics.objects import load_object
 from mygym.robotics.robot import infer_robot
-from mygym.robotics.robots import robot_model
+from mygym.robotics.robot_spec import robot_model
 from mygym.robotics.surface_points import points_on
 from mygym.robotics.transforms import quaternion_to_matrix
 from mygym.robotics.urdf import read_joints, read_urdf
@@ -76,7 +75,7 @@ def robot(path: Path, *hand: str) -> Path:
 def grasp_of(path: Path, findings: list[Finding] | None = None) -> Grasp:
     """Return the inferred gripper and tool of a URDF."""
     root = read_urdf(path)
-    grasp = infer_gripper(root, read_joints(root), WRIST, [] if findings is None else findings, mesh_points)
+    grasp = infer_gripper(root, read_joints(root), WRIST, [] if findings is None else findings)
     assert grasp is not None
     return grasp
 
@@ -131,7 +130,7 @@ def test_a_finger_goes_where_it_mimics_beyond_its_limits(tmp_path: Path) -> None
     limits = (0.0, 0.04)
     mirrored = finger(-1, "other", "0 1 0", limits, follows("one_joint", -1))
     path = robot(tmp_path / "a.urdf", finger(1, "one", "0 1 0", limits), mirrored)
-    joints = read_joints(robot_model(infer_robot(path, mesh_points).spec))
+    joints = read_joints(robot_model(infer_robot(path).spec))
     assert (joints["one_joint"].lower, joints["one_joint"].upper) == limits
     assert (joints["other_joint"].lower, joints["other_joint"].upper) == (-0.04, 0.04)
     assert solved(path, 2) == 1.0
@@ -297,7 +296,7 @@ def test_many_independent_joints_close_towards_the_middle(
 
 def test_many_joints_that_do_not_close_name_the_keys_to_write(tmp_path: Path) -> None:
     fingers = fingers_of_three_joints((0, 1), (0.025, 1), (-0.025, 1))
-    findings = infer_robot(robot(tmp_path / "a.urdf", *fingers), mesh_points).findings
+    findings = infer_robot(robot(tmp_path / "a.urdf", *fingers)).findings
     (reason,) = (finding.reason for finding in findings if finding.key == "gripper")
     assert "9 joints" in reason
     assert "gripper.joints" in reason
@@ -314,7 +313,7 @@ def test_fingers_without_collision_shapes_get_pads_from_their_visual_shapes(tmp_
 def test_a_gripper_that_is_too_narrow_for_the_cube_has_a_finding(tmp_path: Path) -> None:
     fingers = finger(1, "one", "0 1 0", (0.0, 0.015)), finger(-1, "other", "0 -1 0", (0.0, 0.015))
     path = robot(tmp_path / "a.urdf", *fingers)
-    findings = infer_robot(path, mesh_points).findings
+    findings = infer_robot(path).findings
     assert ["3.0 cm" in finding.text for finding in findings if finding.key == "gripper.width"] == [True]
     with pytest.raises(ConfigError, match="cube"):
         mygym.make_env({"task": "pick_and_place", "robot": str(path)})
@@ -325,7 +324,7 @@ def test_what_does_not_open_a_gap_is_no_gripper(tmp_path: Path) -> None:
     path = robot(tmp_path / "a.urdf", wheel.replace('type="continuous"', 'type="revolute"'))
     root = read_urdf(path)
     findings: list[Finding] = []
-    assert infer_gripper(root, read_joints(root), WRIST, findings, mesh_points) is None
+    assert infer_gripper(root, read_joints(root), WRIST, findings) is None
     assert findings[0].text == "no gripper"
     assert findings[0].reason
 
@@ -333,7 +332,7 @@ def test_what_does_not_open_a_gap_is_no_gripper(tmp_path: Path) -> None:
 def test_fingers_without_any_shape_are_named(tmp_path: Path) -> None:
     root = read_urdf(robot(tmp_path / "a.urdf", part("first", WRIST, "", "0 0 0.1", "0 1 0")))
     findings: list[Finding] = []
-    assert infer_gripper(root, read_joints(root), WRIST, findings, mesh_points) is None
+    assert infer_gripper(root, read_joints(root), WRIST, findings) is None
     assert "first" in findings[0].reason
 
 
@@ -344,7 +343,7 @@ def test_the_tool_of_a_fixed_fork_is_on_a_prong(tmp_path: Path) -> None:
     prongs = box("0.005 0.02 0.05", "0.03 0 0.035") + box("0.005 0.02 0.05", "-0.03 0 0.035")
     fork = part("fork", WRIST, prongs + box("0.065 0.02 0.005", "0 0 0.01")), part("tip", WRIST, "", "0 0 0.03")
     path = robot(tmp_path / "a.urdf", *fork)
-    tool = infer_robot(path, mesh_points).spec.end_effector
+    tool = infer_robot(path).spec.end_effector
     assert (tool.link, abs(tool.position[0])) == ("tip", pytest.approx(0.03, abs=0.003))
     assert mygym.evaluate(policy="oracle", config={"robot": str(path), "task": "push"}, episodes=10).success_rate == 1.0
 
@@ -373,6 +372,6 @@ def test_an_object_as_wide_as_the_hand_is_refused(tmp_path: Path) -> None:
     "shape", ['<box size="0.1 0.06 0"/>', '<cylinder radius="0.05" length="0"/>', '<sphere radius="0"/>']
 )
 def test_flat_shapes_have_points(shape: str) -> None:
-    points = points_on(ET.fromstring(shape), mesh_points)
+    points = points_on(ET.fromstring(shape))
     assert len(points)
     assert (points[:, 2] == 0).all()

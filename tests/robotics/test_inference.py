@@ -12,7 +12,6 @@ import pybullet_data
 import pytest
 
 import mygym
-from mygym.engines.robots import mesh_points
 from mygym.errors import AssetError, ConfigError
 from mygym.robotics.inference.arms import Arm, infer_arm, infer_tool
 from mygym.robotics.inference.grippers import infer_gripper
@@ -96,7 +95,7 @@ def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Pa
     assert names(result.joints) == SIX
     assert len(result.hand) == 6
     root = read_urdf(path)
-    tool, _, _ = infer_tool(root, read_joints(root), result.joints, result.hand, mesh_points)
+    tool, _, _ = infer_tool(root, read_joints(root), result.joints, result.hand)
     np.testing.assert_allclose(tool.position, (0, 0, 0.14), atol=1e-3)  # 1 cm before the tips
 
 
@@ -105,7 +104,7 @@ def test_the_tool_ends_where_a_jaw_that_stays_still_ends(tmp_path: Path) -> None
     jaw = link_of("jaw", "arm_6_link", (0, 0, 0.05), "0 0 1", (-3, 3)).replace("</link>", shape)
     root = read_urdf(write(tmp_path / "a.urdf", [*arm("arm", "root"), jaw]))
     joints = read_joints(root)
-    tool, _, _ = infer_tool(root, joints, [joints[name] for name in SIX], (), mesh_points)
+    tool, _, _ = infer_tool(root, joints, [joints[name] for name in SIX], ())
     np.testing.assert_allclose(tool.position, (0, 0, 0.10), atol=1e-3)  # 1 cm before the end of the jaw
 
 
@@ -120,7 +119,7 @@ def test_the_tool_is_at_the_tool_frame_not_at_a_camera_and_not_in_the_air(tmp_pa
         '<origin xyz="0 0 0.05"/></joint>',
     ]
     path = write(tmp_path / "a.urdf", [*arm("arm", "root"), *frames])
-    tool = infer_robot(path, mesh_points).spec.end_effector
+    tool = infer_robot(path).spec.end_effector
     assert tool.link == "tool0"
     np.testing.assert_allclose(tool.position, (0, 0, -0.04), atol=1e-4)
     assert mygym.evaluate(policy="oracle", config={"robot": str(path), "task": "push"}, episodes=4).success_rate == 1.0
@@ -150,7 +149,7 @@ def test_fingers_with_fixed_links_that_have_names_of_fingers_are_a_gripper(tmp_p
         links.append(link_of(f"{side}_finger", "arm_6_link", (x, 0, 0.05), "0 1 0", (0, 1)))
         links.append(link_of(f"{side}_finger_tip", f"{side}_finger_link", (0, 0, 0.04)))
     root = read_urdf(write(tmp_path / "a.urdf", links))
-    grasp = infer_gripper(root, read_joints(root), "arm_6_link", [], mesh_points)
+    grasp = infer_gripper(root, read_joints(root), "arm_6_link", [])
     assert grasp is not None
     assert grasp.gripper.links == ("left_finger_link", "right_finger_link")
 
@@ -181,7 +180,7 @@ def test_the_expert_reaches_with_an_arm_behind_a_torso_and_with_a_hand(tmp_path:
     path = write(tmp_path / "a.urdf", [torso, *arms, *hand("arm_6_link")])
     evaluation = mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5)
     assert evaluation.success_rate == 1.0
-    rows = {finding.key: finding for finding in infer_robot(path, mesh_points).findings}
+    rows = {finding.key: finding for finding in infer_robot(path).findings}
     assert [rows[key].certainty for key in ("joints", "end_effector", "locked")] == ["likely", "likely", "certain"]
     assert all(word in rows["joints"].reason for word in ("longest", "waist_link", "palm arm_6_link"))
     assert "fingers" in rows["end_effector"].reason
@@ -194,7 +193,7 @@ def test_the_expert_reaches_with_an_arm_behind_a_torso_and_with_a_hand(tmp_path:
 def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path) -> None:
     """The arm of 37 cm bends down to -y in the middle of its ranges, so that its base turns to the left."""
     path = write(tmp_path / "a.urdf", arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 2.8)}))
-    inferred = infer_robot(path, mesh_points)
+    inferred = infer_robot(path)
     scale, table = inferred.spec.area_scale, load_workspace("table")
     assert inferred.reaches == 1.0
     assert scale < 1.0
@@ -214,11 +213,11 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
 def test_wheels_are_no_arm() -> None:
     car = Path(pybullet_data.getDataPath()) / "racecar" / "racecar.urdf"
     with pytest.raises(AssetError, match=r"racecar.urdf' has no arm: its joints span .* m; allowed: .* 0.03 m long"):
-        infer_robot(car, mesh_points)
+        infer_robot(car)
 
 
 def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
-    inferred = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")), mesh_points)
+    inferred = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")))
     assert inferred.spec.area_scale == 1.0
     assert inferred.spec.base_orientation == (0.0, 0.0, 0.0, 1.0)
     rows = {finding.key: finding for finding in inferred.findings if finding.key}
@@ -233,7 +232,7 @@ def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
 def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: Path, column: float) -> None:
     """The column is as narrow as a point; the first joint is 10 cm above it, and the floor 70 cm below the table."""
     path = write(tmp_path / "a.urdf", arm("arm", "root", (0, 0, column)))
-    assert (infer_robot(path, mesh_points).spec.base_position[2] == -0.7) == (column == 0.72)
+    assert (infer_robot(path).spec.base_position[2] == -0.7) == (column == 0.72)
     with mygym.make_env({"robot": str(path)}) as env:
         env.reset(seed=0)
         assert env.world.inspection.collisions() == []
@@ -250,7 +249,7 @@ def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path:
     chain = infer_arm(read_joints(root)).joints
     assert len(chain) == joints
     hand = [read_joints(root)["finger_1"]]
-    tool, _, _ = infer_tool(root, read_joints(root), chain, hand, mesh_points)
+    tool, _, _ = infer_tool(root, read_joints(root), chain, hand)
     assert (tool.position[0] == 0.0) == (joints == 5)
     assert tool.position[2] == pytest.approx(0.08, abs=0.01)
 
@@ -275,7 +274,7 @@ def test_a_velocity_of_1_that_all_joints_have_is_a_placeholder(tmp_path: Path, f
     text = re.sub(r'effort="[\d.]+" velocity="[\d.]+"', 'effort="35" velocity="1"', path.read_text())
     head, mark, tail = text.partition('<link name="one">')
     path.write_text(head + mark + tail.replace('velocity="1"', f'velocity="{fingers}"'))
-    inferred = infer_robot(path, mesh_points)
+    inferred = infer_robot(path)
     is_placeholder = fingers == 1.0
     assert {joint.velocity for joint in inferred.spec.joints} == {3.0 if is_placeholder else 1.0}
     assert (

@@ -22,7 +22,7 @@ from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.robotics import robot
 from mygym.robotics.mesh_files import MAX_TRIANGLES, binary_stl, find_mesh, read_triangles, readable_mesh
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.surface_points import points_of_links, points_on
 from mygym.robotics.urdf import inertial, read_joints
 
@@ -263,7 +263,7 @@ def test_missing_collision_meshes_become_the_visual_shapes_or_capsules(tmp_path:
 def test_the_capsule_of_an_end_link_goes_to_twice_its_centre_of_mass(tmp_path: Path) -> None:
     inertial = GOOD.replace("<mass", '<origin xyz="0 0.04 0"/><mass')
     root = read_robot(write(tmp_path / "a.urdf", arm({6: inertial}, mesh_shape("gone.stl")))).root
-    points = points_of_links(root, [("l6", np.eye(4))], mesh_points)
+    points = points_of_links(root, [("l6", np.eye(4))])
     np.testing.assert_allclose((points[:, 1].min(), points[:, 1].max()), (0, 0.08), atol=1e-3)
 
 
@@ -609,7 +609,7 @@ def test_a_mesh_that_changes_is_measured_again(tmp_path: Path) -> None:
     def lengths() -> list[float]:
         root = read_robot(urdf).root
         (shape,) = root.iterfind("link[@name='last']/collision/geometry/mesh")
-        points = points_on(shape, mesh_points)
+        points = points_on(shape)
         replace_meshes(root)
         (box,) = root.iterfind("link[@name='last']/collision/geometry/box")
         return [float(np.ptp(points[:, 2])), float(box.get("size", "").split()[2])]

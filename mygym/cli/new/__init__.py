@@ -120,12 +120,11 @@ def _print_inferred(urdf: Path, path: Path) -> None:
     """Print a table of the inferred properties of a robot, with the line of its YAML file that corrects each."""
     from mygym.cli.new.robot_yaml import line_of, top_key
     from mygym.cli.output import print_table
-    from mygym.engines.robots import mesh_points
     from mygym.robotics.robot import infer_robot
 
     text = path.read_text(encoding="utf-8")
     rows = []
-    for finding in infer_robot(urdf, mesh_points).findings:
+    for finding in infer_robot(urdf).findings:
         line = line_of(text, top_key(finding))
         where = f"{finding.key}, line {line}" if line else finding.key
         rows.append({"to correct": where, "sure": finding.certainty, "inferred": finding.text, "why": finding.reason})

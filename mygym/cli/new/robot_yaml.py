@@ -12,7 +12,7 @@ from mygym.config.loading import Dumper
 
 if TYPE_CHECKING:
     from mygym.robotics.inference.findings import Finding
-    from mygym.robotics.robots import RobotSpec
+    from mygym.robotics.robot_spec import RobotSpec
 
 HELP: Mapping[str, str] = {
     "urdf": "path relative to this file, or absolute",

@@ -17,7 +17,7 @@ from mygym.checks.suite import LEARNS
 from mygym.config.hyperparameters import Schema
 from mygym.config.loading import parse_value
 from mygym.envs.ids import ANY_TASK, env_id
-from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value, counted
 from mygym.registry import ASSETS, Algorithm, algorithm, registry
 from mygym.registry.signatures import signature
 from mygym.registry.user_files import FOLDERS, user_folders
@@ -226,12 +226,10 @@ def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
     from mygym.cli.new.robot_yaml import robot_yaml
     from mygym.engines.rendering.robot_sheet import robot_sheet
     from mygym.engines.rendering.thumbnails import as_png
-    from mygym.engines.robots import mesh_points
-    from mygym.robotics.inference.base_placement import count_joints
     from mygym.robotics.robot import infer_robot
 
-    robot = infer_robot(urdf, mesh_points)
-    title = f"The arm of {urdf.name}: {count_joints(len(robot.spec.joints))}. SI units. Limits: the URDF's."
+    robot = infer_robot(urdf)
+    title = f"The arm of {urdf.name}: {counted(len(robot.spec.joints), 'joint')}. SI units. Limits: the URDF's."
     text = robot_yaml(robot.spec, _path_from(folder, urdf), robot.findings, title)
     return text, as_png(robot_sheet(robot.spec))
 

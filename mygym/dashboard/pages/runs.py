@@ -27,13 +27,13 @@ from mygym.dashboard.pages.frame import (
     train_and_open,
 )
 from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of, videos_of
-from mygym.errors import ConfigError, MygymError
+from mygym.errors import ConfigError, MygymError, counted
 from mygym.reporting.curves import LABELS, LOGGED, SettingCurves, metrics_of, read_curve, stage_curves
 from mygym.reporting.doctor import diagnose, has_learned
 from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of, tail
 from mygym.reporting.run_logs import read_logs
 from mygym.reporting.settings import setting_of
-from mygym.reporting.tables import as_text, count, duration
+from mygym.reporting.tables import as_text, duration
 from mygym.training import directory
 
 PERIOD = 2.0
@@ -143,7 +143,7 @@ class RunsPage:
         self.nothing.set_visibility(is_empty)
         for element in self.lists:
             element.set_visibility(not is_empty)
-        self.count.text = count(len(rows), "run")
+        self.count.text = counted(len(rows), "run")
 
     def filtered(self) -> list[dict[str, Any]]:
         """Return the rows that pass the filter, in the chosen order."""
@@ -173,7 +173,7 @@ class RunsPage:
         verb = f"Move into {name}" if archive else "Delete for ever"
         size = f"{size_of(records) / 1e6:.1f} MB"
         with ui.dialog(value=True) as dialog, ui.card():
-            ui.label(f"{verb}: {count(len(records), 'run')}, {size}?")
+            ui.label(f"{verb}: {counted(len(records), 'run')}, {size}?")
             ui.label("Runs that are running stay.").classes("opacity-70")
             with ui.row():
                 ui.button("Cancel", on_click=dialog.close).props("outline autofocus")
@@ -189,7 +189,7 @@ class RunsPage:
         except ConfigError as error:
             kept = [str(error)]
         self.service.index.entries(fresh=True)
-        await attempt(self.update, f"{count(len(records) - len(kept), 'run')} removed")
+        await attempt(self.update, f"{counted(len(records) - len(kept), 'run')} removed")
         for message in kept:
             ui.notify(message, type="warning")
         self.table.selected = []

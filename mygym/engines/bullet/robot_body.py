@@ -12,7 +12,7 @@ import numpy as np
 from mygym.engines.bullet.client import bullet, joint_infos, load_urdf, temporary_client
 from mygym.engines.robots import finger_speeds, simulated_model, width_coefficients
 from mygym.robotics.controllers import Mode
-from mygym.robotics.robots import ArmSpec, RobotSpec
+from mygym.robotics.robot_spec import ArmSpec, RobotSpec
 from mygym.robotics.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
 from mygym.tasks.state import State
 from mygym.types import FloatArray

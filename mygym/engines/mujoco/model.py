@@ -26,7 +26,7 @@ from mygym.robotics.fixtures import (
 )
 from mygym.robotics.mesh_files import read_hulls
 from mygym.robotics.objects import DEFAULT_FRICTION, ObjectSpec, geom_of
-from mygym.robotics.robots import GripperSpec, RobotSpec
+from mygym.robotics.robot_spec import GripperSpec, RobotSpec
 from mygym.robotics.shapes import Piece, pieces, transformed
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import Joint, inertial, origin_of, read_joints, root_link

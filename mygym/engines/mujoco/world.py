@@ -20,7 +20,7 @@ from mygym.engines.robots import simulated_model
 from mygym.engines.world import World
 from mygym.errors import RunError
 from mygym.robotics.objects import ObjectSpec
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.shapes import Piece, transformed
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.tasks.context import ArmCommand

@@ -14,7 +14,7 @@ from mygym.engines.rendering.appearance import background_of, light_of, view_of
 from mygym.engines.rendering.scene import Scene, averaged, check_sizes, rendered
 from mygym.engines.world import World
 from mygym.errors import ConfigError, bad_value
-from mygym.robotics.robots import MountedCameraSpec
+from mygym.robotics.robot_spec import MountedCameraSpec
 from mygym.robotics.workspace import CameraSpec
 from mygym.tasks.observations import Frame, Image
 from mygym.types import FloatArray

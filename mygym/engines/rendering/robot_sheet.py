@@ -18,7 +18,7 @@ from mygym.engines.rendering.thumbnails import grid
 from mygym.engines.world import World, WorldSpec
 from mygym.errors import ConfigError
 from mygym.robotics.kinematics import Kinematics
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.workspace import CameraSpec, WorkspaceSpec, load_workspace
 from mygym.tasks.observations import Frame

@@ -23,7 +23,7 @@ from mygym.robotics.fixtures import fixture_pose, fixture_urdf
 from mygym.robotics.inertia import Inertial
 from mygym.robotics.links import link_element
 from mygym.robotics.objects import ObjectSpec
-from mygym.robotics.robots import robot_model
+from mygym.robotics.robot_spec import robot_model
 from mygym.robotics.transforms import pose_matrix, quaternion_to_matrix
 from mygym.robotics.urdf import light_urdf, merge_fixed_joints
 from mygym.tasks.observations import Image

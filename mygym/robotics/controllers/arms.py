@@ -12,7 +12,7 @@ import numpy as np
 from mygym.errors import ConfigError
 from mygym.robotics.controllers import ArmLimits, ChosenController, Controller
 from mygym.robotics.kinematics import Kinematics, make_chain
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.workspace import Area, WorkspaceSpec
 from mygym.tasks.state import State
 from mygym.types import FloatArray

@@ -22,7 +22,7 @@ from mygym.types import FloatArray
 
 if TYPE_CHECKING:  # listings do not wait for the readers of robots
     from mygym.robotics.kinematics import Kinematics
-    from mygym.robotics.robots import RobotSpec
+    from mygym.robotics.robot_spec import RobotSpec
     from mygym.robotics.workspace import Area
 
 YAW_STEP = 0.08

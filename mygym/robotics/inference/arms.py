@@ -11,8 +11,7 @@ import numpy as np
 
 from mygym.robotics.inference.findings import Certainty
 from mygym.robotics.inference.hands import ROTARY_JOINT_TYPES, Hand, carried
-from mygym.robotics.robots import EndEffectorSpec
-from mygym.robotics.surface_points import MeshReader
+from mygym.robotics.robot_spec import EndEffectorSpec
 from mygym.robotics.transforms import as_quaternion, as_vector, rotation_of_z_to
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint
 from mygym.types import FloatArray
@@ -53,14 +52,14 @@ def is_finger(joint: Joint) -> bool:
 
 
 def infer_tool(
-    root: ET.Element, joints: Mapping[str, Joint], arm: Sequence[Joint], hand: Sequence[Joint], read_mesh: MeshReader
+    root: ET.Element, joints: Mapping[str, Joint], arm: Sequence[Joint], hand: Sequence[Joint]
 ) -> tuple[EndEffectorSpec, Certainty, str]:
     """Return the tool point at the end of a hand without a gripper or of the last link, how sure it is, and why.
 
     Its z axis points from the wrist to it.
     """
     wrist = arm[-1].child
-    parts = Hand(root, joints, wrist, read_mesh)
+    parts = Hand(root, joints, wrist)
     poses = parts.poses(parts.positions({}))
     clouds = [
         parts.points(joint.child) @ poses[joint.child][:3, :3].T + poses[joint.child][:3, 3]
@@ -90,7 +89,7 @@ def infer_tool(
     if np.linalg.norm(flange[:3, 3]) < MIN_TOOL_LENGTH:
         behind = [joint for joint in carried(joints, wrist) if joint.kind in MOVING_JOINT_TYPES]
         if not hand and any(len(parts.points(joint.child)) for joint in behind):  # a jaw that stays still
-            return infer_tool(root, joints, arm, behind, read_mesh)
+            return infer_tool(root, joints, arm, behind)
         why = f"{link}, the last link, ends as a flange does; that its z axis points out is a convention"
         return EndEffectorSpec(link), "guess", why
     outwards = flange[:3, :3].T @ flange[:3, 3]

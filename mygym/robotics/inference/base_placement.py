@@ -9,10 +9,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.errors import counted
 from mygym.robotics.kinematics import REACHED, Chain, Kinematics, at_home, make_chain, postures_at, reached_along
 from mygym.robotics.meshes import hull
-from mygym.robotics.robots import RobotSpec, cached_by_model, robot_model
-from mygym.robotics.surface_points import MeshReader, points_of_links, shapes_of_links
+from mygym.robotics.robot_spec import RobotSpec, cached_by_model, robot_model
+from mygym.robotics.surface_points import points_of_links, shapes_of_links
 from mygym.robotics.transforms import as_quaternion, axis_angle_to_matrix, quaternion_to_matrix, rotation_of_z_to
 from mygym.robotics.urdf import merge_fixed_joints, read_joints, root_link
 from mygym.robotics.workspace import WorkspaceSpec, load_workspace
@@ -120,14 +121,14 @@ class _Placed:
     """Share of the corners of the workspace's areas that it reaches."""
 
 
-def place_base(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader) -> tuple[RobotSpec, float]:
+def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
     """Return the robot at the base position and home that reach most of the workspace, and the share reached.
 
     The share counts the corners of the workspace's areas; the search ends at the first position that reaches all. A
     robot that reaches little is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
     A point beside the robot's own body, or at which a link is below the table top, is not reached.
     """
-    shape = shape_of(spec, read_mesh)
+    shape = shape_of(spec)
     shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
     y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
     # An arm that begins below the table top, or close to it, may be inside the table: the last resort.
@@ -154,15 +155,15 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec, read_mesh: MeshReader)
     return best.spec, best.share
 
 
-def shape_of(spec: RobotSpec, read_mesh: MeshReader) -> Shape:
+def shape_of(spec: RobotSpec) -> Shape:
     """Return the shape of a robot's first arm, and of what it is mounted on."""
     root = robot_model(spec)
     joints = read_joints(root)
     merge_fixed_joints(root)
-    shapes = shapes_of_links(root, [(root_link(root), np.eye(4))], read_mesh)
+    shapes = shapes_of_links(root, [(root_link(root), np.eye(4))])
     links = []
     for joint in (joints[joint.name] for joint in spec.joints[:-1]):
-        points = points_of_links(root, [(joint.child, np.eye(4))], read_mesh) @ rotation_of_z_to(np.array(joint.axis))
+        points = points_of_links(root, [(joint.child, np.eye(4))]) @ rotation_of_z_to(np.array(joint.axis))
         links.append(np.concatenate([np.zeros((1, 3)), _corners(points)]))
     return Shape(tuple(_planes(shape) for shape in shapes), tuple(links))
 
@@ -411,11 +412,6 @@ POINTS = 3
 """Points along each edge of the table's areas at which the lean of the tool is measured."""
 
 
-def count_joints(number: int) -> str:
-    """Return a number of joints in words: `1 joint`, `6 joints`."""
-    return f"{number} joint{'' if number == 1 else 's'}"
-
-
 @dataclass(frozen=True)
 class Freedom:
     """Freedom of an arm's tool on the default table."""
@@ -431,7 +427,7 @@ class Freedom:
         """In how many directions the tool moves, if these are too few; else empty."""
         if self.directions >= DIRECTIONS:
             return ""
-        return f"moves its tool in {self.directions} of {DIRECTIONS} directions, with {count_joints(self.joints)}"
+        return f"moves its tool in {self.directions} of {DIRECTIONS} directions, with {counted(self.joints, 'joint')}"
 
     @property
     def leans(self) -> str:
@@ -439,7 +435,9 @@ class Freedom:
         if self.lean is None:
             return ""
         low, high = self.lean
-        return f"cannot hold its tool upright: with {count_joints(self.joints)} it leans by {low:.0f}° to {high:.0f}°"
+        return (
+            f"cannot hold its tool upright: with {counted(self.joints, 'joint')} it leans by {low:.0f}° to {high:.0f}°"
+        )
 
 
 @cached_by_model

@@ -18,8 +18,7 @@ from mygym.robotics.inference.arms import LEAST_COSINE, PAD
 from mygym.robotics.inference.findings import Certainty, Finding
 from mygym.robotics.inference.hands import Finger, Hand, Positions
 from mygym.robotics.objects import load_object, objects_for_hand
-from mygym.robotics.robots import EndEffectorSpec, GripperSpec, PadSpec
-from mygym.robotics.surface_points import MeshReader
+from mygym.robotics.robot_spec import EndEffectorSpec, GripperSpec, PadSpec
 from mygym.robotics.transforms import as_quaternion, as_vector, rotation_of_z_to
 from mygym.robotics.urdf import Joint
 from mygym.types import FloatArray, Vector
@@ -151,11 +150,9 @@ def _between(ends: Mapping[str, tuple[float, float]], share: float) -> dict[str,
     return {name: start + share * (end - start) for name, (start, end) in ends.items()}
 
 
-def infer_gripper(
-    root: ET.Element, joints: Mapping[str, Joint], wrist: str, findings: list[Finding], read_mesh: MeshReader
-) -> Grasp | None:
+def infer_gripper(root: ET.Element, joints: Mapping[str, Joint], wrist: str, findings: list[Finding]) -> Grasp | None:
     """Return the gripper behind a link and its tool point, or None; add lines to `findings`."""
-    hand = Hand(root, joints, wrist, read_mesh)
+    hand = Hand(root, joints, wrist)
     path = _best_path(hand)
     if path is None:
         findings.append(Finding("no gripper", "gripper", "likely", _why_none(hand)))
@@ -197,9 +194,9 @@ def infer_gripper(
     return Grasp(gripper, tool)
 
 
-def is_jaw(root: ET.Element, joints: Mapping[str, Joint], joint: Joint, read_mesh: MeshReader) -> bool:
+def is_jaw(root: ET.Element, joints: Mapping[str, Joint], joint: Joint) -> bool:
     """Return whether the last joint of a chain is a jaw that closes against a jaw of the link before it."""
-    hand = Hand(root, joints, joint.parent, read_mesh)
+    hand = Hand(root, joints, joint.parent)
     if len(hand.fingers) != 1 or len(hand.fingers[0].joints) != 1 or hand.fingers[0].joints[0].name != joint.name:
         return False
     path = _best_path(hand)

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mygym.robotics.robots import rest_position
-from mygym.robotics.surface_points import MeshReader, points_of_links
+from mygym.robotics.robot_spec import rest_position
+from mygym.robotics.surface_points import points_of_links
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint
 from mygym.types import FloatArray
 
@@ -48,8 +48,8 @@ class Finger:
 class Hand:
     """Links and joints that a wrist carries; all poses are in the frame of the wrist, the last link of the arm."""
 
-    def __init__(self, root: ET.Element, joints: Mapping[str, Joint], wrist: str, read_mesh: MeshReader) -> None:
-        self.root, self.joints, self.wrist, self._read_mesh = root, joints, wrist, read_mesh
+    def __init__(self, root: ET.Element, joints: Mapping[str, Joint], wrist: str) -> None:
+        self.root, self.joints, self.wrist = root, joints, wrist
         self.order = tuple(carried(joints, wrist))
         self._points: dict[str, FloatArray] = {}
 
@@ -115,7 +115,7 @@ class Hand:
     def points(self, link: str) -> FloatArray:
         """Return points `(n, 3)` m on a link and the links that are fixed to it, in its frame."""
         if link not in self._points:
-            self._points[link] = points_of_links(self.root, self.rigid(link), self._read_mesh)
+            self._points[link] = points_of_links(self.root, self.rigid(link))
         return self._points[link]
 
     def has_primitives(self, link: str) -> bool:

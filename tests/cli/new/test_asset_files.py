@@ -11,13 +11,13 @@ import yaml
 from mygym.checks import check
 from mygym.cli.new.robot_yaml import line_of, robot_yaml
 from mygym.cli.new.scaffolds import Request, new_files
-from mygym.engines.robots import find_robot, mesh_points
+from mygym.engines.robots import find_robot
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset
 from mygym.robotics.inference.findings import Finding
 from mygym.robotics.robot import Inferred, infer_robot
-from mygym.robotics.robots import RobotSpec
+from mygym.robotics.robot_spec import RobotSpec
 from tests.cli.new.conftest import new
 from tests.robotics.test_grippers import MIRRORED, robot
 from tests.robotics.test_inference import arm, write
@@ -57,7 +57,7 @@ def test_a_robot_from_a_urdf_has_the_pads_of_its_gripper(folder: Path) -> None:
     gripper = find_robot(str(folder / "envs" / "robots" / "custom.yaml")).gripper
     assert gripper is not None
     assert len(gripper.pads) == 2
-    assert gripper == infer_robot(urdf, mesh_points).spec.gripper
+    assert gripper == infer_robot(urdf).spec.gripper
 
 
 NAMES = ["on", "2", "no: way", "a #b", "{c}", "Gelenk, 6"]
@@ -72,7 +72,7 @@ def odd_arm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Inferred]:
     for number, name in enumerate(NAMES, start=1):
         text = text.replace(f'joint name="arm_{number}"', f'joint name="{name}"')
     path.write_text(text.replace("arm_6_link", "yes"))
-    return path, infer_robot(path, mesh_points)
+    return path, infer_robot(path)
 
 
 def test_the_description_of_a_robot_loads_as_the_robot_of_its_urdf(

@@ -11,7 +11,7 @@ import pytest
 
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.robot_sheet import AREA, FINGER, REACH, TOOL, Picture, reach, robot_sheet
-from mygym.engines.robots import find_robot, mesh_points
+from mygym.engines.robots import find_robot
 from mygym.robotics.robot import infer_robot
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_inference import arm, write
@@ -57,7 +57,7 @@ def test_the_arrows_show_where_the_fingers_go(panda: Picture) -> None:
 def test_a_robot_without_visuals_that_does_not_reach_its_home_is_drawn(tmp_path: Path) -> None:
     """Its collisions are drawn instead."""
     path = write(tmp_path / "a.urdf", arm("arm", "root"))
-    robot = infer_robot(path, mesh_points).spec
+    robot = infer_robot(path).spec
     near = robot_sheet(robot, cell=CELL)
     far = robot_sheet(replace(robot, base_position=(-3.0, 0.0, 0.0)), cell=CELL)
     assert share(near, TOOL) > 0.0005
@@ -68,7 +68,7 @@ def test_a_robot_without_visuals_that_does_not_reach_its_home_is_drawn(tmp_path:
 
 def test_the_reach_is_the_length_of_a_stretched_arm(tmp_path: Path) -> None:
     """The joints behind the second joint are 30, 15, 15 and 5 cm apart."""
-    robot = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root")), mesh_points).spec
+    robot = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root"))).spec
     with closing(bullet_world(robot, load_workspace("table"))) as world:
         shoulder, distance = reach(world.kinematics)
     tool = float(np.linalg.norm(robot.end_effector.position))

@@ -22,7 +22,7 @@ from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.registry import ASSETS, registry
 from mygym.robotics import assets
 from mygym.robotics.robot import infer_robot, load_robot
-from mygym.robotics.robots import robot_model
+from mygym.robotics.robot_spec import robot_model
 from mygym.robotics.urdf import inertial, merge_fixed_joints, read_joints, read_urdf
 from tests.components import CONTROLS, ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY, needs_extra
 from tests.episodes import play
@@ -292,7 +292,7 @@ def test_missing_limits_are_assumed_and_noted(tmp_path: Path) -> None:
     text = re.sub(r' effort="[0-9.]+" velocity="[0-9.]+"', "", text)
     path = tmp_path / "bare.urdf"
     path.write_text(text)
-    inferred = infer_robot(path, mesh_points)
+    inferred = infer_robot(path)
     assert {joint.velocity for joint in inferred.spec.joints} == {3.0}
     assert any(
         "at up to 3.0 rad/s; the file has no limit" in note for note in (finding.text for finding in inferred.findings)
