@@ -19,12 +19,12 @@ from mygym.cli.view import camera_picture, task_picture, world_picture
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.robot_sheet import robot_sheet
 from mygym.engines.rendering.thumbnails import contact_sheet, grid
-from mygym.engines.robots import find_robot
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
 from mygym.experts import make_expert
 from mygym.registry import registry
 from mygym.robotics.objects import load_object, object_names
+from mygym.robotics.robot import find_robot
 from mygym.tasks.lookup import find_task
 from mygym.tasks.stages.motions import TOLERANCES, progress, travel_progress
 

@@ -15,7 +15,6 @@ from mygym.demonstrations.recording import demonstrate, replay
 from mygym.demonstrations.storage import load_demonstrations
 from mygym.demonstrations.teleoperation import KEYBOARD, SLIDERS, Keyboard, Sliders
 from mygym.engines.engine import MUJOCO, find_engine, judge_of
-from mygym.engines.robots import notes_on_inference
 from mygym.envs.arguments import check_keywords, checked_arguments, checked_count, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.robot_env import RobotEnv
@@ -27,6 +26,7 @@ from mygym.planning.plan import Config, RunPlan, plan_of
 from mygym.registry import implemented_combos, registry
 from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs
+from mygym.robotics.robot import notes_on_inference
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.mixture import network_of
 from mygym.strategies.mixture.path_search import search

@@ -49,7 +49,7 @@ MODULES: Mapping[str, str] = {
     "mygym.envs.fused_vector_env": "mygym.envs.batch_vector_env",
     "mygym.fused.arrays": "mygym.engines.arrays",
     "mygym.sim.bullet": "mygym.engines.bullet.client",
-    "mygym.sim.robot_lookup": "mygym.engines.robots",
+    "mygym.sim.robot_lookup": "mygym.robotics.robot",
     "mygym.sim.world": "mygym.engines.world",
     "mygym.strategies.adapters": "mygym.strategies.fine_tuning",
     "mygym.strategies.mixture.protocols": "mygym.strategies.mixture.routing",

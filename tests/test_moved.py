@@ -37,7 +37,7 @@ def test_former_names_of_modules_import_the_same_objects() -> None:
         ("mygym.tasks.goal_terms", "GoalTerm", "mygym.tasks.predicates"),
         ("mygym.checks.teaching", "measure", "mygym.checks.stages"),
         ("mygym.reporting.selection", "select_runs", "mygym.reporting.comparison"),
-        ("mygym.sim.robot_lookup", "find_robot", "mygym.engines.robots"),
+        ("mygym.sim.robot_lookup", "find_robot", "mygym.robotics.robot"),
         ("mygym.tasks.episode_context", "EpisodeContext", "mygym.tasks.episode"),
         ("mygym.sim.world", "World", "mygym.engines.world"),
         ("mygym.fused.world", "BatchWorld", "mygym.engines.fused.world"),

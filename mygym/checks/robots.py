@@ -18,7 +18,6 @@ from mygym.checks.tasks import EXPERT, expert_shortfall, expert_solves
 from mygym.config import RunConfig
 from mygym.engines.engine import inspection_of
 from mygym.engines.rendering.camera import Camera
-from mygym.engines.robots import find_robot
 from mygym.engines.world import World
 from mygym.envs.areas import reached
 from mygym.envs.supported import supported_tasks
@@ -27,6 +26,7 @@ from mygym.registry import registry
 from mygym.robotics.controllers import Controller
 from mygym.robotics.inference.base_placement import freedom, place_base
 from mygym.robotics.objects import load_object, objects_for_hand
+from mygym.robotics.robot import find_robot
 from mygym.robotics.robot_spec import GripperSpec, RobotSpec
 from mygym.robotics.workspace import find_workspace, load_workspace
 from mygym.tasks.lookup import find_task

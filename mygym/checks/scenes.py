@@ -17,12 +17,12 @@ from mygym.checks.tasks import expert_solves
 from mygym.engines.engine import inspection_of, make_world
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.thumbnails import silhouette
-from mygym.engines.robots import find_robot
 from mygym.engines.world import World, WorldSpec
 from mygym.envs.areas import reached
 from mygym.errors import bad_value
 from mygym.registry import registry
 from mygym.robotics.objects import ObjectSpec, density, load_object
+from mygym.robotics.robot import find_robot
 from mygym.robotics.shapes import bounds
 from mygym.robotics.workspace import find_workspace
 from mygym.types import FloatArray

@@ -317,8 +317,8 @@ def _workspace(entry: Entry, path: Path) -> dict[str, Any]:
 
 def _robot(entry: Entry, path: Path) -> dict[str, Any]:
     """Return the content of a robot's YAML file; of a robot that is inferred also the findings of the inference."""
-    from mygym.engines.robots import inferred_robot
     from mygym.robotics.assets import read_mapping
+    from mygym.robotics.robot import inferred_robot
 
     robot = inferred_robot(str(path))
     if robot is None:

@@ -87,8 +87,8 @@ def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot
     """Return a picture of a robot in a workspace, which it fills if `fit_robot`; None after the end of a `window`."""
     from mygym.engines.engine import inspection_of, make_world
     from mygym.engines.rendering.camera import Camera, around
-    from mygym.engines.robots import find_robot
     from mygym.engines.world import WorldSpec
+    from mygym.robotics.robot import find_robot
     from mygym.robotics.workspace import find_workspace
 
     spec = WorldSpec(find_robot(robot), find_workspace(workspace))
@@ -283,7 +283,7 @@ def view(options: argparse.Namespace) -> None:
     else:
         check_output(image, "--image", (".png",), options.force)
     if robot := options.name if options.kind == "robot" else options.robot:
-        from mygym.engines.robots import notes_on_inference
+        from mygym.robotics.robot import notes_on_inference
 
         for line in notes_on_inference(robot):
             print_note(line)
@@ -327,8 +327,8 @@ def _picture(options: argparse.Namespace, width: int | None, height: int | None,
     """Return the picture; None if a window shows the robot or workspace instead."""
     from mygym.engines.rendering import thumbnails
     from mygym.engines.rendering.robot_sheet import CELL, robot_sheet
-    from mygym.engines.robots import find_robot
     from mygym.robotics.objects import load_object
+    from mygym.robotics.robot import find_robot
     from mygym.robotics.workspace import find_workspace
 
     kind, name = options.kind, options.name

@@ -228,8 +228,8 @@ def about_robot(robot: str) -> tuple[bytes, list[dict[str, str]], dict[str, str]
 
     from mygym.engines.rendering.robot_sheet import robot_sheet
     from mygym.engines.rendering.thumbnails import as_png
-    from mygym.engines.robots import find_robot, inferred_robot
     from mygym.envs.supported import supported_tasks
+    from mygym.robotics.robot import find_robot, inferred_robot
 
     inferred = inferred_robot(robot)
     rows = [asdict(finding) for finding in inferred.findings] if inferred else []

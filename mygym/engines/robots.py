@@ -1,11 +1,10 @@
-"""Robots by name or file, and what engines simulate of them: primitives in place of meshes.
+"""What engines simulate of robots: primitives in place of meshes, and motors.
 
 A reset loads the robot again: a mesh costs milliseconds, a primitive microseconds.
 """
 
 from __future__ import annotations
 
-import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from mygym.errors import AssetError
-from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.registry.entries import HAS_BULLET
 from mygym.robotics.controllers import Mode
 from mygym.robotics.files import cached_by_file
 from mygym.robotics.mesh_files import read_triangles
-from mygym.robotics.robot import Inferred, complete_robot, infer_robot, load_robot
 from mygym.robotics.robot_spec import GripperSpec, RobotSpec, cached_by_model, robot_model
 from mygym.robotics.transforms import pose_matrix
 from mygym.robotics.urdf import (
@@ -33,53 +30,6 @@ from mygym.robotics.urdf import (
     text_of,
 )
 from mygym.types import Array, FloatArray
-
-
-def find_robot(name: str) -> RobotSpec:
-    """Return the robot of a config's `robot`: a registered name, a YAML file, or a file to infer it from.
-
-    Raises:
-        RegistryError: The name or the file does not exist, or a package that the file needs is not installed.
-        AssetError: The file does not describe a robot.
-    """
-    inferred = inferred_robot(name)
-    return inferred.spec if inferred else load_robot(Path(registry("robot").get(name).load()))
-
-
-def inferred_robot(name: str) -> Inferred | None:
-    """Return the result of the inference for a URDF, or a YAML file that lacks sections; None for a complete file.
-
-    Raises:
-        RegistryError: The name or the file does not exist.
-        AssetError: The file does not describe a robot.
-    """
-    path = Path(registry("robot").get(name).load())
-    is_yaml = path.suffix.lower() in (".yaml", ".yml")
-    return complete_robot(path) if is_yaml else infer_robot(path)
-
-
-MAX_GUESSES = 3
-"""Notes on the guesses of an inference; a table of `mygym new robot` has all."""
-
-
-def notes_on_inference(robot: str) -> list[str]:
-    """Return the guesses and repairs of a robot that is inferred, in a few lines; empty for a complete description."""
-    inferred = inferred_robot(robot)
-    if inferred is None:
-        return []
-    doubtful = [finding for finding in inferred.findings if finding.certainty == "guess" or not finding.key]
-    lines = [f"{finding.text}{f' ({finding.key})' if finding.key else ''}" for finding in doubtful]
-    more = [f"{len(lines) - MAX_GUESSES} more guesses"] if len(lines) > MAX_GUESSES else []
-    path = Path(RobotFileName.parse(robot).name)
-    command = (
-        f"mygym new robot NAME --urdf {shlex.quote(robot)}"
-        if is_file_name(robot) and path.suffix.lower() not in (".yaml", ".yml")
-        else f"mygym describe robot {shlex.quote(robot)}"
-    )
-    return [
-        *(f"{path.stem}: {line}" for line in [*lines[:MAX_GUESSES], *more]),
-        f"{path.stem}: {len(inferred.findings)} properties are inferred; `{command}` explains them",
-    ]
 
 
 @cached_by_model

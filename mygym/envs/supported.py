@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from mygym.config import RunConfig
 from mygym.config.schema import ControlParams
-from mygym.engines.robots import find_robot
 from mygym.envs.placement import boxes, check_distances
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.registry import registry
@@ -21,7 +20,7 @@ from mygym.robotics.assets import asset_names, read_asset, read_mapping
 from mygym.robotics.fixtures import ArticulatedPart
 from mygym.robotics.inference.base_placement import DIRECTIONS, freedom
 from mygym.robotics.objects import ROOM, ObjectSpec, load_object, object_names, objects_for_hand
-from mygym.robotics.robot import lacks_sections
+from mygym.robotics.robot import find_robot, lacks_sections
 from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.workspace import HomeSpec, WorkspaceSpec, find_workspace, load_workspace
 from mygym.tasks.grammar import as_typed

@@ -10,13 +10,13 @@ import numpy as np
 
 from mygym.config.schema import TaskParams
 from mygym.engines.engine import inspection_of, make_world
-from mygym.engines.robots import find_robot
 from mygym.engines.world import World, WorldSpec
 from mygym.envs.areas import check_areas, resolve_areas
 from mygym.envs.env_spec import EnvSpec
 from mygym.envs.placement import Box, moving_distractors
 from mygym.envs.supported import bind_to_workspace, check_objects, check_robot, load_objects
 from mygym.errors import ConfigError, bad_value
+from mygym.robotics.robot import find_robot
 from mygym.robotics.robot_spec import with_closed_hand
 from mygym.robotics.workspace import Area, find_workspace
 from mygym.tasks.state import CONTROL_HZ

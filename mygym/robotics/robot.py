@@ -1,4 +1,4 @@
-"""Robots as data: `load_robot("panda")` of a YAML file, `infer_robot` of a bare description, `complete_robot` of both.
+"""Robots as data: `find_robot` of a name or any file; `load_robot` of YAML, `infer_robot` of a bare description.
 
 The inference chooses arm, gripper, tool point, home and base position.
 """
@@ -6,6 +6,7 @@ The inference chooses arm, gripper, tool point, home and base position.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -14,7 +15,7 @@ from typing import Any
 
 from mygym.errors import AssetError, bad_value, counted
 from mygym.nested import merged
-from mygym.registry import RobotFileName
+from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.robotics.assets import as_asset, find_asset, find_beside, read_asset, read_mapping
 from mygym.robotics.files import Stamp
 from mygym.robotics.inference.arms import ARM_JOINTS, infer_arm, infer_tool
@@ -297,3 +298,50 @@ def _corrected(values: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, 
             raise AssetError(bad_value(f"joints.{name}", change, "a mapping, such as {home: 0.0}"))
     joints = [merged(joint, changes.get(name, {})) for name, joint in known.items()]
     return merged(values, {**data, "joints": joints})
+
+
+def find_robot(name: str) -> RobotSpec:
+    """Return the robot of a config's `robot`: a registered name, a YAML file, or a file to infer it from.
+
+    Raises:
+        RegistryError: The name or the file does not exist, or a package that the file needs is not installed.
+        AssetError: The file does not describe a robot.
+    """
+    inferred = inferred_robot(name)
+    return inferred.spec if inferred else load_robot(Path(registry("robot").get(name).load()))
+
+
+def inferred_robot(name: str) -> Inferred | None:
+    """Return the result of the inference for a URDF, or a YAML file that lacks sections; None for a complete file.
+
+    Raises:
+        RegistryError: The name or the file does not exist.
+        AssetError: The file does not describe a robot.
+    """
+    path = Path(registry("robot").get(name).load())
+    is_yaml = path.suffix.lower() in (".yaml", ".yml")
+    return complete_robot(path) if is_yaml else infer_robot(path)
+
+
+MAX_GUESSES = 3
+"""Notes on the guesses of an inference; a table of `mygym new robot` has all."""
+
+
+def notes_on_inference(robot: str) -> list[str]:
+    """Return the guesses and repairs of a robot that is inferred, in a few lines; empty for a complete description."""
+    inferred = inferred_robot(robot)
+    if inferred is None:
+        return []
+    doubtful = [finding for finding in inferred.findings if finding.certainty == "guess" or not finding.key]
+    lines = [f"{finding.text}{f' ({finding.key})' if finding.key else ''}" for finding in doubtful]
+    more = [f"{len(lines) - MAX_GUESSES} more guesses"] if len(lines) > MAX_GUESSES else []
+    path = Path(RobotFileName.parse(robot).name)
+    command = (
+        f"mygym new robot NAME --urdf {shlex.quote(robot)}"
+        if is_file_name(robot) and path.suffix.lower() not in (".yaml", ".yml")
+        else f"mygym describe robot {shlex.quote(robot)}"
+    )
+    return [
+        *(f"{path.stem}: {line}" for line in [*lines[:MAX_GUESSES], *more]),
+        f"{path.stem}: {len(inferred.findings)} properties are inferred; `{command}` explains them",
+    ]

@@ -13,9 +13,9 @@ import pytest
 from mygym.engines import robots
 from mygym.engines.engine import BULLET, MUJOCO, make_world
 from mygym.engines.inspection import Inspection
-from mygym.engines.robots import find_robot
 from mygym.engines.world import World, WorldSpec
 from mygym.robotics.objects import load_object
+from mygym.robotics.robot import find_robot
 from mygym.robotics.workspace import Area, load_workspace
 
 Pair = tuple[World, World]

@@ -13,7 +13,6 @@ from mygym.engines.arrays import Rows
 from mygym.engines.engine import BULLET, MUJOCO, make_world
 from mygym.engines.mujoco.bodies import FIELDS
 from mygym.engines.mujoco.world import MujocoWorld, MujocoWorlds
-from mygym.engines.robots import find_robot
 from mygym.engines.world import MovingDistractor, WorldSpec
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
@@ -21,6 +20,7 @@ from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.robotics.episode_randomization import EpisodeRandomization
 from mygym.robotics.objects import load_object
+from mygym.robotics.robot import find_robot
 from mygym.robotics.workspace import load_workspace
 from tests.components import TASKS_QUICKLY
 

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from mygym.config.loading import parse_overrides
-from mygym.engines.robots import find_robot
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import check_objects, combinations, robots_for
 from mygym.errors import ConfigError
 from mygym.registry import ASSETS, registry
 from mygym.robotics.objects import load_object, objects_for_hand
+from mygym.robotics.robot import find_robot
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicates import free, register_predicate
 from mygym.tasks.stage import register_stage

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from mygym.engines.robots import find_robot, inferred_robot
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset, asset_names
-from mygym.robotics.robot import infer_robot, lacks_sections, load_robot, resolved
+from mygym.robotics.robot import find_robot, infer_robot, inferred_robot, lacks_sections, load_robot, resolved
 from mygym.robotics.robot_spec import RobotSpec
 from tests.components import ROBOTS, needs_extra
 

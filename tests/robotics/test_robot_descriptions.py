@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym.engines.robots import find_robot, inferred_robot, mesh_points, replace_meshes
+from mygym.engines.robots import mesh_points, replace_meshes
 from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.robotics import robot
 from mygym.robotics.mesh_files import MAX_TRIANGLES, binary_stl, find_mesh, read_triangles, readable_mesh
+from mygym.robotics.robot import find_robot, inferred_robot
 from mygym.robotics.robot_descriptions import read_robot, robot_stamps
 from mygym.robotics.robot_spec import RobotSpec
 from mygym.robotics.surface_points import points_of_links, points_on

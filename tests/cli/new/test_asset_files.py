@@ -11,12 +11,11 @@ import yaml
 from mygym.checks import check
 from mygym.cli.new.robot_yaml import line_of, robot_yaml
 from mygym.cli.new.scaffolds import Request, new_files
-from mygym.engines.robots import find_robot
 from mygym.errors import AssetError
 from mygym.registry import ASSETS
 from mygym.robotics.assets import as_asset
 from mygym.robotics.inference.findings import Finding
-from mygym.robotics.robot import Inferred, infer_robot
+from mygym.robotics.robot import Inferred, find_robot, infer_robot
 from mygym.robotics.robot_spec import RobotSpec
 from tests.cli.new.conftest import new
 from tests.robotics.test_grippers import MIRRORED, robot

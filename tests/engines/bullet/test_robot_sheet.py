@@ -11,8 +11,7 @@ import pytest
 
 from mygym.engines.rendering.camera import Camera
 from mygym.engines.rendering.robot_sheet import AREA, FINGER, REACH, TOOL, Picture, reach, robot_sheet
-from mygym.engines.robots import find_robot
-from mygym.robotics.robot import infer_robot
+from mygym.robotics.robot import find_robot, infer_robot
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_inference import arm, write
 from tests.worlds import bullet_world

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import mygym
 from mygym.checks.robots import follow_sine
-from mygym.engines.robots import enclosing, find_robot, inferred_robot, mesh_points, replace_meshes
+from mygym.engines.robots import enclosing, mesh_points, replace_meshes
 from mygym.engines.world import World
 from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.registry import ASSETS, registry
 from mygym.robotics import assets
-from mygym.robotics.robot import infer_robot, load_robot
+from mygym.robotics.robot import find_robot, infer_robot, inferred_robot, load_robot
 from mygym.robotics.robot_spec import robot_model
 from mygym.robotics.urdf import inertial, merge_fixed_joints, read_joints, read_urdf
 from tests.components import CONTROLS, ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY, needs_extra
