@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 
@@ -81,3 +82,16 @@ def map_arrays(function: Callable[..., Any], *values: Any) -> Any:
     if isinstance(values[0], Mapping):
         return {key: map_arrays(function, *(value[key] for value in values)) for key in values[0]}
     return function(*values)
+
+
+def finite(content: Any) -> Any:
+    """Return content for JSON: None in place of numbers that are not finite, and dataclasses as mappings."""
+    if is_dataclass(content) and not isinstance(content, type):
+        content = asdict(content)
+    if isinstance(content, Mapping):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    if isinstance(content, float) and (content != content or abs(content) == float("inf")):
+        return None
+    return content

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator
 
 from mygym.config import Resolved, load_file, merged
-from mygym.config.layers import flatten
+from mygym.config.layers import flatten, merge_configs
 from mygym.config.schema import DEFAULT_ENGINE, Section
 from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, bad_value
@@ -191,10 +191,10 @@ def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:
     for task, robot, engine, algo in itertools.product(
         _listed(grid.task), robots, _listed(grid.engine), _built_in() if grid.algo == ALL else _listed(grid.algo)
     ):
-        own = merged(merged(common, grid.set), {"task": task, "engine": engine, **_algorithm(algo)})
+        own = merged(merge_configs(common, grid.set), {"task": task, "engine": engine, **_algorithm(algo)})
         if robot is not None:
             own["robot"] = robot
-        values = merged(file, own)
+        values = merge_configs(file, own)
         try:
             resolved = resolve_config(overrides={**values, "seed": seeds[0]})
         except ConfigError as error:

@@ -25,7 +25,7 @@ from mygym.reporting.comparison import Comparison, compare, store, too_few
 from mygym.reporting.settings import find_settings
 from mygym.reporting.statistics import Interval
 from mygym.reporting.tables import FORMATS, as_text, duration, with_interval
-from mygym.training.files import write_text
+from mygym.training.files import make_folder_for, write_text
 
 
 @command(
@@ -78,6 +78,7 @@ def compare_settings(options: argparse.Namespace) -> None:
     else:
         settings = find_settings(options.settings)
         if options.save:
+            make_folder_for(Path(options.save))
             write_text(Path(options.save), store(settings))
             print_message(f"{counted(len(settings), 'setting')} in {options.save}")
             if len(settings) == 1:

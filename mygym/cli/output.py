@@ -8,8 +8,9 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, NoReturn
+
+from mygym.nested import finite
 
 PLAIN_WIDTH = 140
 """Width of the text in columns if the output is not a terminal."""
@@ -22,8 +23,8 @@ def exit_with_failure() -> NoReturn:
 
 
 def print_json(content: Any) -> None:
-    """Print JSON; a dataclass is a mapping of its fields."""
-    print(json.dumps(content, indent=2, default=asdict))
+    """Print JSON; a dataclass is a mapping of its fields, and a number that is not finite is null."""
+    print(json.dumps(finite(content), indent=2))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:

@@ -16,7 +16,7 @@ from mygym.reporting.curves import STATISTICS, SettingCurves, find_metric, metri
 from mygym.reporting.figures import FORMATS, check_matplotlib, rendered
 from mygym.reporting.records import find_sweeps
 from mygym.reporting.report import report
-from mygym.training.files import write_bytes
+from mygym.training.files import make_folder_for, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,7 +75,7 @@ def plot(options: argparse.Namespace) -> None:
 
 def write_output(path: Path, content: bytes, notes: Sequence[str]) -> None:
     """Write a file, whose folder is created if it is missing; print the notes and the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_for(path)
     write_bytes(path, content)
     for note in notes:
         print_note(note)

@@ -88,7 +88,9 @@ def parse_where(text: str) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise ConfigError(bad_value("--where", pair, "KEY=VALUE, e.g. algo=sac", "is not a pair"))
-        where[SHORT_NAMES.get(key, key)] = parse_value(value, f"--where {key}")
+        column = SHORT_NAMES.get(key, key)
+        is_text = column in COLUMNS and "str" in str(RunRecord.__annotations__[column])
+        where[column] = value if is_text else parse_value(value, f"--where {key}")  # hashes may have digits alone
     return where
 
 

@@ -18,7 +18,7 @@ from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value, print_note
 from mygym.registry import registry
 from mygym.tasks.observations import MAIN_CAMERA
-from mygym.training.files import write_bytes
+from mygym.training.files import make_folder_for, write_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -297,7 +297,7 @@ def view(options: argparse.Namespace) -> None:
     else:
         from mygym.engines.rendering.thumbnails import as_png
 
-        image.parent.mkdir(parents=True, exist_ok=True)
+        make_folder_for(image)
         write_bytes(image, as_png(picture))
         print(f"image: {image}")
 

@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from mygym.dashboard import helper as heavy
-from mygym.dashboard.jobs import as_json
 from mygym.dashboard.service import (
     Service,
     command_line,
@@ -269,7 +268,7 @@ def _filled(operation: str, path: str) -> str:
 
 def _job(service: Service, number: int) -> dict[str, Any]:
     job = service.jobs.queue.get(number)
-    content = as_json(job, service.jobs.log(job))
+    content = service.jobs.as_json(job)
     inside = job.run is not None and Path(job.run).is_relative_to(service.logdir)
     return {**content, "run": run_id(service.logdir, Path(str(job.run))) if inside else None}
 

@@ -168,7 +168,7 @@ class Jobs:
 
     def resume(self, run: Path, steps: int | None = None, priority: int = 0) -> QueuedJob:
         """Queue the rest of a stopped run, or a longer run of a complete one; refuse a run that is running or waits."""
-        waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED))
+        waits = any(job.run == str(run) and job.command == "train" for job in self.queue.in_state(QUEUED, STARTED))
         if waits or is_locked(run):
             raise ConfigError(bad_value("resume", run.name, "a run that has stopped", "is running or waits already"))
         words = ["--resume", str(run), *(["--steps", str(steps)] if steps else [])]
@@ -201,6 +201,21 @@ class Jobs:
     def log(self, job: QueuedJob) -> str:
         """Return the end of the output of a job."""
         return tail(self._log(job))
+
+    def result(self, job: QueuedJob) -> dict[str, Any] | None:
+        """Return the result of an evaluation that has ended; None for other jobs, and without a result."""
+        if job.command != "evaluate" or job.state != ENDED:
+            return None
+        with contextlib.suppress(OSError, ValueError):  # before the JSON there may be notes
+            result: dict[str, Any] = json.loads("{" + self._log(job).read_text(encoding="utf-8").partition("{")[2])
+            return result
+        return None
+
+    def as_json(self, job: QueuedJob) -> dict[str, Any]:
+        """Return a job for the API, with the result of an evaluation that has ended."""
+        names = ("id", "command", "title", "priority", "cores", "state", "code", "created")
+        content = {name: getattr(job, name) for name in names}
+        return {**content, "result": self.result(job), "log": self.log(job)[-4000:]}
 
     def job_of(self, run: Path) -> QueuedJob | None:
         """Return the newest training of a run in the queue."""
@@ -266,16 +281,6 @@ def holder(run: Path) -> psutil.Process | None:
     lock = str(run.absolute() / directory.LOCK)
     holders = {process.pid: process for process in psutil.process_iter() if lock in _open_files(process)}
     return next((process for process in holders.values() if process.ppid() not in holders), None)
-
-
-def as_json(job: QueuedJob, log: str) -> dict[str, Any]:
-    """Return a job for the API; an evaluation that has ended includes its result."""
-    content = {name: getattr(job, name) for name in ("id", "command", "title", "priority", "cores", "state", "code")}
-    result = None
-    if job.command == "evaluate" and job.state == ENDED and "{" in log:
-        with contextlib.suppress(ValueError):
-            result = json.loads(log[log.index("{") :])
-    return {**content, "created": job.created, "result": result, "log": log[-4000:]}
 
 
 def _process(job: QueuedJob) -> psutil.Process | None:

@@ -76,7 +76,7 @@ class RunIndex:
         self._entries: dict[str, Entry] = {}
         self._read_at = -FRESH
         self._lock = threading.Lock()
-        self._logs: dict[Path, tuple[int, list[dict[str, Any]]]] = {}
+        self._logs: dict[Path, tuple[int, bytes, list[dict[str, Any]]]] = {}
 
     def entries(self, fresh: bool = False) -> dict[str, Entry]:
         """Return identifier → entry of all runs, the newest first."""
@@ -100,20 +100,21 @@ class RunIndex:
         """Return the lines of progress.jsonl so far; all browsers share the lines that were read."""
         path = run / directory.PROGRESS
         with self._lock:
-            offset, lines = self._logs.get(path, (0, []))
+            offset, last, lines = self._logs.get(path, (0, b"", []))
             try:
-                if path.stat().st_size < offset:  # a resumed run has cut its log
-                    offset, lines = 0, []
                 with path.open("rb") as file:
-                    file.seek(offset)
+                    file.seek(offset - len(last))
+                    if file.read(len(last)) != last:  # a resumed run has cut its log, and may have written more since
+                        offset, lines = file.seek(0), []
                     content = file.read()
             except OSError:
                 return lines
             complete = content[: content.rfind(b"\n") + 1]
+            last = complete[-200:] or last
             lines = lines + parsed(complete.decode(errors="replace").splitlines())
             if len(self._logs) > 32:  # of runs without viewers
                 self._logs.pop(next(iter(self._logs)))
-            self._logs[path] = offset + len(complete), lines
+            self._logs[path] = offset + len(complete), last, lines
             return lines
 
     def _entry(self, run: Path, now: float) -> Entry:

@@ -213,7 +213,7 @@ def replay(
     with contextlib.closing(_recordered_env(demonstrations.config, camera=camera, width=width, height=height)) as env:
         if video is not None:
             check_video(Path(video))
-            Path(video).parent.mkdir(parents=True, exist_ok=True)
+            files.make_folder_for(Path(video))
         for number in chosen:
             stored = demonstrations.episodes[number]
             replays.append(Replay(number, len(stored), replay_episode(stored, env, recorder)))

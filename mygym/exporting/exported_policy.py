@@ -162,6 +162,8 @@ class ExportedPolicy:
         inputs: Arrays = dict(observation) if isinstance(observation, dict) else {FLAT: observation}
         inputs.pop(CRITIC, None)
         check_observation(inputs, self._observed)
+        types = {name: self.description["observation"][name]["dtype"] for name in self._observed}
+        inputs = {name: np.asarray(inputs[name], dtype) for name, dtype in types.items()}
         name = next(iter(inputs))
         is_single = inputs[name].ndim < self._ranks[name]
         if is_single:

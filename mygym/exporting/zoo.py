@@ -21,7 +21,7 @@ from mygym.nested import is_schedule
 from mygym.planning.derived import short_env_arguments
 from mygym.planning.plan import RunPlan
 from mygym.registry import registry
-from mygym.training.files import write_text, writing
+from mygym.training.files import make_folder_for, write_text
 
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
 
@@ -101,8 +101,7 @@ def write_entry(plan: RunPlan, path: Path) -> list[str]:
     command = f"python -m rl_zoo3.train --algo {zoo_name(plan)} {environment} --conf-file {path.name}"
     comments = "".join(f"# {line}\n" for line in (command, *conversion.notes))
     entry = yaml.dump(dict(conversion.config), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_for(path)
     write_text(path, comments + entry)
     return conversion.notes
 

@@ -108,6 +108,7 @@ def merge(file: Path, row: Row) -> None:
         ConfigError: The file is no leaderboard.
         RunError: The file cannot be written.
     """
+    files.make_folder_for(file)
     with _locked(file.parent):
         rows = [known for known in (read(file) if file.exists() else []) if known.run != row.run]
         content = {"schema": SCHEMA, "rows": [each.to_json() for each in ranked([*rows, row])]}

@@ -259,6 +259,7 @@ def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> li
             why = f"is in {record.path}, which is removed"
             raise ConfigError(bad_value("archive", str(archive), "a file outside of the runs", why))
     kept: list[str] = []
+    _allow_open_files(len(records))
     with contextlib.ExitStack() as locks:
         locked = []
         for record in records:
@@ -268,12 +269,30 @@ def remove_runs(records: Sequence[RunRecord], archive: Path | None = None) -> li
             except (ConfigError, RunError) as error:
                 kept.append(str(error))
         if archive is not None and locked:
+            files.make_folder_for(archive)
             files.write(archive, lambda temporary: _pack(locked, temporary))
         if sys.platform == "win32":  # it removes no open file
             locks.close()
         for run in locked:
             _remove(run)
     return kept
+
+
+SPARE_FILES = 200
+"""Files that a process may open besides the locks of runs."""
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise the soft limit of this process to `count` open files, each a lock, as far as the hard limit allows it."""
+    if sys.platform == "win32":  # it has no such limit
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _pack(runs: Sequence[Path], archive: Path) -> None:

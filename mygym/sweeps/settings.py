@@ -287,6 +287,8 @@ def _check_combination(sweep: Sweep) -> None:
 def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `low` overlaid by those of `high`; a range replaces the value or range below it."""
     low, high = renamed(low), renamed(high)
+    if isinstance(low.get("control"), str):
+        low = {**low, "control": {"name": low["control"]}}  # a range of a parameter leaves the name of the controller
     ranges = with_values({}, {parameter.path: None for parameter in find_parameters(high)[1]})
     return merge_configs(without(low, ranges), high)
 

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from mygym.config.loading import Dumper
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.nested import finite
 
 PATIENCE = 5.0
 """Time limit for other processes that read a file, s, on Windows."""
@@ -52,6 +53,12 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         raise RunError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def make_folder_for(path: Path) -> None:
+    """Create the missing folders above a path; raise `RunError` if one cannot be created."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def write(path: Path, save: Callable[[Path], None]) -> None:
@@ -96,7 +103,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON atomically; non-finite numbers become null."""
-    write_text(path, json.dumps(_finite(content), indent=2) + "\n")
+    write_text(path, json.dumps(finite(content), indent=2) + "\n")
 
 
 def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
@@ -165,13 +172,3 @@ def _write_synced(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    if isinstance(content, float) and (content != content or abs(content) == float("inf")):
-        return None
-    return content

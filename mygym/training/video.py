@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.training.evaluation import Evaluation, Predicts, evaluate_policy
-from mygym.training.files import write
+from mygym.training.files import make_folder_for, write
 from mygym.training.stop_request import SEPARATE
 from mygym.types import FloatArray
 
@@ -88,7 +88,7 @@ def record_video(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path
         recorder.capture(env)
 
     check_video(path)
-    path.parent.mkdir(parents=True, exist_ok=True)  # before the episodes: a folder removed meanwhile is not recreated
+    make_folder_for(path)  # before the episodes: a folder removed meanwhile is not recreated
     evaluation = evaluate_policy(policy, [env], seeds, on_step)
     recorder.pause()
     recorder.save(path)
@@ -111,7 +111,7 @@ def record_side_by_side(policy: Predicts, envs: Sequence[AnyEnv], seed: int, pat
         RunError: The file cannot be written.
     """
     check_video(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_for(path)
     takes = [_captioned_episode(policy, env, seed) for env in envs]
     recorder = VideoRecorder()
     for step in range(max(map(len, takes))):

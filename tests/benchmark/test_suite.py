@@ -50,6 +50,16 @@ def test_a_grid_may_have_a_config_file(tmp_path: Path) -> None:
         make_suite("mine", {"cells": [{"task": "reach", "config": str(file)}]})
 
 
+def test_a_grid_may_set_a_parameter_of_the_controller_that_the_suite_or_its_file_names(tmp_path: Path) -> None:
+    file, step = tmp_path / "run.yaml", {"control": {"step": 0.02}}
+    file.write_text(yaml.safe_dump({"control": "joint_delta"}))
+    by_suite = make_suite("mine", {"set": {"control": "joint_delta"}, "cells": [{"task": "reach", "set": step}]})
+    by_file = make_suite("mine", {"cells": [{"task": "reach", "config": str(file), "set": step}]})
+    for suite in (by_suite, by_file):
+        control = suite.cells[0].resolved.config.control
+        assert (control.name, control.step) == ("joint_delta", 0.02)
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_shipped_suites_are_complete(name: str) -> None:
     suite = load_suite(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,17 @@ def test_a_run(client: Any, service: Service) -> None:
     for number in ("7", "9" * 40, "²"):
         assert client.post(f"/api/runs/job-{number}/stop").status_code == 404
     assert client.post(f"/api/runs/{identifier}/stop").status_code == 409
+
+
+def test_the_log_of_a_run_that_resumed_from_an_earlier_checkpoint_is_read_again(service: Service) -> None:
+    run = make_run(service.logdir)
+    log, before = run / "progress.jsonl", [{"steps": step} for step in range(0, 1000, 100)]
+    write = lambda lines: log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))  # noqa: E731
+    write(before)
+    assert service.index.progress(run) == before
+    after = [*before[:5], *({"steps": step, "resumed": True} for step in range(500, 2000, 100))]
+    write(after)  # longer than at the last look
+    assert service.index.progress(run) == after
 
 
 def test_a_damaged_run_gives_what_can_be_read(client: Any, service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,28 @@ def test_priorities_and_slots(service: Service) -> None:
     jobs.stop(waiting)
     jobs.tick()
     assert jobs.queue.get(waiting.id).state == CANCELLED
+
+
+def test_the_result_of_a_long_evaluation_is_whole(service: Service) -> None:
+    jobs = service.jobs
+    job = jobs.evaluate(service.logdir / "a", 1000)
+    content = {"success_rate": 0.5, "episodes": [{"seed": seed, "success": True} for seed in range(1000)]}
+    (service.logdir / "dashboard").mkdir(exist_ok=True)
+    jobs._log(job).write_text(f"note: a note\n{json.dumps(content, indent=2)}\n")
+    assert jobs.result(job) is None
+    jobs.queue.change(job.id, state=ENDED, code=0)
+    shown = jobs.as_json(jobs.queue.get(job.id))
+    assert shown["result"] == content
+    assert len(shown["log"]) == 4000
+
+
+@pytest.mark.parametrize("state", [QUEUED, STARTED])
+def test_a_run_that_is_about_to_resume_is_not_resumed_again(state: str, service: Service) -> None:
+    run = service.logdir / "reach" / "panda" / "sac" / "12345678" / "seed_0"
+    job = service.jobs.resume(run)
+    service.jobs.queue.change(job.id, state=state)  # its process has no lock yet
+    with pytest.raises(ConfigError, match=r"^resume: 'seed_0'"):
+        service.jobs.resume(run)
 
 
 def test_cores_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,15 @@ def test_the_document_code_needs_onnxruntime_alone(exported: Export, tmp_path: P
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("form", [np.float64, np.ndarray.tolist])
+def test_observations_of_other_types_are_converted(form: Any, exported: Export) -> None:
+    policy = ExportedPolicy(exported.path)
+    shapes = {name: entry["shape"] for name, entry in policy.description["observation"].items()}
+    given = {name: np.full(shape, 0.25, np.float32) for name, shape in shapes.items()}
+    action, _ = policy.predict({name: form(values) for name, values in given.items()})
+    np.testing.assert_array_equal(action, policy.predict(given)[0])
+
+
 def test_predictions_do_not_depend_on_the_batch(exported: Export) -> None:
     policy = ExportedPolicy(exported.path)
     shapes = {name: entry["shape"] for name, entry in policy.description["observation"].items()}

@@ -101,6 +101,18 @@ def test_three_seeds_cannot_show_a_difference(tmp_path: Path, capsys: pytest.Cap
     assert "3 seeds cannot show a difference: 4 of each setting are needed" in capsys.readouterr().err
 
 
+def test_json_of_single_seeds_has_null_for_intervals_and_no_nan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [str(make_run(tmp_path, algo=algo).parent) for algo in ("ppo", "sac")]
+    folder = tmp_path / "new"
+    assert mygym_compare(*settings, "--json", "--save", str(folder / "baseline.json")) == 0
+    rows = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert len(rows) == 2
+    assert "null" in json.dumps(rows)
+    assert (folder / "baseline.json").is_file()
+
+
 def test_diverged_runs_count_as_failures_and_unfinished_runs_do_not_count(tmp_path: Path) -> None:
     first = setting(tmp_path, [1.0] * 4)
     make_run(tmp_path, None, 4, status="diverged")

@@ -152,6 +152,11 @@ def test_rows_of_processes_that_judge_at_the_same_time_are_all_kept(row: Row) ->
     assert [path.name for path in Path().iterdir()] == ["board.json"]
 
 
+def test_the_folder_of_a_new_leaderboard_is_created(row: Row, tmp_path: Path) -> None:
+    merge(tmp_path / "new" / "folder" / "board.json", row)
+    assert read(tmp_path / "new" / "folder" / "board.json") == [row]
+
+
 def test_rows_are_ranked_by_success_then_by_steps(row: Row) -> None:
     rows = [replace(row, successes=successes, steps=steps) for successes, steps in ((1, 5), (2, 9), (2, 7))]
     assert [(each.successes, each.steps) for each in ranked(rows)] == [(2, 7), (2, 9), (1, 5)]

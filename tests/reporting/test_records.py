@@ -91,6 +91,15 @@ def test_where(where: str, expected: int, tmp_path: Path, capsys: pytest.Capture
     assert len(json.loads(capsys.readouterr().out)) == expected
 
 
+def test_a_hash_of_digits_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path)
+    result = json.loads((run / directory.RESULT).read_text())
+    for digits in ("12345678", "123e4567"):
+        (run / directory.RESULT).write_text(json.dumps({**result, "config_hash": digits}))
+        assert mygym_runs(str(tmp_path), "--where", f"config_hash={digits}", "--json") == 0
+        assert len(json.loads(capsys.readouterr().out)) == 1
+
+
 def test_an_unknown_status_is_refused_and_no_match_is_no_empty_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +154,20 @@ def test_an_archive_holds_the_runs_that_it_removes(tmp_path: Path) -> None:
         (member,) = (name for name in packed.namelist() if name.endswith(f"{run.name}/{directory.CONFIG}"))
         assert packed.read(member) == config
         assert not any(name.endswith(directory.LOCK) for name in packed.namelist())
+
+
+def test_more_runs_than_files_that_a_process_may_open_are_archived_into_a_new_folder(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    runs = [make_run(tmp_path / "runs", seed=seed) for seed in range(40)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = len(list(Path("/proc/self/fd").iterdir())) + 20
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        assert mygym_runs(str(tmp_path / "runs"), "--archive", str(tmp_path / "new" / "old.zip"), "--yes") == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert not any(run.exists() for run in runs)
+    assert (tmp_path / "new" / "old.zip").is_file()
 
 
 def test_an_archive_in_a_run_that_it_removes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from mygym.algos.stable_baselines import PPO
 from mygym.config import load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
-from mygym.sweeps.settings import NESTED, NUMBERS, check_space, make_sweep
+from mygym.sweeps.settings import NESTED, NUMBERS, check_space, make_sweep, merge_with_ranges
 from mygym.sweeps.space import find_parameters, grid_values, size, with_values
 from mygym.training import files
 from mygym.training.result import Result
@@ -25,6 +25,15 @@ SPACES = [
     for framework, entry in registry("algorithm").get(name).load().items()
     if entry.search_space
 ]
+
+
+def test_a_range_of_a_parameter_keeps_the_name_of_the_controller() -> None:
+    steps = {"control": {"step": {"choice": [0.05]}}}
+    assert merge_with_ranges({"control": "joint_delta"}, steps) == {
+        "control": {"name": "joint_delta", **steps["control"]}
+    }
+
+
 RATE = {"algo_params": {"learning_rate": {"loguniform": [1e-4, 1e-2]}}}
 
 

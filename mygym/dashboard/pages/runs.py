@@ -13,7 +13,6 @@ from nicegui import run, ui
 
 from mygym.config.layers import flatten
 from mygym.dashboard import helper as heavy
-from mygym.dashboard.jobs import as_json
 from mygym.dashboard.pages import frame as charts
 from mygym.dashboard.pages.frame import (
     COLORS,
@@ -27,7 +26,7 @@ from mygym.dashboard.pages.frame import (
     train_and_open,
 )
 from mygym.dashboard.service import Entry, Service, command_line, displayed, stages_of, videos_of
-from mygym.errors import ConfigError, MygymError, counted
+from mygym.errors import ConfigError, MygymError, RunError, counted
 from mygym.reporting.curves import LABELS, LOGGED, SettingCurves, metrics_of, read_curve, stage_curves
 from mygym.reporting.doctor import diagnose, has_learned
 from mygym.reporting.records import RUNNING, RunRecord, remove_runs, size_of, tail
@@ -183,10 +182,9 @@ class RunsPage:
     async def remove(self, records: list[RunRecord], file: Path | None, dialog: ui.dialog) -> None:
         """Remove runs, into an archive if `file` is not None."""
         dialog.close()
-        kept: list[str] = []
         try:
             kept = await run.io_bound(remove_runs, records, file) or []
-        except ConfigError as error:
+        except (ConfigError, RunError) as error:
             kept = [str(error)]
         self.service.index.entries(fresh=True)
         await attempt(self.update, f"{counted(len(records) - len(kept), 'run')} removed")
@@ -461,11 +459,10 @@ class RunPage:
 
         def show() -> None:
             current = self.service.jobs.queue.get(job.id)
-            log = self.service.jobs.log(current)
-            result = as_json(current, log)["result"]
-            label.text = f"Evaluation {current.state}: {log[-1500:]}"
-            if result:
+            if result := self.service.jobs.result(current):
                 label.text = f"Evaluation: success in {result['success_rate']:.1%} of 100 fresh episodes"
+            else:
+                label.text = f"Evaluation {current.state}: {self.service.jobs.log(current)[-1500:]}"
             if current.state in ("ended", "cancelled"):
                 timer.deactivate()
 
