@@ -165,11 +165,16 @@ def _verdict(benchmark: Benchmark, run: PlannedRun, again: RunRecord) -> Verdict
     first = benchmark.ended(run)
     assert first is not None  # it was chosen
     ended = [record for each in benchmark.runs if each.cell is run.cell and (record := benchmark.ended(each))]
-    rates = [record.success_rate or 0.0 for record in ended]
-    rate, second = first.success_rate or 0.0, (again.success_rate or 0.0) if again.status == "done" else 0.0
+    rates = [_success(record) for record in ended]
+    rate, second = _success(first), _success(again)
     same = all(getattr(first, key) == getattr(again, key) for key in ("status", "steps", "success_rate", "mean_return"))
-    successes = round(rate * first.episodes), round(second * again.episodes)
-    p_value = fisher_exact(successes, (first.episodes, again.episodes))
+    trials = first.episodes, again.episodes or first.episodes  # a diverged run has no final episodes: it fails all
+    p_value = fisher_exact((round(rate * trials[0]), round(second * trials[1])), trials)
     return Verdict(
         run.cell.name, run.seed, rate, second, same, p_value, min(rates, default=0.0), max(rates, default=1.0)
     )
+
+
+def _success(record: RunRecord) -> float:
+    """Return the success rate that counts; that of a diverged run is 0, not that of its last evaluation."""
+    return record.success_rate or 0.0 if record.status == "done" else 0.0

@@ -440,6 +440,22 @@ def test_a_result_that_does_not_repeat_is_found(folder: Path, mygym_command: Com
     assert mygym_command("benchmark", str(folder), "--verify", "3").code == 1, "the sample holds all three runs"
 
 
+@pytest.mark.parametrize("other", ["interrupted", "diverged"])
+def test_a_repetition_that_diverges_fails_all_episodes(other: str, tmp_path: Path) -> None:
+    """Its directory has no final episodes; it holds where another seed of the cell has diverged as well."""
+    cells, repeated = (tmp_path / name / "reach/panda/pybullet/sac" for name in ("cells", verification.FOLDER))
+    for seed, status in enumerate(["done", "done", other]):
+        make_run(cells, 0.95, seed, status)
+    make_run(repeated, 0.95, 0, "diverged")
+    opened = benchmark(tmp_path, {"cells": [{"task": "reach", "algo": "sac", "seeds": 3}]})
+    runs = verification.chosen(opened, "reach/panda/pybullet/sac", 0)
+    (tmp_path / verification.FOLDER / verification.UNFINISHED).write_text(json.dumps({"runs": [runs[0].name]}))
+    (verdict,) = verification.verify(opened, runs, TrainingExecutor(dies_at=0), "mygym benchmark", str)
+    assert (verdict.success_rate, verdict.again) == (0.95, 0.0)
+    assert (verdict.lowest, verdict.holds) == ((0.0, True) if other == "diverged" else (0.95, False)), verdict.reason
+    assert verdict.p_value < 1e-6
+
+
 def test_an_interrupted_verification_continues(
     folder: Path, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
