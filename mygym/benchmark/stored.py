@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.reporting.comparison import Comparison, summarize
 from mygym.reporting.records import RunRecord
 from mygym.reporting.settings import Setting, shaping_values
@@ -64,7 +64,10 @@ class CellRow:
     @property
     def group(self) -> str:
         """Robot of the cells over which methods are aggregated: that of each task, or another one."""
-        return OWN_ROBOT if self.robot == find_task(self.task).robot else self.robot
+        try:
+            return OWN_ROBOT if self.robot == find_task(self.task).robot else self.robot
+        except (ConfigError, RegistryError):  # several tasks, or one of another machine: no other robot to tell apart
+            return OWN_ROBOT
 
     @property
     def summary(self) -> Comparison | None:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -537,6 +538,16 @@ def test_an_archive_of_runs_is_added(folder: Path, original: Path, tmp_path: Pat
     added = mygym_command("benchmark", str(folder), "--add", str(tmp_path / "old.zip"), "--episodes", "1")
     assert added.code == 0, added
     assert build_table(benchmark(folder)).cells[-1].origin == "old.zip"
+
+
+@pytest.mark.parametrize("task", ["reach+A", "their_task"])
+def test_the_task_of_an_added_run_need_not_be_one_task_of_this_machine(task: str, original: Path) -> None:
+    """A run of several tasks is named after all of them."""
+    table = build_table(benchmark(original))
+    table = replace(table, cells=(*table.cells, replace(table.cells[0], task=task, method="theirs")))
+    assert [row.robot for row in table.methods if row.method == "theirs"] == ["of the task"]
+    assert f"| {task} " in table.to_markdown()
+    assert task in write_page(table, original)
 
 
 @pytest.mark.parametrize(
