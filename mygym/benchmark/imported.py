@@ -8,20 +8,22 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.stored import CellRow, cell_row
 from mygym.benchmark.suite import NAME_IN_WORDS, is_name
 from mygym.config import load_file
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.judgement import find_finished, finished_result, judge
 from mygym.reporting.leaderboard import Row
-from mygym.reporting.records import read_run
+from mygym.reporting.records import RunRecord, read_run
 from mygym.reporting.statistics import success_interval
 from mygym.training import directory, files
+from mygym.training.result import Result
 
 FOLDER = "imported"
 """Folder of these runs, below that of the benchmark: a folder for each cell, and one in it for each seed."""
@@ -35,44 +37,63 @@ LARGEST = 1 << 30
 """Bytes of a file in an archive above which it is refused."""
 
 
-def add(folder: Path, source: Path, method: str, episodes: int) -> list[tuple[Path, Row, str]]:
+def add(benchmark: Benchmark, sources: Sequence[Path], method: str, episodes: int) -> list[tuple[Path, Row, str]]:
     """Judge runs from elsewhere, and add them to a benchmark, in place of earlier ones of the same cell and seed.
 
-    The source is a run, a folder of runs, or a zip file of one; without a name of the method it is the algorithm.
+    A source is a run, a folder of runs, or a zip file of one; without a name of the method it is the algorithm.
 
     Returns:
         For each run its new folder, its judgement, and what differs from its own result; empty if the two agree.
 
     Raises:
-        ConfigError: There is no finished run, or it needs modules that are not here.
+        ConfigError: There is no finished run, it needs modules that are not here, the suite itself has its cell, or two
+            have the same cell and seed; nothing is added.
         RunError: A policy cannot be loaded, or a file cannot be written.
     """
     if method and not is_name(method):
         raise ConfigError(bad_value("--as", method, NAME_IN_WORDS))
     added = []
-    with _folder_of(source) as runs, tempfile.TemporaryDirectory() as temporary:
-        finished, _ = find_finished([runs])
-        for number, record in enumerate(finished):
-            copy = Path(temporary) / str(number) / Path(record.path).name
+    with ExitStack() as stack:
+        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        copies: dict[Path, tuple[Path, RunRecord, Path]] = {}
+        for source in sources:
+            finished, _ = find_finished([stack.enter_context(_folder_of(source))])
+            for record in finished:
+                copy = temporary / str(len(copies)) / Path(record.path).name
+                with _named(copy, record.path):
+                    _copy(Path(record.path), copy)
+                    place = _place(benchmark, finished_result(copy), record.path, method)
+                if place in copies:
+                    why = f"has the cell and the seed of {copies[place][1].path}"
+                    allowed = "one run of a cell and a seed, or --add one by one, each with another --as NAME"
+                    raise ConfigError(bad_value("--add", record.path, allowed, why))
+                copies[place] = copy, record, source
+        for place, (copy, record, source) in copies.items():
+            claimed = record.success_rate or 0.0
             with _named(copy, record.path):
-                _copy(Path(record.path), copy)
-                row, result, claimed = judge(copy, episodes), finished_result(copy), record.success_rate or 0.0
+                row = judge(copy, episodes)
             low, high = success_interval(claimed * record.episodes, record.episodes)
             agrees = low <= row.interval.high and row.interval.low <= high
             claim = "" if agrees else f"its result says {100 * claimed:.1f} %"
-            parts = row.task, row.robot, result.engine, method or row.algo
-            for part in parts:  # of their result.json: the copy must not leave the folder
-                if not is_name(part):
-                    raise ConfigError(bad_value("--add", part, NAME_IN_WORDS, f"is a name in {record.path}"))
-            cell = folder.joinpath(FOLDER, *parts)
-            place = cell / f"seed_{row.seed}"
             files.write_json(copy / JUDGEMENT, {**row.to_json(), "origin": source.name, "claimed": claimed})
             with files.writing(place):
-                cell.mkdir(parents=True, exist_ok=True)
+                place.parent.mkdir(parents=True, exist_ok=True)
                 files.remove(place)
                 shutil.move(copy, place)
             added.append((place, row, claim))
     return added
+
+
+def _place(benchmark: Benchmark, result: Result, run: str, method: str) -> Path:
+    """Return the new folder of a run; refuse a cell of the suite, whose results it would hide in the table."""
+    parts = result.task, result.robot, result.engine, method or result.algo
+    for part in parts:  # of their result.json: the copy must not leave the folder
+        if not is_name(part):
+            raise ConfigError(bad_value("--add", part, NAME_IN_WORDS, f"is a name in {run}"))
+    if (cell := "/".join(parts)) in {each.name for each in benchmark.suite.cells}:
+        why = f"is a run of {cell}, of which the suite has its own"
+        raise ConfigError(bad_value("--add", run, "--as NAME with the name of another method", why))
+    return benchmark.folder.joinpath(FOLDER, *parts, f"seed_{result.seed}")
 
 
 def imported_cells(folder: Path) -> list[CellRow]:

@@ -155,10 +155,9 @@ def _add(opened: Benchmark, options: argparse.Namespace) -> None:
     from mygym.benchmark.imported import add
 
     episodes = parse_count(options.episodes, "--episodes")
-    for source in options.add:
-        for place, row, claim in add(opened.folder, Path(source), options.method or "", episodes):
-            rate = f"{row.successes} of {row.episodes} episodes succeed"
-            print_message(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
+    for place, row, claim in add(opened, [Path(source) for source in options.add], options.method or "", episodes):
+        rate = f"{row.successes} of {row.episodes} episodes succeed"
+        print_message(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
 
 
 def _write(opened: Benchmark, curves: bool = True) -> Table:

@@ -535,9 +535,40 @@ def test_an_archive_of_runs_is_added(folder: Path, original: Path, tmp_path: Pat
     (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
     shutil.copytree(run, tmp_path / "runs/seed_0")
     assert mygym_command("runs", str(tmp_path / "runs"), "--archive", str(tmp_path / "old.zip"), "--yes").code == 0
-    added = mygym_command("benchmark", str(folder), "--add", str(tmp_path / "old.zip"), "--episodes", "1")
-    assert added.code == 0, added
+    words = ["benchmark", str(folder), "--add", str(tmp_path / "old.zip"), "--as", "old", "--episodes", "1"]
+    assert (added := mygym_command(*words)).code == 0, added
     assert build_table(benchmark(folder)).cells[-1].origin == "old.zip"
+
+
+@pytest.mark.parametrize(
+    ("runs", "words", "parts"),
+    [
+        (["a"], [], [f"a/seed_0' is a run of {SAC}", "the suite", "--as NAME"]),
+        (["a"], ["--as", "TD3, shorter"], [f"a/seed_0' is a run of {TD3}", "--as NAME"]),
+        (["a", "b"], ["--as", "theirs"], ["b/seed_0' has the cell and the seed of", "a/seed_0", "--as NAME"]),
+    ],
+    ids=["cell of the suite", "named as a cell of the suite", "two of the same cell"],
+)
+@pytest.mark.parametrize("together", [True, False], ids=["in a folder", "one by one"])
+def test_an_added_run_replaces_no_other_result(
+    together: bool,
+    runs: list[str],
+    words: list[str],
+    parts: list[str],
+    folder: Path,
+    original: Path,
+    tmp_path: Path,
+    mygym_command: Command,
+) -> None:
+    (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_0")
+    theirs = [shutil.copytree(run, tmp_path / "theirs" / name / "seed_0") for name in runs]
+    before = sorted(folder.rglob("*"))
+    sources = [tmp_path / "theirs"] if together else theirs
+    flags = [word for source in sources for word in ("--add", str(source))]
+    outcome = mygym_command("benchmark", str(folder), *flags, *words, "--episodes", "1")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1), outcome
+    assert all(part in outcome.err for part in parts), outcome.err
+    assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize("task", ["reach+A", "their_task"])
