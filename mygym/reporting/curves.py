@@ -211,7 +211,7 @@ def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0) -> tuple
     low, high = np.percentile(resampled, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE), axis=-1)
     if episodes:
         total = runs * episodes
-        wilson = np.array([success_interval(rate * total, total) for rate in values.mean(axis=0)])
+        wilson = np.array([success_interval(rate * total, total) for rate in centre])
         low, high = np.minimum(low, wilson[:, 0]), np.maximum(high, wilson[:, 1])
     return centre, low, high
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mygym.errors import ConfigError
-from mygym.reporting.comparison import profile_bands, select_runs, sensitivities, spans_decades
+from mygym.reporting.comparison import profile_bands, select_runs, sensitivities, spans_decades, success_bounds
 from mygym.reporting.curves import (
     MAX_POINTS,
     Curve,
@@ -71,8 +71,18 @@ def test_bands() -> None:
     assert (low[1], high[1]) == (1.0, 1.0)
     _, low, _ = band(values, episodes=10)
     assert 0.9 < low[1] < 1.0  # Wilson's bound of 40 of 40 episodes
-    assert band(values, "mean")[0][0] == pytest.approx(0.375)
     assert np.isnan(band(values[:1])[1]).all()
+
+
+@pytest.mark.parametrize(("statistic", "centre"), [("iqm", 1.0), ("mean", 20 / 22), ("median", 1.0)])
+def test_wilsons_interval_is_around_the_line(statistic: str, centre: float) -> None:
+    """As that of a comparison is; around the mean it would be below the other lines."""
+    values = np.array([[1.0]] * 20 + [[0.0]] * 2)
+    line, low, high = (float(bound[0]) for bound in band(values, statistic, episodes=10))
+    assert line == pytest.approx(centre)
+    if statistic != "mean":
+        assert (low, high) == pytest.approx(success_bounds(values, 220))
+        assert low > 0.98
 
 
 def test_the_curve_of_a_running_run_comes_from_its_log(tmp_path: Path) -> None:
