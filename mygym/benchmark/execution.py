@@ -11,16 +11,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mygym.benchmark.stored import CellRow, is_stored, read_stored
+from mygym.benchmark.stored import TABLE, CellRow, is_stored, read_stored
 from mygym.benchmark.suite import Cell, Suite
 from mygym.config import load_file
 from mygym.config.layers import flatten
+from mygym.config.schema import NOT_SHAPING, renamed
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import RunRecord, read_run
 from mygym.reporting.settings import ENDED, different_keys
 from mygym.reporting.tables import duration
 from mygym.sweeps.executors import Executor, execute, stop_left_over
 from mygym.sweeps.run import run_memory
+from mygym.sweeps.space import with_values
 from mygym.sweeps.storage import SeedRun, write_config
 from mygym.training import directory, files
 from mygym.training.env_factory import try_worlds_of
@@ -28,6 +30,8 @@ from mygym.training.env_factory import try_worlds_of
 SUITE = "suite.yaml"
 CELL = "cell.yaml"
 CELLS = "cells"
+
+_UNKNOWN = object()
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,13 @@ class Benchmark:
 
     def _check(self, cell: Cell) -> None:
         file = self._folder(cell) / CELL
-        if not file.is_file():
+        if file.is_file():
+            before, after = dict(flatten(load_file(str(file)))), dict(flatten(cell.values))
+        elif cell.name in self.stored:
+            file = self.folder / TABLE
+            before, after = _shared_values(self.stored[cell.name].setting.config, cell)
+        else:
             return
-        before, after = dict(flatten(load_file(str(file)))), dict(flatten(cell.values))
         for key in different_keys(before, after):
             allowed = f"{before.get(key)!r} as in {file}; or a new `name` for the cell, or another --logdir"
             raise ConfigError(bad_value(f"{cell.name}: {key}", after.get(key), allowed, "differs from the runs there"))
@@ -201,6 +209,38 @@ class Benchmark:
             return statistics.median(of_method) * cell.resolved.config.steps if of_method else None
 
         return estimate
+
+
+def _shared_values(stored: Mapping[str, Any], cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return dotted key → value, in a table and now, of the keys that the suite sets for a cell and the table knows.
+
+    The table has a complete config, which shapes its results, perhaps of an older version that lacks a key.
+    """
+    before, after = dict[str, Any](), dict[str, Any]()
+    old = with_values({}, {tuple(key.split(".")): value for key, value in stored.items()})
+    new = cell.resolved.values()
+    for key, value in flatten(renamed(cell.values, notify=False)):
+        path = tuple(key.split("."))
+        if path[0] in NOT_SHAPING or value == {}:  # which sets nothing
+            continue
+        known, now = _leaf(old, path), _leaf(new, path)
+        if known is not _UNKNOWN and (now or known != {}):  # a mapping without a key has 0 there
+            before[key], after[key] = known, now
+    return before, after
+
+
+def _leaf(config: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at a path in nested values, or that of a part of the path if it has no further keys.
+
+    A text stands for a mapping whose first value it is, such as a controller without parameters: both are the text.
+    """
+    for name in path:
+        if not isinstance(config, Mapping) or not config:
+            return config
+        if name not in config:
+            return _UNKNOWN
+        config = config[name]
+    return next(iter(config.values())) if isinstance(config, Mapping) and config else config
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:

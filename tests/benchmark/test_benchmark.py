@@ -27,12 +27,14 @@ from mygym.benchmark import verification
 from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.page import draw_task, write_curves, write_page
 from mygym.benchmark.stored import read_stored
-from mygym.benchmark.suite import make_suite
+from mygym.benchmark.suite import load_suite, make_suite
 from mygym.benchmark.table import build_table
 from mygym.errors import ConfigError, InterruptedRunError
 from mygym.reporting import figures
 from mygym.sweeps import executors
 from mygym.sweeps.executors import Job, LocalExecutor
+from mygym.sweeps.space import with_values
+from mygym.training import files
 from tests.command import Command
 from tests.conftest import ROOT
 from tests.reporting.runs import make_run
@@ -227,15 +229,64 @@ def test_the_time_left_is_that_of_the_runs_at_the_same_time(seeds: int, line: st
     assert lines == [f"1 of {seeds} runs are there; {line}"]
 
 
-def test_a_cell_with_other_values_is_refused(folder: Path) -> None:
+NET, RATE = "algo_params.policy_kwargs.net_arch", "algo_params.learning_rate"
+
+
+@pytest.mark.parametrize("kept", ["cells", "table.json"])
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("steps", 61, "steps: 61 .*60 as in .*name"),
+        (NET, [17], rf"{NET}: \[17\] .*\[16\]"),
+        (RATE, {"schedule": "linear", "from": 1e-3, "to": 0.0}, RATE),
+        ("control", "ee_absolute", "control: 'ee_absolute'"),
+        ("control", {"name": "ee_delta", "step": 0.01}, "control"),
+        ("task_params.areas.reach.low", [0.1, 0.2, 0.3], "task_params.areas"),
+    ],
+)
+def test_a_cell_with_other_values_is_refused(key: str, value: Any, message: str, kept: str, folder: Path) -> None:
+    """Beside the folders of its runs, and beside a table alone."""
     sac, td3 = SUITE["cells"]
+    files.remove(folder / "table.json" if kept == "cells" else folder / "cells")
     before = sorted(folder.rglob("*"))
+    values = with_values(SMALL, {tuple(key.split(".")): value})
     with (
-        pytest.raises(ConfigError, match=r"sac: steps: 61 .*60.*name"),
-        benchmark(folder, {**SUITE, "cells": [{**sac, "set": {**SMALL, "steps": 61}}, td3]}).locked(),
+        pytest.raises(ConfigError, match=f"sac: {message}"),
+        benchmark(folder, {**SUITE, "cells": [{**sac, "set": values}, td3]}).locked(),
     ):
         pass
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("control", "ee_delta"),
+        ("control", {"name": "ee_delta"}),
+        ("task_params.starts.along_expert", 0.0),
+        ("strategy_params", {}),
+        ("eval.every", 20),
+    ],
+)
+def test_a_table_alone_goes_on_with_the_same_values_in_another_form(key: str, value: Any, folder: Path) -> None:
+    sac, td3 = SUITE["cells"]
+    files.remove(folder / "cells")
+    values = with_values(SMALL, {tuple(key.split(".")): value})
+    opened = benchmark(folder, {**SUITE, "cells": [{**sac, "set": values}, td3]})
+    with opened.locked():
+        assert all(opened.ended(run) for run in opened.runs)
+
+
+@pytest.mark.parametrize("name", ["core", "algorithms", "learning", "strategies"])
+def test_the_shipped_tables_are_those_of_their_suites(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)  # their configs are in `configs`
+    folder = shutil.copytree(ROOT / "benchmarks" / "tables" / name, tmp_path / name)
+    opened = Benchmark(load_suite(folder / "suite.yaml"), folder)
+    assert opened.stored
+    with opened.locked():
+        pass
 
 
 def test_the_table_has_the_results_and_what_is_missing(original: Path) -> None:
