@@ -154,7 +154,8 @@ def _method_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[MethodRow]:
     first = {cell.task: cell for cell in group[0] if cell.setting.records}
     for cells in group:
         ended = [cell for cell in cells if cell.setting.records]
-        scores, records = _matrix(ended), [record for cell in ended for record in cell.setting.records]
+        scores = _matrix(ended)
+        episodes = sum(record.episodes for cell in ended for record in cell.setting.records[: len(scores)])
         common = [cell for cell in ended if cell.task in first] if cells is not group[0] else []
         improvement = None
         if common:
@@ -173,7 +174,7 @@ def _method_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[MethodRow]:
             sum(float(iqm(cell.setting.scores)) >= THRESHOLD for cell in ended),
             len(scores),
             success,
-            success_bounds(scores, sum(record.episodes for record in records)) if len(scores) > 1 else UNKNOWN,
+            success_bounds(scores, episodes) if len(scores) > 1 else UNKNOWN,
             improvement,
             len(learned),
             steps,
@@ -182,14 +183,15 @@ def _method_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[MethodRow]:
 
 
 def _steps_to_90(cell: CellRow) -> FloatArray | None:
-    """Return the env steps of each run until its success reaches 90 %: all of them if it never does.
+    """Return the env steps of each run until its success reaches 90 %: all of them if it never does, at least 1.
 
-    None if most of the runs never do.
+    None if most of the runs never do. A pretrained policy may have it after 0, of which ratios are no numbers.
     """
     records = cell.setting.records
     if sum(record.steps_to_90 is not None for record in records) <= len(records) / 2:
         return None
-    return np.array([record.steps_to_90 or record.steps for record in records], float)
+    steps = (record.steps if record.steps_to_90 is None else record.steps_to_90 for record in records)
+    return np.array([max(1, each) for each in steps], float)
 
 
 def _matrix(cells: Sequence[CellRow]) -> FloatArray:

@@ -212,7 +212,7 @@ class Comparison:
     success: Interval
     """The wider of the bootstrap interval over runs and Wilson's interval over all episodes."""
     mean_return: float | None
-    """Mean over the runs; None if the settings have different rewards."""
+    """Mean over the runs that are done; None if the settings have different rewards."""
     steps_to_90: float | None
     """Median over the runs; None if half of the runs never reach 90 % success."""
     seconds_to_90: float | None
@@ -227,10 +227,13 @@ class Comparison:
     """Metric → comparison of its last values."""
 
     def is_worse_by(self, amount: float) -> bool:
-        """Return whether the success rate is lower by `amount` or more, and the interval excludes equality."""
+        """Return whether the success rate is lower by `amount` or more, and the interval excludes equality.
+
+        Differences of decimal fractions are rounded: 0.80 - 0.85 is a little more than -0.05.
+        """
         if self.difference is None or self.difference_interval is None or not self.can_differ:
             return False
-        return self.difference <= -amount and self.difference_interval.high < 0
+        return self.difference <= -amount + 1e-9 and self.difference_interval.high < 0
 
 
 def compare(settings: Sequence[Setting], metrics: Sequence[str] = ()) -> list[Comparison]:
@@ -290,7 +293,7 @@ def summarize(setting: Setting, first: Setting | None = None, same_reward: bool 
     Returns are left out unless the settings have the same reward.
     """
     records, scores = setting.records, setting.scores
-    returns = [record.mean_return for record in records if record.mean_return is not None]
+    returns = final_scores(setting, "return")
     comparison = Comparison(
         name=_name(setting, first),
         path=setting.path,
@@ -298,7 +301,7 @@ def summarize(setting: Setting, first: Setting | None = None, same_reward: bool 
         diverged=sum(record.status == "diverged" for record in records),
         success_rate=float(iqm(scores)),
         success=success_bounds(scores, sum(record.episodes for record in records)),
-        mean_return=float(np.mean(returns)) if returns and same_reward else None,
+        mean_return=float(returns.mean()) if len(returns) and same_reward else None,
         steps_to_90=_median([record.steps_to_90 for record in records]),
         seconds_to_90=_median([record.seconds_to_90 for record in records]),
     )
@@ -357,9 +360,14 @@ def _rates(setting: Setting) -> dict[int | None, float]:
 
 
 def _difference(values: Mapping[Any, float], first: Mapping[Any, float]) -> tuple[float, Interval]:
-    """Return the mean difference of values by seed and its interval: paired if two seeds or more are in both."""
+    """Return the mean difference of values by seed and its interval.
+
+    It is paired if all seeds of one side are on the other, at least two; else only if the pairs could show a difference
+    by themselves, because the other seeds do not count then.
+    """
     seeds = [seed for seed in values if seed in first]
-    if len(seeds) > 1:
+    are_all = len(seeds) == min(len(values), len(first))
+    if len(seeds) > 1 and (are_all or can_differ(len(seeds), len(seeds))):
         differences = np.array([[values[seed] - first[seed]] for seed in seeds])
         return float(differences.mean()), bootstrap_interval(mean, differences)
     scores, first_scores = (np.array([[value] for value in each.values()]) for each in (values, first))

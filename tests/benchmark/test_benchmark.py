@@ -31,6 +31,7 @@ from mygym.benchmark.suite import load_suite, make_suite
 from mygym.benchmark.table import build_table
 from mygym.errors import ConfigError, InterruptedRunError
 from mygym.reporting import figures
+from mygym.reporting.statistics import success_interval
 from mygym.sweeps import executors
 from mygym.sweeps.executors import Job, LocalExecutor
 from mygym.sweeps.space import with_values
@@ -334,6 +335,30 @@ def test_env_steps_are_compared_over_the_tasks_that_both_learn(tmp_path: Path) -
     first, second = build_table(benchmark(tmp_path, content)).methods
     assert (first.both_learn, first.steps) == (0, None)
     assert (second.both_learn, second.steps, second.steps_interval) == (1, 1.0, (1.0, 1.0))
+
+
+def test_a_policy_that_has_learned_before_its_first_step_is_fast(tmp_path: Path) -> None:
+    """A pretrained one: a step in place of none, because a ratio of 0 has no geometric mean."""
+    for algo in ("sac", "td3"):
+        run = make_run(tmp_path / "cells/reach/panda/pybullet" / algo, algo=algo)
+    content = json.loads((run / "result.json").read_text())
+    content["evaluations"] = [{**entry, "success_rate": 1.0} for entry in content["evaluations"]]
+    (run / "result.json").write_text(json.dumps(content))
+    table = build_table(benchmark(tmp_path, {"cells": [{"task": "reach", "algo": ["sac", "td3"]}]}))
+    assert [cell.setting.records[0].steps_to_90 for cell in table.cells] == [9_000, 0]
+    assert table.methods[1].steps == pytest.approx(1 / 9_000)
+
+
+def test_the_interval_of_a_method_knows_the_episodes_of_its_scores(tmp_path: Path) -> None:
+    """The scores are those of two seeds of each task, as many as the task with the fewest has."""
+    seeds = {"reach": 2, "push": 11}
+    for task, number in seeds.items():
+        for seed in range(number):
+            make_run(tmp_path / "cells" / task / "panda" / "pybullet" / "sac", 0.9, seed, task=task)
+    cells = [{"task": task, "algo": "sac", "seeds": number} for task, number in seeds.items()]
+    (row,) = build_table(benchmark(tmp_path, {"cells": cells})).methods
+    assert (row.runs, row.success) == (2, pytest.approx(0.9))
+    assert row.interval == pytest.approx(success_interval(360, 400))
 
 
 def test_the_interval_of_a_method_contains_its_success(tmp_path: Path) -> None:

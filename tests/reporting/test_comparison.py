@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mygym.cli.main import main
-from mygym.reporting.comparison import compare
+from mygym.reporting.comparison import compare, final_scores, summarize
 from mygym.reporting.settings import find_settings
 from tests.reporting.runs import make_run
 
@@ -95,6 +96,31 @@ def test_seeds_are_paired(tmp_path: Path) -> None:
     assert paired.difference_interval == pytest.approx((0.05, 0.05))
 
 
+@pytest.mark.parametrize(
+    ("seeds", "is_paired"),
+    [(range(3, 8), False), (range(4, 9), False), (range(3, 5), True), (range(1, 6), True)],
+    ids=["two of five in both", "one of five", "all of two", "four of five"],
+)
+def test_pairs_that_cannot_differ_do_not_decide(seeds: range, is_paired: bool, tmp_path: Path) -> None:
+    """Of five, two seeds of both are worse; the others are better, which pairs of these two would leave out."""
+    first = setting(tmp_path, [0.95] * 5, algo="ppo")
+    for seed in seeds:
+        second = make_run(tmp_path, 0.85 if seed < 5 else 1.0, seed, algo="sac").parent
+    (_, other) = compare(find_settings([first, second]))
+    rates = [0.85 if seed < 5 else 1.0 for seed in seeds if seed < 5 or not is_paired]
+    assert other.difference == pytest.approx(sum(rates) / len(rates) - 0.95)
+    assert other.is_worse_by(0.05) == (seeds == range(1, 6))
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.85, 0.80), (0.95, 0.90), (1.0, 0.95), (0.7, 0.65)])
+def test_a_loss_of_just_so_many_points_counts(before: float, after: float, tmp_path: Path) -> None:
+    """Most differences of decimal fractions are a little more or less."""
+    settings = [setting(tmp_path, [rate] * 4, algo=algo) for algo, rate in (("ppo", before), ("sac", after))]
+    (_, other) = compare(find_settings(settings))
+    assert other.is_worse_by(0.05)
+    assert not other.is_worse_by(0.0501)
+
+
 def test_three_seeds_cannot_show_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = setting(tmp_path, GOOD[:3], algo="ppo"), setting(tmp_path, BAD[:3], algo="sac")
     assert mygym_compare(first, second, "--fail-if-worse", "5%") == 0
@@ -119,6 +145,8 @@ def test_diverged_runs_count_as_failures_and_unfinished_runs_do_not_count(tmp_pa
     make_run(tmp_path, 0.0, 5, status="interrupted")
     (each,) = find_settings([first])
     assert each.scores.ravel().tolist() == [1.0] * 4 + [0.0]
+    assert each.records[-1].mean_return == -10.0, "of its last evaluation"
+    assert summarize(each).mean_return == pytest.approx(np.mean(final_scores(each, "return"))) == 0.0
 
 
 def test_a_baseline_gates_a_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
