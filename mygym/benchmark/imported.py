@@ -46,8 +46,8 @@ def add(benchmark: Benchmark, sources: Sequence[Path], method: str, episodes: in
         For each run its new folder, its judgement, and what differs from its own result; empty if the two agree.
 
     Raises:
-        ConfigError: There is no finished run, it needs modules that are not here, the suite itself has its cell, or two
-            have the same cell and seed; nothing is added.
+        ConfigError: There is no finished run, the suite itself has its cell, or two have the same cell and seed:
+            nothing is added. Or a run needs modules that are not here: those before it are added.
         RunError: A policy cannot be loaded, or a file cannot be written.
     """
     if method and not is_name(method):
