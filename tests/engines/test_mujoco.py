@@ -14,6 +14,7 @@ from mygym.engines.engine import BULLET, MUJOCO, make_world
 from mygym.engines.mujoco.bodies import FIELDS
 from mygym.engines.mujoco.world import MujocoWorld, MujocoWorlds
 from mygym.engines.world import MovingDistractor, WorldSpec
+from mygym.envs import batches
 from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
@@ -213,6 +214,24 @@ def test_damping_slows_a_fall_and_weight_does_not() -> None:
         assert free == pytest.approx(0.4 - 0.5 * 9.81 * 0.2**2, abs=0.006)
         assert height(EpisodeRandomization(object_mass=(3.0,))) == pytest.approx(free, abs=1e-6)
         assert height(EpisodeRandomization(object_damping=(0.9,))) > free + 0.02
+
+
+@pytest.mark.parametrize("later", [{}, {"starts": {"in_hand": 1.0}}, {"stages_done": 2}], ids=str)
+def test_objects_of_a_batch_have_the_weights_of_their_masses(
+    later: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in episodes that go on from the expert's, whose objects have their nominal masses, and in moved ones."""
+    monkeypatch.setattr(batches, "POOL_OF_CONTACTS", 3)
+    heavy = {"task": "pick_and_place", "engine": MUJOCO, "randomize": {"object_mass": [2.0, 4.0]}, "task_params": later}
+    batch = BatchEnv(heavy, 3)
+    batch.reset(range(3))
+    resized = batch.resized(np.array([2, 0]), 3)
+    for bodies in (batch.worlds._bodies, resized.worlds._bodies):
+        objects = bodies.model.object_bodies
+        masses = bodies._batch.expand("body_mass")[:, objects]
+        assert len(np.unique(masses)) > 1
+        np.testing.assert_allclose(bodies._forces[:, objects, 2], 9.81 * -masses)
+    np.testing.assert_array_equal(resized.worlds._bodies._forces[:2], batch.worlds._bodies._forces[[2, 0]])
 
 
 def test_mass_of_an_object_bends_the_arm_that_holds_it() -> None:

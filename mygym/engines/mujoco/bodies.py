@@ -150,6 +150,7 @@ class Bodies:
         self._batch.set_const(rows)
         is_heavy = np.array([k not in self._moving for k in model.objects])
         self._weights[rows] = -GRAVITY * compiled.body_mass[bodies] * factor * is_heavy
+        self._weigh(rows)
 
     def _set_object_friction(self, rows: NDArray[np.intp], factors: FloatArray | None) -> None:
         factor = self._of_objects(factors, len(rows))
@@ -198,10 +199,14 @@ class Bodies:
         pose = poses[:, model.present]
         q[rows[:, None, None], self._positions] = pose[:, :, :3]
         q[rows[:, None, None], self._orientations] = pose[:, :, 3:]
-        self._forces[rows[:, None], model.object_bodies, 2] = self._weights[rows]
         self._forces[rows[:, None], model.part_bodies[self._lifted], 2] = self._part_weights
+        self._weigh(rows)
         self._batch.forward(rows, stage=_VELOCITY)
         self._start[rows] = pose[:, :, :3]
+
+    def _weigh(self, rows: NDArray[np.intp]) -> None:
+        """Set the weights of the objects in the worlds `rows` `(n,)`: they are forces, which do not follow masses."""
+        self._forces[rows[:, None], self.model.object_bodies, 2] = self._weights[rows]
 
     # A control step -------------------------------------------------------------------------------------------------
 
@@ -342,5 +347,6 @@ class Bodies:
         return {"physics": self._batch.state[rows].copy(), "start": self._start[rows].copy()}
 
     def restore(self, rows: Any, saved: Mapping[str, FloatArray]) -> None:
-        """Put worlds into states that `saved` has returned, to the bit."""
+        """Put worlds into states that `saved` has returned, to the bit, but with the weights of their own objects."""
         self._batch.state[rows], self._start[rows] = saved["physics"], saved["start"]
+        self._weigh(np.arange(self.count)[rows])
