@@ -342,12 +342,18 @@ def _finding(text: str, names: Sequence[str], after: str = "", certainty: Certai
 
 
 def _limits(root: ET.Element) -> Iterator[Finding]:
-    """Remove limits that are NaN, or negative for efforts and velocities, and swap reversed limits, in place."""
-    unlimited, swapped = [], []
+    """Remove limits that are NaN, or negative for efforts and velocities, and swap reversed limits, in place.
+
+    One missing end of a range is 0, as in URDF: engines would read it as no limit, or as none of both.
+    """
+    unlimited, swapped, completed = [], [], []
     for joint in root.findall("joint"):
         limit = joint.find("limit")
         if limit is None:
             continue
+        if ("lower" in limit.attrib) != ("upper" in limit.attrib):
+            limit.attrib.update({"lower": "0", "upper": "0"} | limit.attrib)
+            completed.append(joint.get("name", ""))
         for key in ("effort", "velocity", "lower", "upper"):
             is_negative = key in ("effort", "velocity") and number_in(limit.get(key)) < 0
             if is_negative or math.isnan(number_in(limit.get(key))):
@@ -358,6 +364,7 @@ def _limits(root: ET.Element) -> Iterator[Finding]:
             limit.attrib.update(lower=upper, upper=lower)
             swapped.append(joint.get("name", ""))
     yield from _finding("limits that are negative or no number mean no limit:", unlimited, certainty="likely")
+    yield from _finding("a range with one end begins or ends at 0, as in URDF:", completed, certainty="likely")
     yield from _finding("a lower limit above the upper is swapped with it:", swapped, certainty="likely")
 
 

@@ -283,7 +283,7 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         if arm.gripper:
             _set_friction(root, arm.gripper)
             _set_pads(root, arm.gripper)
-            _set_limits(root, arm.gripper)
+        _set_limits(root, arm)
     lock_joints(root, positions)
     base = next(link for link in root.findall("link") if link.get("name") == root_link(root))
     if inertial(base)[0] == 0:  # Bullet prints a warning at every load; the base is fixed, so its mass has no effect
@@ -310,16 +310,27 @@ def _set_pads(root: ET.Element, gripper: GripperSpec) -> None:
         set_origin(collision, pose_matrix(pad.position, quaternion_to_matrix(pad.orientation)))
 
 
-def _set_limits(root: ET.Element, gripper: GripperSpec) -> None:
-    """Widen the limits of fingers that exclude the positions which they mimic: Bullet would stop the fingers there."""
+def _set_limits(root: ET.Element, arm: ArmSpec) -> None:
+    """Widen limits that exclude positions which an arm or its fingers are sent to: an engine would stop them there.
+
+    A joint of an arm that the URDF does not limit gets its own limits, unless it is `continuous`.
+    """
     joints = read_joints(root)
-    ends = dict(zip(gripper.joints, zip(gripper.closed, gripper.open, strict=True), strict=True))
+    ends = {joint.name: (joint.lower, joint.upper) for joint in arm.joints}
+    if arm.gripper:
+        fingers = zip(arm.gripper.joints, arm.gripper.closed, arm.gripper.open, strict=True)
+        ends |= {name: (min(pair), max(pair)) for name, *pair in fingers}
     for element in root.findall("joint"):
-        joint, limit = joints[element.get("name", "")], element.find("limit")
-        if joint.mimic and limit is not None and joint.name in ends:
-            lower, upper = min(joint.lower, *ends[joint.name]), max(joint.upper, *ends[joint.name])
-            if (lower, upper) != (joint.lower, joint.upper):
-                limit.attrib.update(lower=repr(lower), upper=repr(upper))
+        joint = joints[element.get("name", "")]
+        if joint.kind == "continuous" or joint.name not in ends:
+            continue
+        lower, upper = ends[joint.name]
+        lower = joint.lower if -math.inf < joint.lower < lower else lower
+        upper = joint.upper if upper < joint.upper < math.inf else upper
+        if (lower, upper) != (joint.lower, joint.upper):
+            limit = element.find("limit")
+            limit = ET.SubElement(element, "limit") if limit is None else limit
+            limit.attrib.update(lower=repr(float(lower)), upper=repr(float(upper)))
 
 
 def _fixed_to(root: ET.Element, link: str) -> Iterator[str]:

@@ -12,10 +12,12 @@ import pybullet_data
 import pytest
 
 import mygym
+from mygym.engines.engine import BULLET, MUJOCO
 from mygym.errors import AssetError, ConfigError
 from mygym.robotics.inference.arms import Arm, infer_arm, infer_tool
 from mygym.robotics.inference.grippers import infer_gripper
 from mygym.robotics.robot import infer_robot
+from mygym.robotics.robot_spec import robot_model
 from mygym.robotics.urdf import Joint, read_joints, read_urdf
 from mygym.robotics.workspace import load_workspace
 from tests.robotics.test_grippers import MIRRORED, robot
@@ -208,6 +210,34 @@ def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path
     assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5).success_rate == 1.0
     with pytest.raises(ConfigError, match="the tool_home of drawer"):
         mygym.make_env({"robot": str(path), "workspace": "drawer"})
+
+
+@pytest.mark.parametrize("engine", [BULLET, MUJOCO])
+def test_an_arm_moves_within_the_limits_of_its_controllers(tmp_path: Path, engine: str) -> None:
+    """Limits of 0 and 0 are placeholders, one that is missing is 0 as in URDF, and infinite ones are none."""
+    limits = {
+        'lower="0" upper="0"': (-np.pi, np.pi),
+        'upper="2"': (0.0, 2.0),
+        'lower="-2"': (-2.0, 0.0),
+        'lower="-inf" upper="inf"': (-np.pi, np.pi),
+        'lower="-9" upper="9"': (-9.0, 9.0),
+        "": (-np.pi, np.pi),
+    }
+    links = [
+        link.replace('lower="-2.8" upper="2.8"', limit) for link, limit in zip(arm("arm", "root"), limits, strict=True)
+    ]
+    path = write(tmp_path / "a.urdf", links)
+    spec = infer_robot(path).spec
+    simulated = read_joints(robot_model(spec)).values()
+    assert [(joint.lower, joint.upper) for joint in spec.joints] == list(limits.values())
+    assert [(joint.lower, joint.upper) for joint in simulated if joint.kind != "fixed"] == list(limits.values())
+    with mygym.make_env({"robot": str(path), "engine": engine, "control": "joint_position"}) as env:
+        env.reset(seed=0)
+        target = np.array([1.5, 0.5, -0.5, 1.5, 1.5, 1.5])
+        low, high = np.transpose(list(limits.values()))
+        for _ in range(40):
+            env.step((2 * target - low - high) / (high - low))
+        np.testing.assert_allclose(env.world.state.joint_position[0], target, atol=0.05)
 
 
 def test_wheels_are_no_arm() -> None:
