@@ -36,6 +36,7 @@ from mygym.robotics.urdf import (
     inertial,
     link_at,
     merge_fixed_joints,
+    normalize_axes,
     number_in,
     origin_of,
     read_xml,
@@ -306,6 +307,7 @@ def _read(source: RobotFileName, process: int, stamped: Stamp, folders: tuple[st
         _complete_materials(root)
         remove_unusable_inertials(root)
         check_urdf(root)
+        normalize_axes(root)
         repairs += _Meshes(path, root, meshes).resolve()
         repairs += _undrawn(root)
         repairs += _inertials(root)

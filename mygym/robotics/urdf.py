@@ -196,7 +196,7 @@ class Joint:
     origin: FloatArray
     """`(4, 4)` pose of the child frame in the parent frame at position zero."""
     axis: Vector
-    """In the joint's frame."""
+    """Unit vector in the joint's frame."""
     lower: float
     upper: float
     effort: float
@@ -235,9 +235,19 @@ def read_urdf(path: Path) -> ET.Element:
         check_urdf(root)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
+    normalize_axes(root)
     for link in root.iter("link"):
         _find_meshes(path, link)
     return root
+
+
+def normalize_axes(root: ET.Element) -> None:
+    """Give the axes of joints a length of 1, in place: Bullet multiplies the positions of slides by it."""
+    for axis in root.findall("joint/axis"):
+        direction = np.array(_numbers(axis.get("xyz", "1 0 0")))
+        length = float(np.linalg.norm(direction))
+        if length > 0 and not math.isclose(length, 1.0, rel_tol=1e-6):
+            axis.set("xyz", text_of(direction / length))
 
 
 def read_xml(path: Path) -> ET.Element:

@@ -13,6 +13,7 @@ import pytest
 
 import mygym
 from mygym.engines.engine import BULLET, MUJOCO
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import AssetError, ConfigError
 from mygym.robotics.inference.arms import Arm, infer_arm, infer_tool
 from mygym.robotics.inference.grippers import infer_gripper
@@ -231,7 +232,7 @@ def test_an_arm_moves_within_the_limits_of_its_controllers(tmp_path: Path, engin
     simulated = read_joints(robot_model(spec)).values()
     assert [(joint.lower, joint.upper) for joint in spec.joints] == list(limits.values())
     assert [(joint.lower, joint.upper) for joint in simulated if joint.kind != "fixed"] == list(limits.values())
-    with mygym.make_env({"robot": str(path), "engine": engine, "control": "joint_position"}) as env:
+    with RobotEnv("reach", robot=str(path), engine=engine, control="joint_position") as env:
         env.reset(seed=0)
         target = np.array([1.5, 0.5, -0.5, 1.5, 1.5, 1.5])
         low, high = np.transpose(list(limits.values()))
@@ -284,17 +285,35 @@ def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path:
     assert tool.position[2] == pytest.approx(0.08, abs=0.01)
 
 
+def scara(path: Path, axis: str = "0 0 1") -> Path:
+    """Write an arm of two hinges, a quill that slides along an axis, and a tool that turns below it."""
+    quill = link_of("quill", "elbow_link", (0.25, 0, -0.125), axis, (-0.2, 0)).replace("revolute", "prismatic")
+    hangs = '<collision><origin xyz="0 0 -0.04"/><geometry><box size="0.02 0.02 0.08"/></geometry></collision></link>'
+    tool = link_of("roll", "quill_link", (0, 0, 0), axis, (-3.1, 3.1)).replace("</link>", hangs)
+    shoulder = link_of("shoulder", "root", (0, 0, 0.35), axis)
+    elbow = link_of("elbow", "shoulder_link", (0.3, 0, 0.05), axis)
+    return write(path, [shoulder, elbow, quill, tool])
+
+
 @pytest.mark.slow
 def test_the_quill_of_a_scara_is_a_joint_of_its_arm_and_the_expert_reaches(tmp_path: Path) -> None:
     """The arm had one joint; its tool hangs from the last link, which no joint tilts."""
-    quill = link_of("quill", "elbow_link", (0.25, 0, -0.125), "0 0 1", (-0.2, 0)).replace("revolute", "prismatic")
-    hangs = '<collision><origin xyz="0 0 -0.04"/><geometry><box size="0.02 0.02 0.08"/></geometry></collision></link>'
-    tool = link_of("roll", "quill_link", (0, 0, 0), "0 0 1", (-3.1, 3.1)).replace("</link>", hangs)
-    shoulder = link_of("shoulder", "root", (0, 0, 0.35), "0 0 1")
-    elbow = link_of("elbow", "shoulder_link", (0.3, 0, 0.05), "0 0 1")
-    path = write(tmp_path / "a.urdf", [shoulder, elbow, quill, tool])
+    path = scara(tmp_path / "a.urdf")
     assert names(arm_of(path).joints) == ["shoulder", "elbow", "quill", "roll"]
     assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=3).success_rate == 1.0
+
+
+@pytest.mark.parametrize("engine", [BULLET, MUJOCO])
+def test_an_axis_of_another_length_is_a_direction(tmp_path: Path, engine: str) -> None:
+    """PyBullet moves a slide by its position times the length of its axis."""
+    path = scara(tmp_path / "a.urdf", "0 0 3")
+    with RobotEnv("reach", robot=str(path), engine=engine, control="joint_delta") as env:
+        env.reset(seed=0)
+        for step in range(12):
+            env.step(np.array([0.5, 0.5, 1.0 if step < 4 else -1.0, 0.5]))
+        q = env.world.state.joint_position[0].copy()
+        assert q[2] < -0.03
+        np.testing.assert_allclose(env.world.kinematics.pose(q)[:3, 3], env.world.state.ee_position[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("fingers", [1.0, 0.5])

@@ -155,7 +155,8 @@ def test_a_spring_adds_no_energy(world_in: WorldIn, tmp_path: Path) -> None:
     assert 0.15 < max(swing[-32:]) < 0.205
 
 
-def test_a_fixture_has_the_joints_of_its_urdf(world_in: WorldIn, tmp_path: Path) -> None:
+@pytest.mark.parametrize("axis", ["-1 0 0", "-2 0 0"])
+def test_a_fixture_has_the_joints_of_its_urdf(world_in: WorldIn, tmp_path: Path, axis: str) -> None:
     inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
     box = '<geometry><box size="0.1 0.1 0.1"/></geometry>'
     shapes = f"<visual>{box}</visual><collision>{box}</collision>"
@@ -163,7 +164,7 @@ def test_a_fixture_has_the_joints_of_its_urdf(world_in: WorldIn, tmp_path: Path)
         f'<robot name="chest"><link name="body">{inertial}{shapes}</link><link name="tray">{inertial}{shapes}</link>'
         f'<link name="knob">{inertial}{shapes}</link>'
         '<joint name="runner" type="prismatic"><parent link="body"/><child link="tray"/><origin xyz="-0.1 0 0"/>'
-        '<axis xyz="-1 0 0"/><limit lower="0.05" upper="0.3" effort="20" velocity="1"/>'
+        f'<axis xyz="{axis}"/><limit lower="0.05" upper="0.3" effort="20" velocity="1"/>'
         '<dynamics damping="5" friction="3"/></joint>'
         '<joint name="screw" type="fixed"><parent link="tray"/><child link="knob"/><origin xyz="-0.1 0 0"/></joint>'
         "</robot>"
