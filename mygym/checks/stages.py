@@ -46,7 +46,11 @@ def expert_episode(config: Mapping[str, Any]) -> Episode:
     with api.make_env(config) as env:
 
         def act(step: int) -> NDArray[np.float32]:
-            contexts.append(copied(EpisodeContext(env.task, env.progress, env.world.state, env.goals)))
+            contexts.append(
+                copied(
+                    EpisodeContext(env.task, env.progress, env.world.state, env.goals, np.array([env.elapsed_steps]))
+                )
+            )
             stages.append(int(env.progress.stage[0]))
             return env.expert_action()
 
@@ -66,6 +70,7 @@ def joined(contexts: Sequence[EpisodeContext]) -> EpisodeContext:
         concatenated([context.progress for context in contexts]),
         concatenated([context.state for context in contexts]),
         np.concatenate([context.goals for context in contexts]),
+        np.concatenate([context.elapsed for context in contexts]),
     )
 
 
@@ -76,9 +81,9 @@ def concatenated(batches: Sequence[Any]) -> Any:
 
 
 def arrays_of(batch: EpisodeContext | StageContext) -> list[Any]:
-    """Return the arrays of the state, of the progress and of the goals."""
+    """Return the arrays of the state, of the progress, of the goals and of the steps."""
     values = [getattr(each, field.name) for each in (batch.state, batch.progress) for field in fields(each)]
-    return [*values, batch.goals]
+    return [*values, batch.goals, *([batch.elapsed] if isinstance(batch, EpisodeContext) else [])]
 
 
 def demand_pure(

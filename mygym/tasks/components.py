@@ -360,8 +360,11 @@ def subtask(context: EpisodeContext) -> Array:
 
 @register_observation("time", 1, measured=False, unit="share of the horizon")
 def time(context: EpisodeContext) -> Array:
-    """`(N, 1)`: share of the horizon that has passed, 0 to 1."""
-    return context.state.time[:, None] * (CONTROL_HZ / context.task.horizon)
+    """`(N, 1)`: share of the horizon that has passed, 0 to 1; it begins at 0 behind the expert's stages, too."""
+    now = context.state.time
+    xp = namespace(now)
+    before = xp.round(now * CONTROL_HZ) - xp.astype(context.elapsed, now.dtype)  # steps of the expert
+    return (now - before / CONTROL_HZ)[:, None] * (CONTROL_HZ / context.task.horizon)
 
 
 @register_observation("ee_position", 5, unit="m", frame="world")

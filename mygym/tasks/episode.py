@@ -199,3 +199,5 @@ class EpisodeContext:
     state: State
     goals: Array
     """`(N, G, 3)`: every goal point of the task, m in the world frame."""
+    elapsed: Array
+    """`(N,)` control steps of the episode; `state.time` also has those of an expert that has begun it."""

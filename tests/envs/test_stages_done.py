@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mygym.engines.engine import BULLET, FUSED, MUJOCO
+from mygym.envs import batches
+from mygym.envs.batch_env import BatchEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.planning.resolve import from_python
@@ -65,6 +68,27 @@ def test_the_horizon_counts_from_the_reset() -> None:
     ends = [env.step(np.zeros(4, dtype=np.float32))[3] for _ in range(12)]
     assert ends == [False] * 11 + [True]
     env.close()
+
+
+@pytest.mark.parametrize("engine", [BULLET, MUJOCO, FUSED])
+@pytest.mark.parametrize("later", [{"stages_done": 1}, {"starts": {"at_object": 1.0}}], ids=str)
+def test_the_time_of_an_episode_begins_at_0(
+    engine: str, later: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The world's time has the steps of the expert as well."""
+    monkeypatch.setattr(batches, "POOL_OF_CONTACTS", 2)
+    arguments = {"task": "push", "engine": engine, "observations": ["time", "ee_position"], "task_params": later}
+    if engine == BULLET:
+        with RobotEnv(**arguments) as env:
+            times = [env.reset(seed=0)[0], *(env.step(np.zeros(3))[0] for _ in range(3))]
+            assert env.world.state.time[0] > 0.2
+    else:
+        batch = BatchEnv(arguments, 2)
+        times = [batch.reset(range(2)), *(batch.step(np.zeros((2, 3))).last for _ in range(3))]
+        assert (batch.worlds.state.time > 0.2).all()
+        env = batch  # type: ignore[assignment]
+    shares = np.array([np.atleast_2d(each["observation"])[:, 0] for each in times])
+    np.testing.assert_allclose(shares * env.task.horizon, np.arange(4)[:, None] + 0.0 * shares, atol=1e-5)
 
 
 @pytest.mark.parametrize(("task", "count"), [("reach", 1), ("AGM", 3)])

@@ -24,7 +24,7 @@ def context(composition: Any, seed: int = 0, clutter: int = 0) -> EpisodeContext
     task, progress, state, goals = worlds(composition, seed, N)
     if clutter:
         state = random_state(np.random.default_rng(seed), N, len(task.roles) + clutter, len(task.parts), goals)
-    return EpisodeContext(task, progress, state, goals)
+    return EpisodeContext(task, progress, state, goals, np.arange(N))
 
 
 def values(name: str, episode: EpisodeContext) -> Any:
@@ -129,10 +129,13 @@ def test_distractor_components_exclude_the_objects_of_the_task() -> None:
     np.testing.assert_array_equal(values("distractor_from_ee", episode), from_ee.reshape(N, 6))
 
 
-def test_time_is_a_share_of_the_horizon() -> None:
+@pytest.mark.parametrize("before", [0.0, 1.2])
+def test_time_is_a_share_of_the_horizon(before: float) -> None:
+    """The world has moved for `before` s when the episode begins behind stages of the expert."""
     episode = context("reach")
-    episode.state.time[:] = [0.0, 0.04, 0.5, 1.0]  # 25 steps a second, of which reaching has 25
-    np.testing.assert_allclose(values("time", episode)[:, 0], [0.0, 0.04, 0.5, 1.0])
+    episode.elapsed[:] = [0, 1, 12, 25]
+    episode.state.time[:] = before + episode.elapsed / 25.0  # 25 steps a second, of which reaching has 25
+    np.testing.assert_allclose(values("time", episode)[:, 0], [0.0, 0.04, 0.48, 1.0], atol=1e-12)
 
 
 def test_orientations_have_one_sign() -> None:

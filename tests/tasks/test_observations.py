@@ -23,7 +23,7 @@ PART_SIZES = {"part_position": 1, "part_velocity": 1, "handle_from_ee": 3}
 
 
 def context(composition: str, seed: int, n: int) -> EpisodeContext:
-    return EpisodeContext(*worlds(composition, seed, n))
+    return EpisodeContext(*worlds(composition, seed, n), elapsed=np.arange(n))
 
 
 def single_context(context: EpisodeContext, i: int) -> EpisodeContext:
@@ -32,6 +32,7 @@ def single_context(context: EpisodeContext, i: int) -> EpisodeContext:
         progress=single(context.progress, i),
         state=single(context.state, i),
         goals=context.goals[i : i + 1],
+        elapsed=context.elapsed[i : i + 1],
     )
 
 
@@ -40,8 +41,8 @@ def single_context(context: EpisodeContext, i: int) -> EpisodeContext:
 def test_components_agree_in_batches_single_episodes_and_torch(composition: str, seed: int) -> None:
     batch_context, n = context(composition, seed, 5), 5
     singles = [single_context(batch_context, i) for i in range(n)]
-    tensors = [as_torch(value) for value in (batch_context.progress, batch_context.state, batch_context.goals)]
-    torch_context = EpisodeContext(batch_context.task, *tensors)
+    values = (batch_context.progress, batch_context.state, batch_context.goals, batch_context.elapsed)
+    torch_context = EpisodeContext(batch_context.task, *map(as_torch, values))
     for name in OBSERVATIONS:
         component = find_component(name)
         batch = component.function(batch_context)
