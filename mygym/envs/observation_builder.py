@@ -315,7 +315,7 @@ class ObservationBuilder:
         else:
             values = xp.concat(components, axis=-1)
         if noise is not None:
-            values = values + noise
+            values = xp.astype(values + noise, xp.float32, copy=False)
         if self._positions is not None:
             padded = xp.zeros((count, len(self._bounds)), dtype=values.dtype, device=device(values))
             padded[:, self._positions] = values
@@ -327,14 +327,14 @@ class ObservationBuilder:
         return xp.minimum(xp.maximum(values, -bound), bound)
 
     def build_batch(self, context: EpisodeContext, noise: Array | None = None) -> dict[str, Array]:
-        """Return the entries of the goal dictionary for all episodes, `(N, …)`, and `critic` if there is one."""
+        """Return the goal dictionary of all episodes, with `critic` if there is one; entries are `(N, …)` float32."""
         xp = namespace(context.state.time)
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
         desired = goals.desired_goal(self.goal_space, context.goals)
         observations = {
             "observation": self.values(context, noise),
-            "achieved_goal": xp.asarray(achieved, copy=True),  # the caller may change it, and it may share the memory
-            "desired_goal": xp.asarray(desired, copy=True),  # of the state or the goals
+            "achieved_goal": xp.astype(achieved, xp.float32),  # a copy: the caller may change it, and it may share
+            "desired_goal": xp.astype(desired, xp.float32),  # the memory of the state or the goals
         }
         return observations if self._critic is None else observations | {CRITIC: self._critic.values(context)}
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 from mygym.checks.parity import compare_engines
 from mygym.engines.arrays import Rows
-from mygym.engines.engine import BULLET, MUJOCO, make_world
+from mygym.engines.engine import BULLET, FUSED, MUJOCO, make_world
 from mygym.engines.mujoco.bodies import FIELDS
 from mygym.engines.mujoco.world import MujocoWorld, MujocoWorlds
 from mygym.engines.world import MovingDistractor, WorldSpec
@@ -305,6 +306,30 @@ def test_every_controller_reaches(control: str) -> None:
         if solved.all():
             break
     assert solved.all()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"goal_env": False},
+        {"output": "torch"},
+        {"goal_env": False, "output": "torch"},
+        {"critic_observations": ["ee_velocity"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("engine", [MUJOCO, FUSED])
+def test_vector_environments_return_elements_of_their_spaces(engine: str, arguments: dict[str, Any]) -> None:
+    """MuJoCo's worlds are of doubles, also the noise of observations."""
+    noisy = {"engine": engine, "randomize": {"observation_noise": 0.01}}
+    with closing(gymnasium.make_vec("mygym/Push-v0", num_envs=2, **noisy, **arguments)) as env:
+        observations = [env.reset(seed=0)[0], env.step(env.action_space.sample())[0]]
+        for observation in observations:
+            values = {"": observation} if not isinstance(observation, dict) else observation
+            values = {key: np.asarray(value) for key, value in values.items()}
+            assert {str(value.dtype) for value in values.values()} == {"float32"}
+            assert env.observation_space.contains(values if isinstance(observation, dict) else values[""])
 
 
 def test_batch_refuses_objects_that_differ_between_episodes() -> None:
