@@ -149,12 +149,14 @@ def record_images(
     path = Path(out).expanduser()
     images, seed = checked_count(images, "images"), checked_seed(seed)
     _check_splits(splits)
+    cameras = (cameras,) if isinstance(cameras, str) else cameras
+    if not cameras:
+        raise ConfigError(bad_value("cameras", [], f"at least one camera, such as {MAIN_CAMERA}"))
     files.check_new(path, "out", "a folder")
     spec = _env_spec(find_plan(config or {}).config)
     size = spec.image_params.width, spec.image_params.height
     with contextlib.ExitStack() as stack:
         env = stack.enter_context(contextlib.closing(RobotEnv.of(spec)))
-        cameras = (cameras,) if isinstance(cameras, str) else cameras
         names = _checked_categories(categories, env, cameras, size, marker)
         bar = stack.enter_context(progress_bar(images, "image"))
         stop = stack.enter_context(StopRequest("after this image"))

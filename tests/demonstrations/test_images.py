@@ -122,17 +122,20 @@ def test_run_lengths_decode_to_the_mask(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("splits", "key"),
+    ("arguments", "key"),
     [
-        ({"train": 0.5, "val": 0.4}, "splits"),
-        ({"../up": 1.0}, "splits"),
-        ({"train": 2}, "splits.train"),
-        ({}, "splits"),
+        ({"splits": {"train": 0.5, "val": 0.4}}, "splits"),
+        ({"splits": {"../up": 1.0}}, "splits"),
+        ({"splits": {"train": 2}}, "splits.train"),
+        ({"splits": {}}, "splits"),
+        ({"cameras": []}, "cameras"),
+        ({"cameras": ()}, "cameras"),
     ],
+    ids=str,
 )
-def test_splits_are_checked(tmp_path: Path, splits: dict[str, float], key: str) -> None:
+def test_splits_and_cameras_are_checked(tmp_path: Path, arguments: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError, match=f"^{key}: "):
-        mygym.record_images({"task": "reach"}, out=tmp_path / "new", images=2, splits=splits)
+        mygym.record_images({"task": "reach"}, out=tmp_path / "new", images=2, **arguments)
     assert not list(tmp_path.iterdir())
 
 
