@@ -235,6 +235,19 @@ def test_objects_of_a_batch_have_the_weights_of_their_masses(
     np.testing.assert_array_equal(resized.worlds._bodies._forces[:2], batch.worlds._bodies._forces[[2, 0]])
 
 
+@pytest.mark.parametrize("engine", [BULLET, MUJOCO])
+@pytest.mark.parametrize("name", ["cube", "mug"])
+def test_a_free_object_keeps_its_velocity_without_randomization(engine: str, name: str) -> None:
+    """It falls: damping would take 2 % of its speed in a second. Bullet reads the second object from a URDF."""
+    with closing(make_world(description(name), engine)) as world:
+        world.reset(poses((0.1, 0.3, 5.0)))
+        for step in range(25):
+            world.step(np.zeros(4))
+            if step == 0:
+                first = world.state.object_velocity[0, 0, 2]
+        assert world.state.object_velocity[0, 0, 2] - first == pytest.approx(-9.81 * 24 * 0.04, rel=1e-6)
+
+
 def test_mass_of_an_object_bends_the_arm_that_holds_it() -> None:
     def lifted(mass: float) -> float:
         with closing(RobotEnv(task="lift", engine=MUJOCO, randomize={"object_mass": (mass, mass)})) as env:

@@ -12,7 +12,7 @@ import numpy as np
 from mujoco.batch import Batch
 from numpy.typing import NDArray
 
-from mygym.engines.mujoco.model import DAMPING, Model, decay
+from mygym.engines.mujoco.model import Model, decay
 from mygym.engines.robots import finger_speeds, motor_rate, width_coefficients
 from mygym.engines.world import GRAVITY, HIT, PRESSED, MovingDistractor
 from mygym.robotics.controllers import Mode
@@ -159,7 +159,7 @@ class Bodies:
 
     def _set_damping(self, rows: NDArray[np.intp], parameters: Parameters) -> None:
         model, lost = self.model, parameters.get("object_damping")
-        share = np.full((len(rows), len(model.objects)), DAMPING) if lost is None else lost[:, model.present]
+        share = np.zeros((len(rows), len(model.objects))) if lost is None else lost[:, model.present]
         rate = decay(share) * self._of_objects(parameters.get("object_mass"), len(rows))
         self._batch.expand("dof_damping")[rows[:, None, None], model.object_dofs] = (
             rate[:, :, None] * model.object_inertia

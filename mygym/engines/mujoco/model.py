@@ -62,9 +62,6 @@ TABLE = 0.5
 PATCH = 0.01
 """m: radius of the patch in which a finger's pad meets an object. In a point a bar would turn."""
 
-DAMPING = 0.04
-"""Share of its velocity that an object loses in a second, Bullet's default."""
-
 _GEOMS = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
     "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
@@ -124,7 +121,6 @@ class Model:
         """`(m, 6)` addresses of their velocities."""
         self.object_inertia = np.array([_inertia(spec) for spec in self.objects.values()]).reshape(-1, 6)
         """`(m, 6)` mass in kg three times, and moments of inertia about the model's axes in kg m²."""
-        compiled.dof_damping[self.object_dofs] = decay(DAMPING) * self.object_inertia
 
     def _addresses(self, joints: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the first address of each joint in the positions, and in the velocities."""
