@@ -30,6 +30,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
+NOTES = {MUJOCO: "Objects lost 4 % of their velocity in a second in these runs; today they lose none, as in PyBullet."}
+"""What differs from today in all runs of an engine."""
+
+
 def default_cell(task: str, engine: str) -> str | None:
     """Return the name of the cell with the default algorithm of a task; None if the engine does not train the task."""
     try:
@@ -81,6 +85,8 @@ def main() -> None:
         for task, name in names.items():
             if name in cells:
                 print(f"| {' | '.join(row(task, name.rpartition('/')[2], cells[name].setting.records))} |")
+        if engine in NOTES:
+            print(f"\n{NOTES[engine]}")
         for task, name in names.items():
             if name in cells and cells[name].note:
                 print(f"\n`{task}`: {cells[name].note}")
