@@ -14,11 +14,18 @@ from pydantic import BaseModel, ValidationError
 
 from mygym.config.loading import check_plain
 from mygym.config.parameter_checks import ALIASES, HYPERPARAMETERS, keys_named
-from mygym.config.schema import NOT_SHAPING, RunConfig, renamed
+from mygym.config.schema import NOT_SHAPING, NamedSection, RunConfig, renamed
 from mygym.config.toolkit import REPLACED_BY
 from mygym.config.validation_errors import dotted, first_mistake, keys_at, unknown_keys
 from mygym.errors import ConfigError, bad_value, did_you_mean, nearest
 from mygym.nested import changed, merged
+
+TEXTS: Mapping[str, str] = {
+    name: f"{name}.{next(iter(field.annotation.model_fields))}"
+    for name, field in RunConfig.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, NamedSection)
+}
+"""Section that may be just text → dotted key of the value that the text stands for, e.g. `pretrained.path`."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ def validated(model: type[M], values: Mapping[str, Any], origins: Mapping[str, s
 
 def overlaid(resolved: Resolved, layer: Layer) -> Resolved:
     """Return a config with a further layer on top, whose values are valid by themselves."""
-    known = {"control.name" if key == "control" else key: origin for key, origin in resolved.origins.items()}
+    known = {TEXTS.get(key, key): origin for key, origin in resolved.origins.items()}
     values = merge_configs(_given(resolved.config, layer.values), layer.values)
     return _with_origins(_with_values(resolved.config, values), known | _origins_of(layer))
 
@@ -142,7 +149,7 @@ def _with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
 
 
 def _origins_of(layer: Layer) -> dict[str, str]:
-    return {"control.name" if key == "control" else key: layer.origin for key, _ in flatten(layer.values)}
+    return {TEXTS.get(key, key): layer.origin for key, _ in flatten(layer.values)}
 
 
 def _with_origins(config: RunConfig, origins: dict[str, str]) -> Resolved:
@@ -155,16 +162,19 @@ def _with_origins(config: RunConfig, origins: dict[str, str]) -> Resolved:
 def merge_configs(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `low` overlaid by those of `high`.
 
-    A controller that `high` names replaces the controller of `low` with its parameters; parameters without a name are
-    added to those of `low`.
+    A section that may be just text, such as `pretrained`, is merged as the mapping that the text stands for. But a
+    controller that `high` names replaces the controller of `low` with its parameters.
     """
     low, high = renamed(low), renamed(high)
     result = merged(low, high)
-    known, value = low.get("control"), high.get("control")
-    if isinstance(value, Mapping) and "name" in value:
-        result["control"] = value
-    elif isinstance(value, Mapping) and isinstance(known, str):
-        result["control"] = {"name": known, **value}
+    for section, key in TEXTS.items():
+        known, value, first = low.get(section), high.get(section), key.rpartition(".")[2]
+        if section == "control" and (isinstance(value, str) or (isinstance(value, Mapping) and first in value)):
+            result[section] = value  # the parameters of another controller mean something else
+        elif isinstance(known, str) and isinstance(value, Mapping):
+            result[section] = {first: known, **value}
+        elif isinstance(known, Mapping) and isinstance(value, str):
+            result[section] = {**known, first: value}
     return result
 
 

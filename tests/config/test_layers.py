@@ -36,6 +36,31 @@ def test_later_layers_win_and_origins_name_the_layer() -> None:
     assert resolved.origins["algo_params.policy_kwargs.net_arch"] == "second"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        ({"pretrained": "run"}, {"pretrained": {"freeze": ["a.*"]}}, {"path": "run", "freeze": ["a.*"]}),
+        ({"pretrained": {"load": ["policy"]}}, {"pretrained": "run"}, {"path": "run", "load": ["policy"]}),
+        ({"pretrained": {"path": "old", "freeze": ["a.*"]}}, {"pretrained": "new"}, {"path": "new", "freeze": ["a.*"]}),
+        ({"pretrained": "old"}, {"pretrained": "new"}, {"path": "new"}),
+        ({"control": "joint_delta"}, {"control": {"max_force": 9.0}}, {"name": "joint_delta", "max_force": 9.0}),
+        ({"control": {"name": "joint_delta", "max_force": 9.0}}, {"control": "ee_delta"}, {"name": "ee_delta"}),
+    ],
+)
+def test_a_section_that_is_text_in_one_layer_and_a_mapping_in_another_keeps_both(
+    low: dict[str, Any], high: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    (section,) = low
+    resolved = resolve([Layer("low", low), Layer("high", high)])
+    assert getattr(resolved.config, section) == type(getattr(resolved.config, section))(**expected)
+
+
+def test_text_has_its_origin_and_the_values_beside_it_keep_theirs() -> None:
+    resolved = resolve([Layer("file", {"pretrained": {"freeze": ["a.*"]}}), Layer("flag", {"pretrained": "run"})])
+    origins = {key: resolved.origins[f"pretrained.{key}"] for key in ("path", "freeze", "load")}
+    assert origins == {"path": "flag", "freeze": "file", "load": "default"}
+
+
 def test_every_value_has_an_origin() -> None:
     resolved = resolve([Layer("file", {"task_params": {"areas": {"reach": {"low": [0, 0, 0], "high": [1, 1, 1]}}}})])
     assert set(resolved.origins) == {key for key, _ in flatten(resolved.values())}
