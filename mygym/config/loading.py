@@ -14,6 +14,7 @@ import numpy as np
 import yaml
 
 from mygym.errors import ConfigError, bad_value
+from mygym.nested import merged
 
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
@@ -335,10 +336,10 @@ def _last(pairs: list[tuple[str, Any]], text: str, messages: list[str]) -> dict[
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return nested dictionaries for pairs such as `["eval.every=500", "algo_params.gamma=0.9"]`.
+    """Return nested dictionaries for pairs such as `["eval.every=500", "eval={episodes: 5}"]`; mappings are merged.
 
     Raises:
-        ConfigError: A pair without `=` or without a key.
+        ConfigError: A pair without `=` or without a key, or a key with a value and with keys below it.
     """
     nested: dict[str, Any] = {}
     for pair in pairs:
@@ -348,11 +349,16 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
             raise ConfigError(
                 bad_value("--set", pair, "key=value, e.g. algo_params.learning_rate=3e-4", "is not a pair")
             )
+        both = ConfigError(bad_value("--set", pair, "a value or keys below it", "sets both"))
         section = nested
         for name in path[:-1]:
             inner = section.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise ConfigError(bad_value("--set", pair, "a value or keys below it", "sets both"))
+                raise both
             section = inner
-        section[path[-1]] = parse_value(text, key)
+        value = parse_value(text, key)
+        known = section.get(path[-1], value)
+        if isinstance(known, dict) != isinstance(value, dict):
+            raise both
+        section[path[-1]] = merged(known, value) if isinstance(known, dict) else value
     return nested

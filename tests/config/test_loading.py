@@ -199,13 +199,18 @@ def test_overrides_nest_by_dots() -> None:
     assert parse_overrides(["seed=1", "seed=2"]) == {"seed": 2}
 
 
+@pytest.mark.parametrize("pairs", [["eval.every=500", "eval={episodes: 5}"], ["eval={episodes: 5}", "eval.every=500"]])
+def test_an_override_that_is_a_mapping_keeps_the_keys_of_the_others(pairs: list[str]) -> None:
+    assert parse_overrides(pairs) == {"eval": {"every": 500, "episodes": 5}}
+
+
 @pytest.mark.parametrize("pair", ["", "seed", "=1", "a..b=1", ".a=1", "a.=1", "a=[1", "a={b: 1, b: 2}", "a=\x00"])
 def test_an_invalid_override_is_refused(pair: str) -> None:
     with pytest.raises(ConfigError):
         parse_overrides([pair])
 
 
-@pytest.mark.parametrize("pairs", [["eval=1", "eval.every=2"], ["a.b=1", "a.b.c=2"]])
+@pytest.mark.parametrize("pairs", [["eval=1", "eval.every=2"], ["a.b=1", "a.b.c=2"], ["a.b.c=2", "a.b=1"]])
 def test_a_value_and_keys_below_it_are_refused(pairs: list[str]) -> None:
     with pytest.raises(ConfigError, match="sets both"):
         parse_overrides(pairs)
