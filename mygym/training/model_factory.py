@@ -253,8 +253,12 @@ def loadable(run: Plannable, env: Any) -> Any:
 
 def constructed_by_user(cls: type) -> bool:
     """Return whether the constructor of an algorithm is neither of a library nor of this package."""
-    constructor = next(base for base in cls.__mro__ if "__init__" in vars(base))
-    return constructor.__module__.partition(".")[0] not in ("mygym", "stable_baselines3", "sb3_contrib", "sbx")
+    return not _of_library(next(base for base in cls.__mro__ if "__init__" in vars(base)))
+
+
+def _of_library(owner: Any) -> bool:
+    """Return whether a class or function is of a library of algorithms or of this package."""
+    return owner.__module__.partition(".")[0] in ("mygym", "stable_baselines3", "sb3_contrib", "sbx")
 
 
 def schedules_of(run: Plannable) -> dict[str, Schedule]:
@@ -286,6 +290,7 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
     """Return `resolved` with the values that the constructors have decided, read from the attributes of the objects.
 
     None stays None in the algorithm itself, where it means that a value follows another value, e.g. a learning rate.
+    A parameter that a user's class declares keeps its value: the class may derive an attribute of this name from it.
     """
     policy = getattr(model, "policy", None)
     builders = {(): model, ("policy_kwargs",): policy}
@@ -297,7 +302,11 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
         result: dict[str, Any] = {}
         hidden: set[str] = set()
         for name, value in values.items():
-            decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
+            if isinstance(builder, Mapping):
+                decided = builder.get(name, value)
+            else:
+                declared = parameters(type(builder)).get(name)
+                decided = value if declared and not _of_library(declared.declared_by) else getattr(builder, name, value)
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
             if name == "batch_size" and not path and resolved.config.learners > 1:
                 result[name] = value  # the model has the share of this process

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 
+from mygym.algos.stable_baselines import PPO
 from mygym.config import merged
 from mygym.planning.resolve import from_python
-from mygym.registry import algorithm
+from mygym.registry import algorithm, register_algorithm
 from mygym.training import env_factory, model_factory
 from mygym.training.checkpoints.checkpoints import ReplayLog
 from mygym.training.checkpoints.serialization import from_files, to_files
@@ -131,6 +133,29 @@ def test_config_repeats_the_decisions_of_the_class(algo: str, framework: str) ->
         )
     assert held[0] == held[1]
     assert "gamma" in held[0]
+
+
+class Wide(MultiInputActorCriticPolicy):
+    """A policy whose attribute is not the parameter of the same name."""
+
+    def __init__(self, *args: Any, factor: int = 2, **kwargs: Any) -> None:
+        self.factor = 8 * factor
+        super().__init__(*args, **{**kwargs, "net_arch": [self.factor]})
+
+
+class Bonus(PPO):
+    """An algorithm with such an attribute, and with a rollout of another length than it is given."""
+
+    def __init__(self, policy: Any, env: Any, bonus: float = 50.0, n_steps: int = 8, **kwargs: Any) -> None:
+        self.bonus = bonus / 100
+        super().__init__(policy, env, n_steps=2 * n_steps, **kwargs)
+
+
+def test_config_keeps_the_parameters_that_a_users_class_declares() -> None:
+    register_algorithm("bonus", policy=Wide, defaults={"batch_size": 16}, run_defaults={"n_envs": 2})(Bonus)
+    params = model_factory.explained(from_python({"algo": "bonus"})).config.algo_params
+    assert (params["bonus"], params["n_steps"], params["policy_kwargs"]["factor"]) == (50.0, 8, 2)
+    assert params["policy_kwargs"]["net_arch"] == [16], "a parameter of the library that the class has decided"
 
 
 def test_state_is_a_copy(build: Any, tmp_path: Path) -> None:
