@@ -147,6 +147,8 @@ class BC(Runner):
         ConfigError: The environment has no scripted expert.
     """
 
+    _not_in_checkpoints = ("teacher",)
+    """The strategy of the config sets it."""
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ImitationPolicy,
         "MultiInputPolicy": ImitationPolicy,

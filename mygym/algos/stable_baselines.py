@@ -141,6 +141,9 @@ class BatchBootstrap:
 class PPO(BatchBootstrap, Stateful, sb3.PPO):
     """Proximal policy optimisation (Schulman et al., 2017)."""
 
+    _not_in_checkpoints = ("_device_collection", "_device_update")
+    """Their state is that of environments and normaliser."""
+
     def _setup_model(self) -> None:
         """Build networks and buffer; a saved model names no class of the buffer, so SB3 alone can load it."""
         chosen = self.rollout_buffer_class

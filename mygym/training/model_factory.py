@@ -361,6 +361,9 @@ def overlapping(cls: type[OffPolicyAlgorithm]) -> type[OffPolicyAlgorithm]:
 
 
 class _Overlapping(OffPolicyAlgorithm):
+    _not_in_checkpoints = ("postponed", "_training_env")
+    """`RunState` saves the first, and the other wraps the environments."""
+
     postponed: list[Any]
     """Arguments of the calls of `train` that the next step of the environments makes: lists `[args, kwargs]`."""
 

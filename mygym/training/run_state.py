@@ -139,7 +139,7 @@ class RunState:
         tree = {
             "config": self.config,
             "algorithm": model_state(model),
-            "postponed": getattr(model, "postponed", []),
+            "postponed": model.postponed if self.config["overlap"] else [],
             "env": env_state(self.env),
             "callbacks": {name: callback.state_dict() for name, callback in self.callbacks.items()},
             "logger": logger_state(model.logger),

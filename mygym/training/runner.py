@@ -385,6 +385,8 @@ class Runner(Stateful, BaseAlgorithm):
         device: Device of the policy's network.
     """
 
+    _not_in_checkpoints = ("_runner_curves",)
+    """They are derived from the evaluations."""
     defines_training: ClassVar[bool] = True
     """The class defines the training loop; `training_params` of a config are for such classes alone."""
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {

@@ -294,7 +294,10 @@ def test_a_run_that_is_training_is_locked(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 class Curious(PPO):
-    """Has additional state of every kind that checkpoints store."""
+    """Has additional state of every kind that checkpoints store, also under names that other classes leave out."""
+
+    updates = 0
+    postponed: Any = 0.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -303,6 +306,7 @@ class Curious(PPO):
         self.curiosity = torch.nn.Linear(3, 1)
         self.curiosity_optimizer = torch.optim.Adam(self.curiosity.parameters(), lr=0.01)
         self.running = {"mean": np.zeros(3), "seen": []}
+        self.teacher = torch.nn.Linear(3, 1)
 
     def train(self) -> None:
         noise = torch.randn(4, 3, generator=self.generator) + self.rng.random()
@@ -312,7 +316,11 @@ class Curious(PPO):
         self.curiosity_optimizer.step()
         self.running["mean"] += self.rng.random(3)
         self.running["seen"].append(loss.item())
-        self.ent_coef = float(loss.detach())
+        self.updates += 1  # only now an attribute of the object
+        self.postponed = self.postponed + self.rng.random(3)  # not that of `overlap`
+        with torch.no_grad():
+            self.teacher.weight.lerp_(self.curiosity.weight, 0.1)
+            self.ent_coef = float(loss + self.teacher.weight.sum()) + 0.01 / self.updates + float(self.postponed[0])
         self.logger.record_mean("train/curiosity", loss.item())
         super().train()
 

@@ -156,6 +156,8 @@ STEPS_OF_POLICY = ("predict", "scale_action", "unscale_action")
 class DeviceOffPolicy:
     """Mixin of off-policy algorithms of SB3: buffer, steps and gradient steps in tensors."""
 
+    _not_in_checkpoints = ("_device_collection", "_device_update")
+    """Their state is that of environments and normaliser."""
     device_update: ClassVar[type[ReplayUpdate] | None] = None
     """Class of the gradient steps; None: those of SB3, with minibatches of the buffer in tensors."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import inspect
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
@@ -125,22 +126,19 @@ EXCLUDED = frozenset(
         "env",
         "policy",
         "policy_kwargs",  # part of the config
-        "postponed",  # mygym.training.run_state
         "replay_buffer",  # mygym.training.checkpoints.checkpoints
         "rollout_buffer",  # empty whenever a state is taken
         "start_time",  # the run's clock continues
-        "teacher",  # part of the config
         "_custom_logger",
-        "_device_collection",  # its state is that of environments and normaliser
-        "_device_update",
         "_logger",
-        "_runner_curves",  # derived from the evaluations
         "_total_timesteps",  # belongs to the current call of `learn`
-        "_training_env",  # wraps `env`
         "_vec_normalize_env",
     }
 )
-"""Attributes of an algorithm that are saved elsewhere, or belong to the process."""
+"""Attributes of any SB3 algorithm that are saved elsewhere, or belong to the process.
+
+A class adds its own in `_not_in_checkpoints`: another class may use the same name for its state.
+"""
 
 _GSDE_NOISE = ("exploration_mat", "exploration_matrices")
 
@@ -191,7 +189,7 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
     """Restore a state of `algorithm_state`; raise `ValueError` if it belongs to another algorithm."""
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
     for name, value in state["attributes"].items():
-        if name in EXCLUDED or hasattr(type(model), name):
+        if name in _excluded(model) or _is_code(model, name):
             raise ValueError(f"{name} is not an attribute of a {type(model).__name__} that checkpoints hold")
         setattr(model, name, restored(getattr(model, name, None), copy.deepcopy(value)))
     for name, value in state.get("policy", {}).items():
@@ -225,10 +223,20 @@ def unsaved(model: BaseAlgorithm) -> list[str]:
 def _unnamed_attributes(model: BaseAlgorithm) -> Iterator[tuple[str, Any]]:
     """Yield the attributes that are neither excluded nor part of `get_parameters`."""
     networks = set(map(id, model.policy.modules()))
-    named = set(model._get_torch_save_params()[0])
+    elsewhere = _excluded(model).union(model._get_torch_save_params()[0])
     for name, value in vars(model).items():
-        if name not in EXCLUDED and name not in named and id(value) not in networks:
+        if name not in elsewhere and id(value) not in networks:
             yield name, value
+
+
+def _excluded(model: BaseAlgorithm) -> frozenset[str]:
+    """Return `EXCLUDED` with the attributes that the classes of `model` add."""
+    return EXCLUDED.union(*(vars(cls).get("_not_in_checkpoints", ()) for cls in type(model).__mro__))
+
+
+def _is_code(model: BaseAlgorithm, name: str) -> bool:
+    """Return whether a class of `model` has a method or property of this name, and no default value."""
+    return hasattr(inspect.getattr_static(type(model), name, None), "__get__")
 
 
 def _is_constant(value: Any) -> bool:
