@@ -390,7 +390,7 @@ class Session:
             with self.clock.measure_learning():
                 yield
         except StopTraining:
-            pass
+            self.user.on_training_end()  # SB3's `learn` has not come to it
         finally:
             self.result.steps = int(self.model.num_timesteps)
             if self.synchronization:

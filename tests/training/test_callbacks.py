@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ from stable_baselines3.common.utils import FloatSchedule
 import mygym
 from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, RegistryError
+from mygym.errors import ConfigError, RegistryError, RunError
 from mygym.planning.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
+from mygym.training import session
+from mygym.training.evaluation import Evaluation
 from tests.training.runners import config as small
 from tests.training.test_resuming import stopped
 
@@ -71,6 +75,43 @@ def test_a_callback_gets_every_step_and_may_end_the_training(
     ended = mygym.train(config(algo, tmp_path / "short"), callbacks=[whole, short])
     assert (ended.status, ended.steps) == ("done", 60)
     assert "note: Counter ends the training after 60 steps" in capsys.readouterr().err
+
+
+class Ended(BaseCallback):
+    """Counts the ends of the training; fails at a number of calls."""
+
+    def __init__(self, fails: int = 0) -> None:
+        super().__init__()
+        self.fails, self.ends = fails, 0
+
+    def _on_step(self) -> bool:
+        if self.n_calls == self.fails:
+            raise ValueError("broken")
+        return True
+
+    def _on_training_end(self) -> None:
+        self.ends += 1
+
+
+@pytest.mark.parametrize("algo", ["sac", pytest.param("ppo_runner", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cause", ["steps", "callback", "success", "failure"])
+def test_a_callback_gets_the_end_of_the_training_once_unless_the_run_fails(
+    cause: str, algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = session.evaluate_policy
+
+    def succeed(*args: Any) -> Evaluation:
+        return Evaluation(tuple(replace(episode, success=True) for episode in evaluate(*args).episodes))
+
+    monkeypatch.setattr(session, "evaluate_policy", succeed)
+    settings = config(algo, tmp_path, eval={"every": 40}, stop_at_success=0.5 if cause == "success" else None)
+    ended = Ended(30 if cause == "failure" else 0)
+    more = [Counter(most=30)] if cause == "callback" else []
+    with pytest.raises(RunError, match="broken") if cause == "failure" else contextlib.nullcontext():
+        steps = mygym.train(settings, callbacks=[ended, *more]).steps
+        assert steps == {"steps": 240, "callback": 60}.get(cause, steps)
+        assert cause != "success" or steps < 100
+    assert ended.ends == (cause != "failure")
 
 
 class Forgetful(BaseCallback):
