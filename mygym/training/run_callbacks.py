@@ -257,6 +257,8 @@ class DivergenceCallback(BaseCallback):
 
     EVERY = 200
     """Calls between checks of the weights."""
+    DIAGNOSTIC = "train/explained_variance"
+    """It trains nothing, and is NaN where all returns are the same, as in a rollout without a reward."""
 
     def __init__(self, rewarding: str = "") -> None:
         super().__init__()
@@ -325,7 +327,9 @@ class DivergenceCallback(BaseCallback):
 
     def _check_losses(self) -> None:
         for key, value in self.logger.name_to_value.items():
-            if key.startswith("train/") and isinstance(value, float | np.floating) and not math.isfinite(value):
+            if not key.startswith("train/") or not isinstance(value, float | np.floating) or math.isfinite(value):
+                continue
+            if not (key == self.DIAGNOSTIC and math.isnan(value)):
                 raise DivergedError(f"{key} is {value} after {self.model.num_timesteps} steps")
 
     def state_dict(self) -> dict[str, Any]:

@@ -47,6 +47,21 @@ def test_a_degenerate_distribution_of_actions_is_divergence(base: str, tmp_path:
     assert mygym.evaluate(result.path, episodes=1).episodes
 
 
+@pytest.mark.parametrize("key", ["loss", "explained_variance"])
+def test_only_a_loss_that_is_nan_is_divergence(key: str, tmp_path: Path) -> None:
+    class Logging(algorithm("ppo").combo()[0]):  # type: ignore[misc]
+        def train(self: BaseAlgorithm) -> None:
+            super().train()  # type: ignore[misc]
+            self.logger.record(f"train/{key}", np.nan)  # SB3's explained variance, if that of the returns is 0
+
+    register_algorithm("logging", defaults={"n_steps": 60, "batch_size": 60})(Logging)
+    if key == "explained_variance":
+        assert mygym.train(config("logging", tmp_path)).status == "done"
+        return
+    with pytest.raises(DivergedError, match="train/loss is nan"):
+        mygym.train(config("logging", tmp_path))
+
+
 def nan_reward(context: EpisodeContext) -> Array:
     return context.state.time * np.nan
 
