@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count
+from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count, parse_seed
 from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_table
-from mygym.config import Resolved, merge_configs
+from mygym.config import Resolved, merge_configs, parse_overrides
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value, print_message
 from mygym.nested import at, has
 from mygym.registry import register_dictionary
@@ -119,22 +120,37 @@ class SeedExecutor(LocalExecutor):
         super().stop(handle.process)
 
 
-def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
+def train_seeds(
+    program: Sequence[str], words: Sequence[str], seeds: Sequence[int], jobs: int, imports: Sequence[str] = ()
+) -> None:
     """Train a setting, which the flags `words` describe, with several seeds, `jobs` at a time.
+
+    `imports` are the modules among the words, which the command that resumes the runs needs again.
 
     Raises:
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
         RunError: A run has failed.
     """
-    _train(program, {seed: [*words, "--seed", str(seed)] for seed in seeds}, jobs, None)
+    _train(program, {seed: [*words, "--seed", str(seed)] for seed in seeds}, jobs, None, _import_flags(imports))
+
+
+def _import_flags(modules: Sequence[str]) -> list[str]:
+    """Return the flags that import modules: a config alone imports none."""
+    return [word for module in modules for word in ("--import", module)]
 
 
 def resume_seeds(
-    program: Sequence[str], setting: Path, seeds: Sequence[int] | None, jobs: int, steps: int | None = None
+    program: Sequence[str],
+    setting: Path,
+    seeds: Sequence[int] | None,
+    jobs: int,
+    steps: int | None = None,
+    imports: Sequence[str] = (),
 ) -> None:
     """Continue the stopped runs of a setting, and start those of `seeds` that are missing; or extend all to `steps`.
 
     `program` has the words that start `train.py`, without flags. Without seeds they are those that the setting has.
+    Each run imports the modules `imports`.
 
     Raises:
         ConfigError: The folder has no run, a seed to extend has none, or a new run would be one of another setting.
@@ -144,10 +160,12 @@ def resume_seeds(
     records = {record.seed: record for record in find_runs(setting) if record.setting == str(setting)}
     if not records:
         raise ConfigError(bad_value("--resume", str(setting), "a run, or a setting with runs", "has no runs"))
-    digest = setting.absolute().name.rpartition("-")[2]  # that of the config changes when a run is extended
+    folder = setting.resolve()  # its parents are folders, also of `..`
+    digest = folder.name.rpartition("-")[2]  # that of the config changes when a run is extended
     origin = next((record for record in records.values() if record.config_hash == digest), None)
-    logdir = str(setting.absolute().parents[3])  # LOGDIR/TASK/ROBOT/ALGO/SETTING; that of the config may be relative
+    logdir = str(folder.parents[3])  # LOGDIR/TASK/ROBOT/ALGO/SETTING; that of the config may be relative
     commands: dict[int, Sequence[str]] = {}
+    flags = [*([] if steps is None else ["--steps", str(steps)]), *_import_flags(imports)]
     for seed in seeds if seeds is not None else sorted(seed for seed in records if seed is not None):
         record = records.get(seed)
         if record is None and steps is not None:  # with other steps, the run would be one of another setting
@@ -159,10 +177,10 @@ def resume_seeds(
                 why = f"would be a run of another setting: those of {setting} were extended, or the folder was renamed"
                 raise ConfigError(bad_value("--seeds", seed, allowed, why))
             config = Path(origin.path) / directory.CONFIG
-            commands[seed] = ["--config", str(config), "--seed", str(seed), "--logdir", logdir]
+            commands[seed] = ["--config", str(config), "--seed", str(seed), "--logdir", logdir, *flags]
         elif record.status in RESUMED or (steps is not None and record.status == "done" and record.steps < steps):
-            commands[seed] = ["--resume", record.path, *([] if steps is None else ["--steps", str(steps)])]
-    _train(program, commands, jobs, setting, "" if steps is None else f" --steps {steps}")
+            commands[seed] = ["--resume", record.path, *flags]
+    _train(program, commands, jobs, setting, flags)
 
 
 def _train(
@@ -170,7 +188,7 @@ def _train(
     commands: Mapping[int, Sequence[str]],
     jobs: int,
     setting: Path | None,
-    resume_flags: str = "",
+    resume_flags: Sequence[str],
 ) -> None:
     executor, stopped = SeedExecutor(program, jobs), False
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as logs:
@@ -186,10 +204,8 @@ def _train(
         print_message(summary)
     print(f"runs: {folder}")
     if stopped:
-        seeds = ",".join(map(str, commands))
-        raise InterruptedRunError(
-            f"interrupted; go on with: python train.py --resume {folder} --seeds {seeds}{resume_flags}"
-        )
+        words = ["--resume", str(folder), "--seeds", ",".join(map(str, commands)), *resume_flags]
+        raise InterruptedRunError(f"interrupted; go on with: python train.py {shlex.join(words)}")
     if executor.failed:
         failed = ", ".join(map(str, sorted(executor.failed)))
         raise RunError(f"the runs with the seeds {failed} have failed")
@@ -323,17 +339,21 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
         _print_help(options)
         return
     seeds = options.seeds
-    if options.seed and ("," in options.seed or ".." in options.seed):
+    if options.seed and not seeds and ("," in options.seed or ".." in options.seed):
         seeds, options.seed = options.seed, None
     numbers = parse_seeds(seeds) if seeds else None
+    if numbers and (options.seed is not None or "seed" in parse_overrides(options.set)):
+        raise ConfigError(bad_value("--seeds", seeds, "--seeds alone, or one seed without it", "excludes one seed"))
     program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
     jobs = parse_count(options.jobs or "1", "--jobs")
     if options.resume and (numbers or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
-        if words := _without(options.words, "--resume", "--seeds", "--seed", "--jobs", "--steps"):
+        if words := _without(options.words, "--resume", "--seeds", "--seed", "--jobs", "--steps", "--import"):
             why = "cannot be combined with --resume SETTING"
-            raise ConfigError(bad_value("train.py", words[0], "--seeds, --jobs and --steps", why))
+            raise ConfigError(bad_value("train.py", words[0], "--seeds, --seed, --jobs, --steps and --import", why))
+        if options.seed is not None:
+            numbers = [parse_seed(options.seed)]
         steps = parse_count(options.steps, "--steps") if options.steps else None
-        resume_seeds(program, Path(options.resume), numbers, jobs, steps)
+        resume_seeds(program, Path(options.resume), numbers, jobs, steps, options.imports)
         return
     if options.jobs and not numbers:
         raise ConfigError(
@@ -377,7 +397,7 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
 
         try_worlds(plan)  # else each process would fail
         words = _without(options.words, "--seeds", "--seed", "--jobs")
-        train_seeds(program, words, numbers, jobs)
+        train_seeds(program, words, numbers, jobs, options.imports)
     else:
         from mygym import api
 

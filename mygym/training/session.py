@@ -522,8 +522,9 @@ class Session:
         """Save the current policy and return the error; its message has the command that resumes the run."""
         self.result.status = "interrupted"
         steps = self.result.steps
+        imports = "".join(f" --import {module}" for module in self.resolved.config.imports)
         interruption: MygymError = InterruptedRunError(
-            f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}"
+            f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}{imports}"
         )
         with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
             self._log_last_interval()

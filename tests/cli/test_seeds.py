@@ -31,7 +31,7 @@ else:
     run = pathlib.Path("setting") / f"seed_{seed}"
     shutil.copytree("template", run)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(print(f"run: {run}") or 130))
-print("step 1", file=sys.stderr, flush=True)
+print("step 1", *words, file=sys.stderr, flush=True)
 if "--wait" in words:
     time.sleep(60)
 result = json.loads(pathlib.Path("template/result.json").read_text())
@@ -99,6 +99,24 @@ def test_resuming_a_setting_runs_what_is_missing(program: list[str], tmp_path: P
         resume_seeds(program, tmp_path / "empty", None, 1)
 
 
+def test_the_runs_of_a_setting_import_its_modules_and_stay_in_its_log_directory(
+    program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train_seeds(program, [], [0], 1)
+    shutil.copytree("template", "setting/seed_1")
+    result = Path("setting/seed_1/result.json")
+    result.write_text(result.read_text().replace('"seed": 0', '"seed": 1'))
+    (tmp_path / "other").mkdir()
+    for name in ("setting", "template"):
+        (tmp_path / "other" / name).symlink_to(tmp_path / name)  # for the script
+    monkeypatch.chdir(tmp_path / "other")
+    resume_seeds(program, Path("..", "setting"), [1, 2], 1, imports=["lib.py"])
+    lines = capsys.readouterr().err.splitlines()
+    assert f"seed 1: step 1 --resume {Path('..', 'setting', 'seed_1')} --import lib.py" in lines
+    (new,) = (line for line in lines if line.startswith("seed 2: step 1"))
+    assert new.endswith(f"--seed 2 --logdir {tmp_path.parents[2]} --import lib.py")
+
+
 def test_all_runs_of_a_setting_are_extended(program: list[str]) -> None:
     train_seeds(program, [], [0], 1)
     stopped = shutil.copytree("template", Path("setting/seed_1")) / "result.json"
@@ -129,13 +147,13 @@ def test_a_signal_stops_every_process(program: list[str]) -> None:
 
     def note(line: str) -> None:
         lines.append(line)
-        if {"seed 0: step 1", "seed 1: step 1"} <= set(lines):
+        if {line[: len("seed 0: step 1")] for line in lines} >= {"seed 0: step 1", "seed 1: step 1"}:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seeds, "print_message", note)
-        with pytest.raises(InterruptedRunError, match=r"python train\.py --resume setting --seeds 0,1,2,3"):
-            train_seeds(program, ["--wait"], range(4), 2)
+        with pytest.raises(InterruptedRunError, match=r"train\.py --resume setting --seeds 0,1,2,3 --import my\.lib$"):
+            train_seeds(program, ["--wait", "--import", "my.lib"], range(4), 2, ["my.lib"])
     assert [record.status for record in mygym.results("setting")] == ["interrupted", "interrupted"]
 
 
@@ -148,6 +166,9 @@ def test_a_signal_stops_every_process(program: list[str]) -> None:
         (["--seeds", "2", "--jobs", "0"], "--jobs: '0'"),
         (["--jobs", "2"], "--jobs: '2' is for several runs; allowed: --seeds"),
         (["--seed", "3", "--jobs", "1"], "--jobs: '1' is for several runs"),
+        (["--seeds", "2", "--seed", "7"], "--seeds: '2' excludes one seed"),
+        (["--seeds", "2", "--seed", "7,8"], "--seeds: '2' excludes one seed"),
+        (["--seeds", "2", "--set", "seed=5"], "--seeds: '2' excludes one seed"),
         (["--seeds", "2", "--algo", "sca"], "did you mean 'sac'"),
         (["--seeds", "2", "--robot", "kuka", "--task", "pick_and_place"], "'kuka' has no gripper"),
     ],
@@ -164,8 +185,22 @@ def test_other_flags_of_a_resumed_setting_are_refused(tmp_path: Path, capsys: py
     with pytest.raises(SystemExit) as end:
         main(["train", "--resume", str(setting), "--steps", "40000", "--algo", "ppo"])
     assert end.value.code == 2
-    refused = "'--algo' cannot be combined with --resume SETTING; allowed: --seeds, --jobs and --steps"
+    refused = (
+        "'--algo' cannot be combined with --resume SETTING; allowed: --seeds, --seed, --jobs, --steps and --import"
+    )
     assert refused in capsys.readouterr().err
+
+
+def test_a_setting_is_resumed_with_the_one_seed_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = make_run(tmp_path).parent
+    (tmp_path / "lib.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--resume", str(setting), "--seed", "1", "--steps", "40000", "--import", "lib.py"])
+    assert end.value.code == 2
+    assert "--steps: 40000 extends runs; allowed: first --seeds 1 without --steps" in capsys.readouterr().err
 
 
 @pytest.mark.slow
