@@ -65,7 +65,7 @@ def evaluate(options: argparse.Namespace) -> None:
         raise ConfigError("evaluate: give either the path of a run or --policy NAME, e.g. --policy oracle --task push")
     episodes = parse_count(options.episodes, "--episodes")
     file, flags = config_layers(options)
-    seed = parse_seed(flags.get("seed", 0))
+    seed = parse_seed(flags.get("seed", file.get("seed", 0)))
     _check_flags(options, file, flags)
 
     from mygym.api import evaluate

@@ -109,6 +109,16 @@ def test_the_engine_of_a_config_file_is_noted_and_the_played_one_is_named(
     assert (outcome.code, "1 in mujoco" in outcome.out, "engine of training" in outcome.err) == (0, True, False)
 
 
+def test_the_seed_of_a_config_file_counts_unless_a_flag_has_another(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("task: reach\nseed: 5\n")
+    words = ["evaluate", "--policy", "random", "--episodes", "1", "--json"]
+    of_file, of_flag, other = (
+        mygym_command(*words, *more).out
+        for more in (["--config", "run.yaml"], ["--seed", "5"], ["--config", "run.yaml", "--seed", "6"])
+    )
+    assert of_file == of_flag != other
+
+
 @pytest.mark.parametrize("camera", ["main", "wrist"])
 def test_cameras_show_the_worlds_of_all_engines_alike(camera: str) -> None:
     """Mounted cameras follow the link, whichever engine moves it."""
