@@ -29,13 +29,21 @@ def make_env(**arguments: Any) -> RobotEnv:
 
     Args:
         **arguments: Arguments of `RobotEnv`.
+
+    Raises:
+        ConfigError: A value is invalid.
+        RegistryError: Unknown name.
     """
     env, caller = RobotEnv(**arguments), sys._getframe(1)
     if caller.f_code is gymnasium.make.__code__:
         asked, of = (caller.f_locals[name] for name in ("max_episode_steps", "id"))
         steps = getattr(of, "max_episode_steps", None) if asked is None else asked
         if steps not in (None, -1):  # -1: no limit of Gymnasium's
-            env.set_horizon(steps)
+            try:
+                env.set_horizon(steps)
+            except ConfigError:
+                env.close()
+                raise
     return env
 
 

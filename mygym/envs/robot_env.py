@@ -245,8 +245,15 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Truncate episodes after `steps` control steps.
 
         Args:
-            steps: Control steps of 40 ms, from the next episode on.
+            steps: Control steps of 40 ms, from the next episode on; `max_episode_steps` of `gymnasium.make`.
+
+        Raises:
+            ConfigError: Not more than the steps for which success must hold.
         """
+        hold = self.task.hold
+        if steps <= hold:
+            why = f"is too short: success must hold for {hold} control steps"
+            raise ConfigError(bad_value("max_episode_steps", steps, f"more than {hold}", why))
         self.task = self._episodes.task = replace(self.task, horizon=steps)
         self.spec = self.spec
 

@@ -297,7 +297,7 @@ def test_gymnasium_makes_a_batch() -> None:
 )
 def test_gymnasium_makes_single_worlds_of_what_no_batch_can_have(arguments: dict[str, Any]) -> None:
     with (
-        closing(gymnasium.make_vec("mygym/Reach-v0", num_envs=2, max_episode_steps=2, **ENGINE, **arguments)) as envs,
+        closing(gymnasium.make_vec("mygym/Reach-v0", num_envs=2, max_episode_steps=4, **ENGINE, **arguments)) as envs,
         closing(gymnasium.make("mygym/Reach-v0", **ENGINE, **arguments)) as alone,
     ):
         observations, _ = envs.reset(seed=5)
@@ -305,7 +305,7 @@ def test_gymnasium_makes_single_worlds_of_what_no_batch_can_have(arguments: dict
             expected, _ = alone.reset(seed=seed)
             for key, value in expected.items():
                 np.testing.assert_array_equal(observations[key][row], value)
-        for _ in range(2):
+        for _ in range(4):
             *_, infos = envs.step(np.zeros(envs.action_space.shape, np.float32))
         assert infos["_final_obs"].all()  # the next episode has begun, as in a batch
 

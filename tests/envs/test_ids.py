@@ -6,6 +6,7 @@ import json
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -20,6 +21,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv
 import mygym
 from mygym.envs.batch_vector_env import BatchVectorEnv
 from mygym.envs.ids import ANY_TASK
+from mygym.errors import ConfigError
 from mygym.tasks.lookup import find_task
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, IDS, REWARDS, TASKS_QUICKLY, slow_except
 
@@ -152,7 +154,7 @@ def test_environments_run_in_gymnasium_vectors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords"), [("mygym/Push-v0", {"max_episode_steps": 3}), ("mygym-flat/Gym-v0", {"task": "lift"})]
+    ("name", "keywords"), [("mygym/Push-v0", {"max_episode_steps": 4}), ("mygym-flat/Gym-v0", {"task": "lift"})]
 )
 def test_a_vector_without_a_mode_is_the_synchronous_one(name: str, keywords: dict[str, Any]) -> None:
     """The ids have a vector environment of their own, for engines with batches; it changes nothing for the others."""
@@ -236,7 +238,7 @@ def episode_length(env: gymnasium.Env[Any, Any]) -> int:
     [
         ({}, 25),
         ({"max_episode_steps": 40}, 40),
-        ({"max_episode_steps": 3}, 3),
+        ({"max_episode_steps": 4}, 4),
         ({"task_params": {"horizon": 30}}, 30),
         ({"task_params": {"horizon": 30}, "max_episode_steps": 35}, 35),
         ({"max_episode_steps": -1}, 25),
@@ -256,6 +258,15 @@ def test_the_spec_has_the_number_of_steps_after_which_episodes_are_truncated(
             copied.close()
         with gymnasium.make(env.spec, max_episode_steps=45) as longer:
             assert (episode_length(longer), longer.spec.max_episode_steps) == (45, 45)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"engine": "mujoco"}, {"task_params": {"hold": 9}}], ids=str)
+def test_an_episode_is_longer_than_success_must_hold(arguments: dict[str, Any]) -> None:
+    steps = arguments.get("task_params", {"hold": 3})["hold"]
+    for make in (gymnasium.make, partial(gymnasium.make_vec, num_envs=1)):
+        with pytest.raises(ConfigError, match=rf"success must hold for {steps} "):
+            make("mygym/Reach-v0", max_episode_steps=steps, **arguments)
+        make("mygym/Reach-v0", max_episode_steps=steps + 1, **arguments).close()
 
 
 def test_wrappers_and_vectors_know_the_number_of_steps() -> None:
