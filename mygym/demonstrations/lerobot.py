@@ -17,6 +17,7 @@ from mygym.demonstrations.storage import Stores, new_folder, read_json, writing
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import resolve
+from mygym.tasks.state import CONTROL_HZ
 from mygym.training.files import write_json
 from mygym.training.video import run_ffmpeg
 from mygym.wrappers import ACTION, IMAGES, STATE, check_images, feature_of
@@ -59,6 +60,10 @@ def storing(path: Path, env: RobotEnv) -> Iterator[Stores]:
     check_images(env)
     if not isinstance(env.action_space, spaces.Box):
         raise ConfigError(bad_value("actions.discrete", env.action_space, "continuous actions, with format lerobot"))
+    if not float(rate := env.metadata["render_fps"]).is_integer():
+        repeat, why = env.world.control.config.action_repeat, f"gives {rate:g} actions per second"
+        allowed = f"a divisor of {CONTROL_HZ:g}, because format lerobot has a whole number of frames per second"
+        raise ConfigError(bad_value("control.action_repeat", repeat, allowed, why))
     with new_folder(path) as folder:
         writer = _Writer(folder, env)
         with contextlib.closing(writer):

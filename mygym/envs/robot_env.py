@@ -171,8 +171,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.world = task_world.world
         self.control = self.world.control.config.model_dump()
         """Name of the controller, or a mapping with its parameters."""
-        frames_per_second = round(CONTROL_HZ / self.world.control.config.action_repeat)
-        self.metadata = {**self.metadata, "render_fps": max(1, frames_per_second)}
+        rate = CONTROL_HZ / self.world.control.config.action_repeat
+        self.metadata = {**self.metadata, "render_fps": int(rate) if rate.is_integer() else rate}
         self.robot, self.workspace = self.world.robot, self.world.workspace
         try:
             if spec.camera not in self.world.cameras:

@@ -37,13 +37,13 @@ class VideoRecorder:
 
     def __init__(self) -> None:
         self.frames = bytearray()
-        self._last, self._size, self._fps = b"", (0, 0), 0
+        self._last, self._size, self._fps = b"", (0, 0), 0.0
 
     def capture(self, env: AnyEnv) -> None:
         """Append a frame of `env`, which has `render_mode="rgb_array"`."""
         self.add(_frame(env), env.metadata["render_fps"])
 
-    def add(self, frame: NDArray[np.uint8], fps: int) -> None:
+    def add(self, frame: NDArray[np.uint8], fps: float) -> None:
         """Append a frame `(height, width, 3)` of a video with `fps` frames per second."""
         self._last, self._size, self._fps = frame.tobytes(), (frame.shape[1], frame.shape[0]), fps
         self.frames.extend(self._last)
@@ -175,13 +175,13 @@ class _ActionReplay:
         return next(self.actions)[None], None
 
 
-def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> None:
+def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: float) -> None:
     """Write RGB frames as H.264 or as a GIF, by the suffix of the path."""
     run_ffmpeg(path, "-", frames, size, fps, OUTPUTS[path.suffix])
 
 
 def run_ffmpeg(
-    path: Path, source: str, frames: bytearray | None, size: tuple[int, int], fps: int, options: Sequence[str]
+    path: Path, source: str, frames: bytearray | None, size: tuple[int, int], fps: float, options: Sequence[str]
 ) -> None:
     """Encode RGB frames in sequence, 3 bytes per pixel.
 

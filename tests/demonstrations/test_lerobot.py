@@ -179,6 +179,7 @@ def test_numbers_alone_are_a_data_set_without_videos(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "allowed"),
     [
+        ({"control": {"action_repeat": 2}}, "control.action_repeat", "a divisor of 25"),
         ({"image_params": {"width": 47, "height": 40}}, "image_params.width", "an even number"),
         ({"observations": ["segmentation", "joint_position"]}, "observations", "image:CAMERA"),
         ({"algo": "dqn", "observations": None, "actions": {"discrete": 3}}, "noise", "continuous"),

@@ -92,6 +92,12 @@ def test_a_mistake_is_one_message(control: Any, words: list[str]) -> None:
 # behaviour ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("repeat", "rate"), [(1, 25), (2, 12.5), (5, 5)])
+def test_films_are_as_fast_as_the_episodes(repeat: int, rate: float) -> None:
+    with RobotEnv("reach", control={"action_repeat": repeat}) as env:
+        assert env.metadata["render_fps"] == rate
+
+
 @pytest.mark.parametrize("control", CONTROLS)
 def test_the_expert_reaches_with_repeated_actions(control: str) -> None:
     precise = {"horizon": 60, "tolerance": 0.01}  # an expert that ignores the repetition overshoots
@@ -101,7 +107,7 @@ def test_the_expert_reaches_with_repeated_actions(control: str) -> None:
 
 def test_an_action_is_repeated_until_the_episode_ends() -> None:
     with RobotEnv("push", control={"action_repeat": 4}, task_params={"horizon": 6}) as env, RobotEnv("push") as plain:
-        assert env.metadata["render_fps"] == 6
+        assert env.metadata["render_fps"] == 6.25
         env.reset(seed=0)
         plain.reset(seed=0)
         action = np.array([0.2, 0.1, 0.3], np.float32)
