@@ -17,7 +17,16 @@ from mygym.robotics.inertia import Inertial, mass_properties
 from mygym.robotics.links import link_element
 from mygym.robotics.shapes import GeomSpec, Shape, check_geom, with_files
 from mygym.robotics.transforms import as_quaternion, pose_matrix, rpy_to_matrix
-from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint, add_tiny_visual, light_urdf, read_joints, read_urdf, text_of
+from mygym.robotics.urdf import (
+    MOVING_JOINT_TYPES,
+    Joint,
+    add_tiny_visual,
+    light_urdf,
+    numbers_of,
+    read_joints,
+    read_urdf,
+    text_of,
+)
 from mygym.types import FloatArray, Vector
 
 
@@ -203,7 +212,7 @@ def _from_joint(name: str, joint: FixtureJoint, rotation: FloatArray) -> Articul
 
 
 def _from_urdf(spec: FixtureSpec, joint: Joint, dynamics: ET.Element | None) -> ArticulatedPart:
-    values = {} if dynamics is None else {key: float(value) for key, value in dynamics.attrib.items()}
+    values = numbers_of(dynamics)
     lower, upper = (-np.inf, np.inf) if joint.kind == "continuous" else (joint.lower, joint.upper)
     return ArticulatedPart(
         joint.name,

@@ -38,6 +38,10 @@ NUMBER_COUNTS = {
     "mass": {"value": 1},
     "inertia": dict.fromkeys(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), 1),
     "limit": dict.fromkeys(("lower", "upper", "effort", "velocity"), 1),
+    "dynamics": dict.fromkeys(("damping", "friction"), 1),
+    "lateral_friction": {"value": 1},
+    "rolling_friction": {"value": 1},
+    "spinning_friction": {"value": 1},
     "mimic": dict.fromkeys(("multiplier", "offset"), 1),
     "box": {"size": 3},
     "cylinder": {"radius": 1, "length": 1},
@@ -45,7 +49,7 @@ NUMBER_COUNTS = {
     "sphere": {"radius": 1},
     "mesh": {"scale": 3},
 }
-"""Element → attribute → number of its values."""
+"""Element → attribute → number of its values; other attributes are ignored."""
 
 MAX_NUMBER = 1e6
 """Largest number in a URDF, in SI units; limits may be infinite."""
@@ -321,7 +325,7 @@ def read_joints(root: ET.Element) -> dict[str, Joint]:
 
 def _read_joint(element: ET.Element) -> Joint:
     limit, axis, mimic = element.find("limit"), element.find("axis"), element.find("mimic")
-    values = {} if limit is None else {key: float(value) for key, value in limit.attrib.items()}
+    values = numbers_of(limit)
     followed = None
     if mimic is not None:
         followed = Mimic(mimic.get("joint", ""), float(mimic.get("multiplier", 1)), float(mimic.get("offset", 0)))
@@ -366,7 +370,7 @@ def inertial(link: ET.Element) -> tuple[float, FloatArray, FloatArray]:
     if element is None or mass is None or tensor is None:
         return 0.0, np.zeros(3), np.zeros((3, 3))
     pose = origin_of(element)
-    value = {key: float(number) for key, number in tensor.attrib.items()}
+    value = numbers_of(tensor)
     ixy, ixz, iyz = (value.get(key, 0.0) for key in ("ixy", "ixz", "iyz"))
     inertia = np.array([[value["ixx"], ixy, ixz], [ixy, value["iyy"], iyz], [ixz, iyz, value["izz"]]])
     return float(mass.get("value", "0")), pose[:3, 3], pose[:3, :3] @ inertia @ pose[:3, :3].T
@@ -381,6 +385,13 @@ def set_inertial(link: ET.Element, mass: float, centre: FloatArray, inertia: Flo
     ET.SubElement(element, "origin", xyz=text_of(centre), rpy="0 0 0")
     ET.SubElement(element, "mass", value=repr(float(mass)))
     ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in INERTIA_ENTRIES.items()})
+
+
+def numbers_of(element: ET.Element | None) -> dict[str, float]:
+    """Return the numbers in the attributes of a validated element, of those in `NUMBER_COUNTS`; empty for None."""
+    if element is None:
+        return {}
+    return {key: float(element.get(key, "")) for key in NUMBER_COUNTS.get(element.tag, {}) if key in element.attrib}
 
 
 def number_in(text: str | None, otherwise: float = 0.0) -> float:

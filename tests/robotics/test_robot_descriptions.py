@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mygym.engines.engine import BULLET, MUJOCO
 from mygym.engines.robots import mesh_points, replace_meshes
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import AssetError, MygymError, RegistryError
 from mygym.registry import RobotFileName, is_file_name, registry
 from mygym.robotics import robot
@@ -336,6 +338,18 @@ def test_damping_that_no_motor_overcomes_at_full_speed_is_reduced(tmp_path: Path
     (repair,) = (text for text in repairs(path) if "damping" in text)
     assert "j1" in repair
     assert "j2" not in repair
+
+
+@pytest.mark.parametrize("engine", [BULLET, MUJOCO])
+def test_attributes_that_urdf_does_not_know_are_ignored(tmp_path: Path, engine: str) -> None:
+    text = arm(GOOD.replace("ixx", 'mass="heavy" ixx')).replace('effort="50"', 'effort="50" acceleration="" jerk="no"')
+    text = text.replace("</joint>", '<dynamics damping="0.5" spring_stiffness="soft"/></joint>')
+    contact = '<contact><lateral_friction value="0.7"/><stiffness value="hard"/></contact></link>'
+    with RobotEnv(
+        "reach", robot=str(write(tmp_path / "a.urdf", text.replace("</link>", contact))), engine=engine
+    ) as env:
+        env.reset(seed=0)
+        assert np.isfinite(env.step(env.expert_action())[0]["observation"]).all()
 
 
 def test_odd_names_are_names(tmp_path: Path) -> None:

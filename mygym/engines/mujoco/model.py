@@ -29,7 +29,7 @@ from mygym.robotics.objects import DEFAULT_FRICTION, ObjectSpec, geom_of
 from mygym.robotics.robot_spec import GripperSpec, RobotSpec
 from mygym.robotics.shapes import Piece, pieces, transformed
 from mygym.robotics.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix
-from mygym.robotics.urdf import Joint, inertial, origin_of, read_joints, root_link
+from mygym.robotics.urdf import Joint, inertial, numbers_of, origin_of, read_joints, root_link
 from mygym.robotics.workspace import WorkspaceSpec
 from mygym.types import FloatArray
 
@@ -338,8 +338,7 @@ class ModelBuilder:
 
     def _add_link_geoms(self, body: Any, link: ET.Element, frame: FloatArray, owner: str) -> None:
         """Add the collision shapes of a URDF link, whose frame is at `frame` in the body."""
-        contact = link.find("contact")
-        values = {} if contact is None else {each.tag: float(each.get("value", "0")) for each in contact}
+        values = {each.tag: numbers_of(each).get("value", 0.0) for each in link.findall("contact/*")}
         surface = _Surface(
             owner,
             values.get("lateral_friction", DEFAULT_FRICTION),
@@ -553,8 +552,7 @@ def _link(root: ET.Element, name: str) -> ET.Element:
 
 def _dynamics(root: ET.Element, joint: str) -> dict[str, float]:
     """Return damping and friction of a joint that has them."""
-    element = next(each for each in root.findall("joint") if each.get("name") == joint).find("dynamics")
-    return {} if element is None else {key: float(value) for key, value in element.attrib.items()}
+    return numbers_of(next(each for each in root.findall("joint") if each.get("name") == joint).find("dynamics"))
 
 
 def _pose(matrix: FloatArray) -> tuple[list[float], list[float]]:

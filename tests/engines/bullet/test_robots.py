@@ -327,6 +327,7 @@ def test_collisions_are_drawn_in_place_of_a_missing_visual_mesh(tmp_path: Path) 
     assert len(element.findall("collision")) == 1
 
 
+CONTACT = '<contact><lateral_friction value="{}"/></contact>'
 SHAPE = "<collision><geometry><%s/></geometry></collision>"
 
 
@@ -346,6 +347,9 @@ SHAPE = "<collision><geometry><%s/></geometry></collision>"
                 (("<axis", '<origin xyz="0 0 1e20"/><axis'), "joint turn: origin xyz: '0 0 1e20' is out of range"),
                 (("</link>", SHAPE % 'sphere radius="-1"' + "</link>"), "link b: sphere radius: '-1' is out of range"),
                 (("</link>", SHAPE % 'box size="inf 1 1"' + "</link>"), "link b: box size: 'inf 1 1' is out of range"),
+                (("<axis", '<dynamics damping="high"/><axis'), "joint turn: dynamics damping: 'high' is not"),
+                (("<axis", '<dynamics friction=""/><axis'), "joint turn: dynamics friction: '' is not"),
+                (("</link>", f"{CONTACT.format('x')}</link>"), "link b: lateral_friction value: 'x' is not"),
                 (('"turn"', f'"{"turn" * 1000}"'), "joint: name: 'turnturnturnturnturn…' is longer than 200"),
             ]
         ),
