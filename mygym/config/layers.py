@@ -178,10 +178,14 @@ def merge_configs(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, 
     return result
 
 
-def refuse_defaults(resolved: Resolved) -> None:
-    """Raise `ConfigError` for values that the user did not set (`strict: true`); the message names them."""
+def refuse_defaults(resolved: Resolved, chosen: Resolved) -> None:
+    """Raise `ConfigError` for values that the user did not set (`strict: true`); the message names them.
+
+    `chosen` are the values before others are derived: one that the user set may be derived in another form.
+    """
     given = ("file", "flag", "argument", "network of")
-    missing = [key for key, origin in resolved.origins.items() if not origin.startswith(given)]
+    by_user = {key for each in (resolved, chosen) for key, origin in each.origins.items() if origin.startswith(given)}
+    missing = [key for key in resolved.origins if key not in by_user]
     if missing:
         raise ConfigError(
             bad_value("strict", True, f"every value written out; missing: {', '.join(missing)}", "allows no default")

@@ -33,8 +33,8 @@ from mygym.registry.algorithms import of_framework
 from mygym.registry.signatures import parameters
 from mygym.tasks.observations import CRITIC_KEY, camera_components, camera_of
 
-PATH = ("policy_kwargs", "features_extractor_kwargs", "encoder")
-KEY = f"algo_params.{'.'.join(PATH)}"
+ENCODER = ("policy_kwargs", "features_extractor_kwargs", "encoder")
+KEY = f"algo_params.{'.'.join(ENCODER)}"
 
 IMAGE_KEYS = ("width", "height", "depth_range", "frames", "goal")
 """Keys of `image_params` that have to be those of the encoder's images."""
@@ -51,14 +51,14 @@ def check_frozen(config: RunConfig, images: Sequence[str]) -> None:
     from mygym.vision.encoder import load_encoder  # imports torch
 
     if not images:
-        name = at(config.algo_params, (PATH[0], "features_extractor_class"))
+        name = at(config.algo_params, (ENCODER[0], "features_extractor_class"))
         why = "takes images, and the observations have none"
         key = "algo_params.policy_kwargs.features_extractor_class"
         raise ConfigError(bad_value(key, name, "observations with images, or another network", why))
-    path = at(config.algo_params, PATH)
+    path = at(config.algo_params, ENCODER)
     if path is None:
         raise ConfigError(bad_value(KEY, None, "a file of `mygym encoder train`", "is missing"))
-    if at(config.algo_params, (PATH[0], "normalize_images")) is False:
+    if at(config.algo_params, (ENCODER[0], "normalize_images")) is False:
         key = "algo_params.policy_kwargs.normalize_images"
         raise ConfigError(bad_value(key, False, "true", "gives pixels that the encoder does not take"))
     encoder = load_encoder(path, KEY)
@@ -77,8 +77,8 @@ def with_loaded_encoder(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments of an algorithm with the encoder in place of its file, so that a saved model contains it."""
     from mygym.vision.encoder import load_encoder
 
-    encoder = load_encoder(at(arguments, PATH), KEY)
-    return merged(arguments, {PATH[0]: {PATH[1]: {PATH[2]: encoder}}})
+    encoder = load_encoder(at(arguments, ENCODER), KEY)
+    return merged(arguments, {ENCODER[0]: {ENCODER[1]: {ENCODER[2]: encoder}}})
 
 
 IN_FILE = " (in the config file)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, beneath, merged, overlaid, refuse_defaults, resolve
@@ -12,9 +13,10 @@ from mygym.config.parameter_checks import NAMED, check_parameters, name_of, show
 from mygym.engines.engine import BULLET, FUSED, has_batches
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.nested import changed, common
+from mygym.nested import at, changed, common
 from mygym.planning.callbacks import check_callbacks
 from mygym.planning.checks import (
+    ENCODER,
     IN_FILE,
     REQUIREMENTS,
     check_critic,
@@ -24,6 +26,7 @@ from mygym.planning.checks import (
     check_learners,
     check_overlap,
     errors_end_with,
+    is_frozen,
     may_share,
     registered_training_params,
 )
@@ -380,12 +383,12 @@ def resolve_with_strategies(
     derived |= {"workspace": absolute(workspace), "control": control, "her": her}
     if params := _complete_params(strategies.of(chosen.config)):
         derived["strategy_params"] = params
-    changes = changed(derived, chosen.values())
+    changes = merged(changed(derived, chosen.values()), _absolute_files(chosen.config, schema))
     if "name" in changes.get("control", ()):  # a name replaces all parameters
         changes["control"] = control
     resolved = overlaid(chosen, Layer("derived", changes))
     if resolved.config.strict:
-        refuse_defaults(resolved)
+        refuse_defaults(resolved, chosen)
     check_engine(resolved.config, variants)
     check_learners(resolved.config, schema.cls)
     check_overlap(resolved.config, schema.cls)
@@ -397,6 +400,22 @@ def resolve_with_strategies(
 def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
     """Resolve a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`."""
     return resolve_config(overrides=python_values(config), origin="argument")
+
+
+def _absolute_files(config: RunConfig, schema: Schema) -> dict[str, Any]:
+    """Return the files of trained networks by their absolute paths: a run may be loaded from any folder."""
+    keys: list[tuple[str, ...]] = [("pretrained", "path"), ("image_params", "detector"), ("image_params", "encoder")]
+    if is_frozen(schema):  # the encoder of another network may be a name
+        keys.append(("algo_params", *ENCODER))
+    values, files = config.model_dump(mode="json"), dict[str, Any]()
+    for key in keys:
+        file = at(values, key)
+        if isinstance(file, str) and not Path(file).is_absolute():
+            value: Any = str(Path(file).expanduser().absolute())
+            for name in reversed(key):
+                value = {name: value}
+            files = merged(files, value)
+    return files
 
 
 def _check_imports(asked: RunConfig) -> None:

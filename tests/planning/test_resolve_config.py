@@ -19,6 +19,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError, MygymError
+from mygym.nested import at
 from mygym.planning.resolve import from_python, resolve_config
 from mygym.registry import algorithm, entries, register_algorithm, registry
 from mygym.tasks.lookup import find_task
@@ -417,6 +418,18 @@ def test_a_message_names_key_value_and_nearest(values: dict[str, Any], words: li
         from_python(values)
 
 
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"pretrained": "trained"}, ("pretrained", "path")),
+        ({"image_params": {"detector": "trained"}}, ("image_params", "detector")),
+        ({"image_params": {"encoder": "trained"}}, ("image_params", "encoder")),
+    ],
+)
+def test_a_file_of_a_trained_network_is_absolute(values: dict[str, Any], key: tuple[str, ...]) -> None:
+    assert at(from_python(values).values(), key) == str(Path("trained").absolute())
+
+
 # strict -------------------------------------------------------------------------------------------------------------
 
 
@@ -426,6 +439,24 @@ def test_strict_refuses_settings_that_are_left_to_a_default() -> None:
     assert "eval.every" in str(error.value)
     assert "algo_params.gamma" in str(error.value)
     assert "robot" not in str(error.value).split("missing: ")[1].split(", ")
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"randomize": {"object_mass": 0.2}}, "randomize.object_mass"),
+        ({"pretrained": "trained"}, "pretrained.path"),
+        (
+            {"strategy": "curriculum", "task": "AGM", "strategy_params": {"levels": "backward"}},
+            "strategy_params.levels",
+        ),
+    ],
+)
+def test_strict_allows_a_value_that_is_written_out_in_another_form(values: dict[str, Any], key: str) -> None:
+    assert resolve_config(overrides=values).origins[key] == "derived"
+    with pytest.raises(ConfigError, match="strict") as error:
+        resolve_config(overrides={**values, "strict": True})
+    assert key not in str(error.value).split("missing: ")[1].split(", ")
 
 
 OVERRIDDEN = [

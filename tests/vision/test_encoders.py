@@ -368,7 +368,10 @@ def test_latents_that_an_encoder_cannot_give_are_refused(
         ({"observations": ["rgbd:wrist"]}, ["observations: 'rgbd:wrist'", "rgbd:close"]),
         ({"observations": ["ee_position"]}, ["features_extractor_class: 'frozen'", "observations with images"]),
         ({"kwargs": {}}, ["features_extractor_kwargs.encoder: None", "mygym encoder train"]),
-        ({"kwargs": {"encoder": "nothing"}}, ["features_extractor_kwargs.encoder: 'nothing'", "does not exist"]),
+        (
+            {"kwargs": {"encoder": "nothing"}},
+            [f"features_extractor_kwargs.encoder: '{Path('nothing').absolute()}'", "does not exist"],
+        ),
     ],
     ids=str,
 )
