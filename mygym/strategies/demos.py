@@ -32,7 +32,7 @@ from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss, w
 from mygym.strategies.strategy import Strategy
 from mygym.training import env_factory
 from mygym.training.buffers import ImitationBuffer
-from mygym.training.vec_wrappers import running_statistics, without_route
+from mygym.training.vec_wrappers import observation_normalizer, running_statistics, without_route
 
 
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
@@ -214,7 +214,7 @@ class Demos(Strategy):
         steps = demonstrations.transitions()
         labels = steps.expert_actions if demonstrations.about["policy"] == "oracle" else steps.actions
         self.labels = label_buffer(self.model, steps, labels)
-        self.normalizer = self.model.get_vec_normalize_env()
+        self.normalizer = observation_normalizer(self.model.get_env())
         if self.normalizer is not None:
             seen = steps.observations
             for key, running in running_statistics(self.normalizer).items():

@@ -14,7 +14,6 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from stable_baselines3.common.distributions import DiagGaussianDistribution, SquashedDiagGaussianDistribution
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from torch.distributions import Normal, kl_divergence
 
 from mygym.envs.observation_builder import ObservationSpec
@@ -32,7 +31,7 @@ from mygym.training.checkpoints.states import load_random_state, random_state
 from mygym.training.evaluation import stack_observations
 from mygym.training.loading import load, plan_of_run
 from mygym.training.policy import Policy
-from mygym.training.vec_wrappers import without_route
+from mygym.training.vec_wrappers import observation_normalizer, without_route
 
 
 def family(policy: Any) -> str | None:
@@ -337,7 +336,7 @@ class Distill(Strategy):
         answers = Box(-np.inf, np.inf, (width,), np.float32)
         spaces = without_route(self.training_env.observation_space), answers
         self.labels = ImitationBuffer(self.buffer_size, *spaces, model.device, self.training_env.num_envs)
-        self.normalizer = unwrap_vec_normalize(self.training_env)
+        self.normalizer = observation_normalizer(self.training_env)
         self.schedule = weight_schedule(self.weight, self.config.steps)
         optimizer = actor_optimizer(model)
         assert optimizer is not None  # see `requires`

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.config.schedules import may_be_scheduled
 from mygym.errors import RunError
@@ -43,6 +42,7 @@ from mygym.training.policy import load_weights, normalizer_of, optimizers_of, we
 from mygym.training.run_callbacks import RolloutCallback
 from mygym.training.schedule_callback import set_value
 from mygym.training.stop_request import ignore_signals
+from mygym.training.vec_wrappers import observation_normalizer
 
 
 def train_share(
@@ -162,7 +162,7 @@ class AnswerCallback(RolloutCallback):
         for name, value in values.items():
             set_value(self.model, name, value)
         load_weights(self.model, {name: torch.from_numpy(array) for name, array in weights.items()})
-        wrapper = unwrap_vec_normalize(self.training_env)
+        wrapper = observation_normalizer(self.training_env)
         if wrapper is not None and normalizer is not None:
             load_normalizer_state(wrapper, normalizer)
 

@@ -20,7 +20,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.save_util import recursive_getattr
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
+from stable_baselines3.common.vec_env import VecEnv
 
 from mygym.envs.arguments import check_observation
 from mygym.errors import ConfigError, RunError, bad_value
@@ -29,7 +29,7 @@ from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.states import normalizer_state
 from mygym.training.directory import BEST_MODEL, BEST_POLICY, POLICY
 from mygym.training.files import write_bytes
-from mygym.training.vec_wrappers import without_route
+from mygym.training.vec_wrappers import observation_normalizer, without_route
 
 _OPTIMISER_FIELDS = ("step", "opt_state")
 """Fields of a flax train state that belong to the optimiser; the other arrays belong to the networks."""
@@ -220,7 +220,7 @@ def _scaled(value: NDArray[np.float32], running: Mapping[str, Any]) -> NDArray[n
 
 def normalizer_of(env: VecEnv | None) -> dict[str, Any] | None:
     """Return the running figures of a vector environment's normaliser; None if it has no normaliser."""
-    layer: VecNormalize | None = unwrap_vec_normalize(env) if env is not None else None
+    layer = observation_normalizer(env)
     return normalizer_state(layer) if layer is not None else None
 
 

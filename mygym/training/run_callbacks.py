@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
-from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.config.loading import as_plain
 from mygym.errors import DivergedError, RunError, print_message
@@ -29,6 +28,7 @@ from mygym.training.evaluation import Evaluation
 from mygym.training.policy import load_weights, normalizer_of, weights
 from mygym.training.result import EpisodeCounter, Figures
 from mygym.training.stop_request import StopRequest
+from mygym.training.vec_wrappers import observation_normalizer
 
 
 class Marks:
@@ -314,7 +314,7 @@ class DivergenceCallback(BaseCallback):
     def restore(self) -> None:
         """Load the last finite weights and the normaliser with which they were trained."""
         load_weights(self.model, self.finite_weights)
-        normalizer = unwrap_vec_normalize(self.training_env)
+        normalizer = observation_normalizer(self.training_env)
         if normalizer is not None and self.finite_normalizer is not None:
             load_normalizer_state(normalizer, self.finite_normalizer)
 

@@ -16,7 +16,6 @@ from typing import Any
 import cloudpickle
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
-from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.config import Resolved, config_hash
 from mygym.config.layers import flatten
@@ -52,6 +51,7 @@ from mygym.training.run_callbacks import (
 )
 from mygym.training.run_state import RunClock, RunState
 from mygym.training.stop_request import StopRequest
+from mygym.training.vec_wrappers import observation_normalizer
 from mygym.training.video import FAILURE_PREFIX, record_failure_videos, record_video
 
 
@@ -473,7 +473,7 @@ class Session:
             _check_picklable(self.model)
         files.write(model, self.model.save)
         serialization.record(model)
-        normalizer = unwrap_vec_normalize(self.env)
+        normalizer = observation_normalizer(self.env)
         if normalizer is not None:  # for users of SB3; this project reads the normaliser in the safetensors
             path = self.path / (directory.BEST_NORMALIZER if best else directory.NORMALIZER)
             files.write(path, lambda temporary: normalizer.save(str(temporary)))

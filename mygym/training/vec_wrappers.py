@@ -174,6 +174,15 @@ class FlooredNormalize(VecNormalize):
         return observations, rewards, dones, infos
 
 
+def observation_normalizer(env: VecEnv | None) -> VecNormalize | None:
+    """Return the outermost normaliser of observations around environments; one of rewards alone has no statistics."""
+    while isinstance(env, VecEnvWrapper):
+        if isinstance(env, VecNormalize) and env.norm_obs:
+            return env
+        env = env.venv
+    return None
+
+
 def running_statistics(normalizer: VecNormalize) -> dict[str, RunningMeanStd]:
     """Return key → running statistics of the observations; an empty key for flat observations."""
     running = normalizer.obs_rms

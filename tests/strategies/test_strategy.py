@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 import mygym
 from benchmarks.kills import differences
@@ -17,6 +18,7 @@ from mygym.planning.plan import plan_from_python
 from mygym.registry import registry
 from mygym.strategies import Requirement, Strategy, register_strategy
 from mygym.training.checkpoints.serialization import can_be_saved
+from mygym.training.policy import read_policy
 from mygym.training.result import Result
 from tests.components import slow_except
 from tests.training.test_resuming import config, stopped
@@ -103,6 +105,19 @@ def test_an_exception_in_begin_iteration_ends_the_run_with_a_checkpoint(phase: s
     assert Result.read(run).status == "failed"  # type: ignore[union-attr]
     assert [path.name for path in (run / "checkpoints").glob("step_*")] == ["step_0000000064"]
     assert "in begin_iteration" in (run / "traceback.txt").read_text()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_strategy_may_normalise_rewards(normalize: bool, tmp_path: Path) -> None:
+    class OfRewards(Strategy):
+        def wrap_env(self, env: VecEnv) -> VecEnv:
+            return VecNormalize(env, norm_obs=False)
+
+    register_strategy("of_rewards")(OfRewards)
+    result = mygym.train(config("ppo", tmp_path, strategy="of_rewards", steps=64, normalize=normalize))
+    assert mygym.train({"steps": 96}, resume=result.path).steps == 96
+    assert mygym.evaluate(result.path, episodes=1).episodes
+    assert (read_policy(result.path / "policy.safetensors")[1] is not None) == normalize
 
 
 CHANGING: list[tuple[str, str, dict[str, Any]]] = [

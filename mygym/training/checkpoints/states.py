@@ -21,12 +21,12 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
-from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize, unwrap_vec_normalize, unwrap_vec_wrapper
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize, unwrap_vec_wrapper
 
 from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.serialization import can_be_saved
-from mygym.training.vec_wrappers import running_statistics
+from mygym.training.vec_wrappers import observation_normalizer, running_statistics
 
 
 def object_state(value: Any) -> Any:
@@ -281,7 +281,7 @@ def env_state(env: VecEnv) -> dict[str, Any]:
         state["batch"] = env.unwrapped.batch_state_dict()
     else:
         state["envs"] = env.env_method("state_dict")
-    if (normalizer := unwrap_vec_normalize(env)) is not None:
+    if (normalizer := observation_normalizer(env)) is not None:
         state["normalizer"] = normalizer_state(normalizer)
     if (monitor := unwrap_vec_wrapper(env, VecMonitor)) is not None:
         state["monitor"] = {
@@ -301,7 +301,7 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
     for index, single_state in enumerate(state.get("envs", ())):
         (observation,) = env.env_method("load_state_dict", single_state, indices=index)
         identical = identical and _equal(observation, single_state["observation"])
-    if (normalizer := unwrap_vec_normalize(env)) is not None:
+    if (normalizer := observation_normalizer(env)) is not None:
         load_normalizer_state(normalizer, state["normalizer"])
     if (monitor := unwrap_vec_wrapper(env, VecMonitor)) is not None:
         monitor.episode_returns = state["monitor"]["returns"].copy()
