@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from stable_baselines3.common.vec_env import unwrap_vec_normalize
+from sb3_contrib import ARS, TRPO
 
+from mygym.algos.cem import CEM
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import RunPlan
 from mygym.training import directory, model_factory
@@ -17,6 +18,7 @@ from mygym.training.checkpoints.checkpoints import Checkpoint, Checkpoints, Repl
 from mygym.training.checkpoints.states import load_normalizer_state
 from mygym.training.files import is_file
 from mygym.training.policy import load_weights, open_model, read_policy, weights
+from mygym.training.vec_wrappers import observation_normalizer
 
 CRITICS = ("critic", "critic_target", "lstm_critic", "qf_state", "vf_state", "value_net", "vf_features_extractor")
 """Names of the modules of policies that estimate values."""
@@ -88,7 +90,7 @@ def _load_weights(model: Any, tensors: Mapping[str, torch.Tensor], chosen: set[s
 
 
 def _load_normalizer(env: Any, normalizer: Mapping[str, Any] | None, path: Path) -> None:
-    layer = unwrap_vec_normalize(env)
+    layer = observation_normalizer(env)
     if (layer is None) != (normalizer is None):
         why = "was trained with normalize: " + str(normalizer is not None).lower()
         remedy = f"normalize: {str(normalizer is not None).lower()}, or {KEY}.load without normalizer"
@@ -133,6 +135,9 @@ def _freeze(model: Any, patterns: list[str], framework: str) -> None:
     """Exclude parameters from training."""
     if framework != "pytorch":
         raise ConfigError(bad_value(f"{KEY}.freeze", patterns, "framework pytorch", f"is not possible in {framework}"))
+    if isinstance(model, ARS | CEM | TRPO):  # without gradients, or with those of all parameters
+        name, allowed = type(model).__name__, "[], or an algorithm that trains by an optimiser, such as ppo"
+        raise ConfigError(bad_value(f"{KEY}.freeze", patterns, allowed, f"is not possible with {name}"))
     parameters = dict(model.policy.named_parameters())
     for pattern in patterns:
         names = fnmatch.filter(parameters, pattern)
