@@ -39,6 +39,8 @@ class CEM(Runner):
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LinearPolicy": ARSLinearPolicy, "MlpPolicy": ARSPolicy}
     read_once: ClassVar[tuple[str, ...]] = ("initial_std",)
+    is_gradient_free: ClassVar[bool] = True
+    """Then no parameter can be frozen."""
 
     def __init__(
         self,

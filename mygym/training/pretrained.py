@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from sb3_contrib import ARS, TRPO
 
-from mygym.algos.cem import CEM
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import RunPlan
 from mygym.training import directory, model_factory
@@ -135,7 +134,7 @@ def _freeze(model: Any, patterns: list[str], framework: str) -> None:
     """Exclude parameters from training."""
     if framework != "pytorch":
         raise ConfigError(bad_value(f"{KEY}.freeze", patterns, "framework pytorch", f"is not possible in {framework}"))
-    if isinstance(model, ARS | CEM | TRPO):  # without gradients, or with those of all parameters
+    if isinstance(model, ARS | TRPO) or getattr(model, "is_gradient_free", False):  # TRPO needs all gradients
         name, allowed = type(model).__name__, "[], or an algorithm that trains by an optimiser, such as ppo"
         raise ConfigError(bad_value(f"{KEY}.freeze", patterns, allowed, f"is not possible with {name}"))
     parameters = dict(model.policy.named_parameters())
