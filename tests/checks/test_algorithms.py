@@ -168,15 +168,11 @@ class Unplayful(SAC):
 
 
 class Secretive(PPO):
-    """Stores a different value than its argument, so that its config does not reproduce the run."""
+    """Changes the value of a parameter of PPO, so that the config with the new value does not reproduce the run."""
 
-    def __init__(self, *args: Any, pace: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.pace = pace / 2
-
-    def train(self) -> None:
-        self.ent_coef = 0.1 * self.pace
-        super().train()
+        self.ent_coef = self.ent_coef / 2 + 0.05
 
 
 FLAT = {"policy": "MlpPolicy", "dict_observations": True}

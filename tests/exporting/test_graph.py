@@ -100,7 +100,9 @@ def rows(observations: Any, chosen: Any) -> Any:
 def test_a_graph_acts_as_the_policy(config: dict[str, Any], tmp_path: Path) -> None:
     policy, observations = untrained(config)
     file = tmp_path / "policy.onnx"
-    file.write_bytes(to_onnx(acting_graph(policy), DESCRIPTION))
+    names = observations if isinstance(observations, dict) else [FLAT]
+    observed = {name: {"dtype": "float32"} for name in names}
+    file.write_bytes(to_onnx(acting_graph(policy), {**DESCRIPTION, "observation": observed}))
     exported = ExportedPolicy(file)
     expected, state = policy.predict(observations)
     actions, other_state = exported.predict(observations)
