@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, ValidationError, field_validator
 
 from mygym.config import Layer, Resolved, RunConfig, merge_configs, resolve
-from mygym.config.layers import flatten
+from mygym.config.layers import TEXTS, flatten
 from mygym.config.schema import Section, renamed
 from mygym.config.validation_errors import explained
 from mygym.errors import ConfigError, bad_value
@@ -287,9 +287,10 @@ def _check_combination(sweep: Sweep) -> None:
 def merge_with_ranges(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `low` overlaid by those of `high`; a range replaces the value or range below it."""
     low, high = renamed(low), renamed(high)
-    if isinstance(low.get("control"), str):
-        low = {**low, "control": {"name": low["control"]}}  # a range of a parameter leaves the name of the controller
     ranges = with_values({}, {parameter.path: None for parameter in find_parameters(high)[1]})
+    for section, key in TEXTS.items():
+        if section in ranges and isinstance(low.get(section), str):  # a range of `control.step` leaves the controller
+            low = {**low, section: {key.rpartition(".")[2]: low[section]}}
     return merge_configs(without(low, ranges), high)
 
 

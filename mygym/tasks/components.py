@@ -360,7 +360,7 @@ def subtask(context: EpisodeContext) -> Array:
 
 @register_observation("time", 1, measured=False, unit="share of the horizon")
 def time(context: EpisodeContext) -> Array:
-    """`(N, 1)`: share of the horizon that has passed, 0 to 1; it begins at 0 behind the expert's stages, too."""
+    """`(N, 1)`: share of the horizon that has passed, 0 to 1; 0 also where the expert has begun the episode."""
     now = context.state.time
     xp = namespace(now)
     before = xp.round(now * CONTROL_HZ) - xp.astype(context.elapsed, now.dtype)  # steps of the expert

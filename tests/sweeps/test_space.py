@@ -27,11 +27,13 @@ SPACES = [
 ]
 
 
-def test_a_range_of_a_parameter_keeps_the_name_of_the_controller() -> None:
-    steps = {"control": {"step": {"choice": [0.05]}}}
-    assert merge_with_ranges({"control": "joint_delta"}, steps) == {
-        "control": {"name": "joint_delta", **steps["control"]}
-    }
+@pytest.mark.parametrize(
+    ("text", "parameter", "key"), [("joint_delta", "step", "name"), ("runs/earlier", "load", "path")]
+)
+def test_a_range_of_a_key_keeps_the_text_of_its_section(text: str, parameter: str, key: str) -> None:
+    section, values = ("control", [0.05]) if key == "name" else ("pretrained", [["policy"]])
+    ranges = {section: {parameter: {"choice": values}}}
+    assert merge_with_ranges({section: text}, ranges) == {section: {key: text, **ranges[section]}}
 
 
 RATE = {"algo_params": {"learning_rate": {"loguniform": [1e-4, 1e-2]}}}
