@@ -50,6 +50,11 @@ class Parameter:
         return _descriptions(self.declared_by).get(self.name, "")
 
 
+def of_library(owner: Callable[..., Any]) -> bool:
+    """Return whether a class or function is of a library of networks and algorithms, or of this package."""
+    return owner.__module__.partition(".")[0] in ("mygym", "stable_baselines3", "sb3_contrib", "sbx", "torch")
+
+
 def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict[str, Parameter]:
     """Return the named parameters of a function, or of a class's constructor, positional parameters first.
 

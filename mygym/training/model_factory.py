@@ -33,7 +33,7 @@ from mygym.planning.checks import gathers_rollouts, is_frozen, with_loaded_encod
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.registry import is_environment
 from mygym.registry.algorithms import Combo
-from mygym.registry.signatures import is_noise, parameters
+from mygym.registry.signatures import is_noise, of_library, parameters
 from mygym.training import schedule_callback
 from mygym.training.buffers import FrameReplayBuffer, MultiTaskHerReplayBuffer, images_of
 from mygym.training.env_factory import make_vec_env
@@ -253,12 +253,7 @@ def loadable(run: Plannable, env: Any) -> Any:
 
 def constructed_by_user(cls: type) -> bool:
     """Return whether the constructor of an algorithm is neither of a library nor of this package."""
-    return not _of_library(next(base for base in cls.__mro__ if "__init__" in vars(base)))
-
-
-def _of_library(owner: Any) -> bool:
-    """Return whether a class or function is of a library of algorithms or of this package."""
-    return owner.__module__.partition(".")[0] in ("mygym", "stable_baselines3", "sb3_contrib", "sbx")
+    return not of_library(next(base for base in cls.__mro__ if "__init__" in vars(base)))
 
 
 def schedules_of(run: Plannable) -> dict[str, Schedule]:
@@ -306,7 +301,7 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
                 decided = builder.get(name, value)
             else:
                 declared = parameters(type(builder)).get(name)
-                decided = value if declared and not _of_library(declared.declared_by) else getattr(builder, name, value)
+                decided = value if declared and not of_library(declared.declared_by) else getattr(builder, name, value)
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
             if name == "batch_size" and not path and resolved.config.learners > 1:
                 result[name] = value  # the model has the share of this process

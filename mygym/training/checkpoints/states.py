@@ -10,7 +10,7 @@ import copy
 import enum
 import inspect
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -21,12 +21,18 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
-from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize, unwrap_vec_wrapper
+from stable_baselines3.common.running_mean_std import RunningMeanStd
+from stable_baselines3.common.save_util import recursive_getattr
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize, unwrap_vec_wrapper
 
 from mygym.envs.batch_vec_env import BatchVecEnv
+from mygym.registry.signatures import of_library
 from mygym.training.checkpoints import serialization
 from mygym.training.checkpoints.serialization import can_be_saved
 from mygym.training.vec_wrappers import observation_normalizer, running_statistics
+
+Attributes = list[tuple[str, Any]]
+"""Names and values of attributes of an object."""
 
 
 def object_state(value: Any) -> Any:
@@ -41,6 +47,8 @@ def object_state(value: Any) -> Any:
         return [object_state(noise) for noise in value.noises]
     if isinstance(value, ActionNoise):
         return {name: item for name, item in vars(value).items() if can_be_saved(item)}
+    if isinstance(value, RunningMeanStd):
+        return dict(vars(value))
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, type):
         return value.state_dict()
     if (tree := tree_state(value)) is not None:
@@ -69,7 +77,7 @@ def load_object_state(target: Any, state: Any) -> None:
     elif isinstance(target, VectorizedActionNoise):
         for noise, noise_state in zip(target.noises, state, strict=True):
             load_object_state(noise, noise_state)
-    elif isinstance(target, ActionNoise) or is_dataclass(target):
+    elif isinstance(target, ActionNoise | RunningMeanStd) or is_dataclass(target):
         vars(target).update(copy.deepcopy(dict(state)))
     else:
         target.load_state_dict(copy.deepcopy(state))
@@ -140,6 +148,15 @@ EXCLUDED = frozenset(
 A class adds its own in `_not_in_checkpoints`: another class may use the same name for its state.
 """
 
+_OF_MODULE = frozenset({*vars(torch.nn.Module()), "action_dist"})
+"""Attributes of any network that its `state_dict` or `_GSDE_NOISE` covers, or that training does not change."""
+
+_OF_BUFFER = frozenset({"buffer_size", "env", "full", "infos", "newest", "pos", "separate", "_current_ep_start"})
+"""Attributes of buffers that `mygym.training.checkpoints.checkpoints` saves, or that belong to the process."""
+
+_OF_WRAPPER = frozenset({"class_attributes", "metadata", "obs_rms", "render_mode", "venv"})
+"""Attributes of wrappers of environments that are saved elsewhere, or belong to the process."""
+
 _GSDE_NOISE = ("exploration_mat", "exploration_matrices")
 
 
@@ -170,13 +187,9 @@ def load_model_state(model: BaseAlgorithm, state: Any) -> None:
 
 def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
     """Return the state of any SB3 algorithm: every attribute that is plain data or has a state."""
-    state: dict[str, Any] = {"parameters": copy.deepcopy(model.get_parameters()), "attributes": {}, "objects": {}}
-    for name, value in _unnamed_attributes(model):
-        if can_be_saved(value):
-            state["attributes"][name] = copy.deepcopy(value)
-        elif (of_object := object_state(value)) is not None:
-            state["objects"][name] = copy.deepcopy(of_object)
+    state: dict[str, Any] = {"parameters": copy.deepcopy(model.get_parameters()), **_held(_unnamed_attributes(model))}
     state["policy"] = {name: of_tree for name, value in vars(model.policy).items() if (of_tree := tree_state(value))}
+    state["parts"] = {name: _held(attributes) for name, (_, attributes) in _parts(model).items()}
     if model.action_space is not None:  # off-policy warm-up draws from it
         state["action_space"] = copy.deepcopy(model.action_space.np_random.bit_generator.state)
     state["exploration"] = [
@@ -188,22 +201,13 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
 def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None:
     """Restore a state of `algorithm_state`; raise `ValueError` if it belongs to another algorithm."""
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
-    for name, value in state["attributes"].items():
-        if name in _excluded(model) or _is_code(model, name):
-            raise ValueError(f"{name} is not an attribute of a {type(model).__name__} that checkpoints hold")
-        setattr(model, name, restored(getattr(model, name, None), copy.deepcopy(value)))
+    _load_held(model, state, _excluded(model))
     for name, value in state.get("policy", {}).items():
         load_tree_state(model.policy, name, value)
-    for name, value in state["objects"].items():
-        target = getattr(model, name)
-        if serialization.is_tree(target):
-            load_tree_state(model, name, value)
-            continue
-        is_single_noise = isinstance(target, ActionNoise) and not isinstance(target, VectorizedActionNoise)
-        if is_single_noise and isinstance(value, list):
-            target = VectorizedActionNoise(target, len(value))  # as `learn` builds it
-            setattr(model, name, target)
-        load_object_state(target, value)
+    parts = _parts(model)
+    for name, held in state.get("parts", {}).items():
+        part = parts[name][0]
+        _load_held(part, held, _OF_MODULE if isinstance(part, torch.nn.Module) else _OF_BUFFER)
     if "action_space" in state:
         model.action_space.np_random.bit_generator.state = copy.deepcopy(state["action_space"])
     for noise, value in zip(_gsde_distributions(model), state["exploration"], strict=True):
@@ -212,21 +216,85 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
 
 
 def unsaved(model: BaseAlgorithm) -> list[str]:
-    """Return the attributes of `model` that may change in training and that no checkpoint can hold."""
+    """Return the attributes of `model` and its parts that may change in training and that no checkpoint can hold."""
+    owners = {"": (model, _unnamed_attributes(model)), **_parts(model)}
+    owners |= {type(wrapper).__name__: (wrapper, held) for wrapper, held in _wrappers(model.get_env())}
     return [
-        name
-        for name, value in _unnamed_attributes(model)
+        f"{owner}.{name}".removeprefix(".")
+        for owner, (_, attributes) in owners.items()
+        for name, value in attributes
         if not can_be_saved(value) and object_state(value) is None and not _is_constant(value)
     ]
 
 
-def _unnamed_attributes(model: BaseAlgorithm) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes that are neither excluded nor part of `get_parameters`."""
+def _held(attributes: Iterable[tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return copies of the attributes that are plain data, and the states of those that have one."""
+    held: dict[str, dict[str, Any]] = {"attributes": {}, "objects": {}}
+    for name, value in attributes:
+        if can_be_saved(value):
+            held["attributes"][name] = copy.deepcopy(value)
+        elif (of_object := object_state(value)) is not None:
+            held["objects"][name] = copy.deepcopy(of_object)
+    return held
+
+
+def _load_held(owner: Any, held: Mapping[str, Any], excluded: Collection[str]) -> None:
+    """Restore a result of `_held`; raise `ValueError` if it has an attribute of `excluded`, or a method or property."""
+    for name, value in held["attributes"].items():
+        if name in excluded or _is_code(owner, name):
+            raise ValueError(f"{name} is not an attribute of a {type(owner).__name__} that checkpoints hold")
+        setattr(owner, name, restored(getattr(owner, name, None), copy.deepcopy(value)))
+    for name, value in held["objects"].items():
+        target = getattr(owner, name)
+        if serialization.is_tree(target):
+            load_tree_state(owner, name, value)
+            continue
+        is_single_noise = isinstance(target, ActionNoise) and not isinstance(target, VectorizedActionNoise)
+        if is_single_noise and isinstance(value, list):
+            target = VectorizedActionNoise(target, len(value))  # as `learn` builds it
+            setattr(owner, name, target)
+        load_object_state(target, value)
+
+
+def _unnamed_attributes(model: BaseAlgorithm) -> Attributes:
+    """Return the attributes that are neither excluded nor part of `get_parameters`."""
     networks = set(map(id, model.policy.modules()))
     elsewhere = _excluded(model).union(model._get_torch_save_params()[0])
-    for name, value in vars(model).items():
-        if name not in elsewhere and id(value) not in networks:
-            yield name, value
+    return [(name, value) for name, value in vars(model).items() if name not in elsewhere and id(value) not in networks]
+
+
+def _parts(model: BaseAlgorithm) -> dict[str, tuple[Any, Attributes]]:
+    """Return name → networks and buffers of a user's classes, with the attributes that are saved nowhere else."""
+    parts: dict[str, tuple[Any, Attributes]] = {}
+    saved = {id(recursive_getattr(model, name)) for name in model._get_torch_save_params()[0]}  # its optimisers
+    seen = set[torch.nn.Module]()
+    for root, network in vars(model).items():
+        for name, part in network.named_modules(seen, root) if isinstance(network, torch.nn.Module) else ():
+            own = (
+                (key, value) for key, value in vars(part).items() if key not in _OF_MODULE and id(value) not in saved
+            )
+            parts[name] = part, [(key, value) for key, value in own if not serialization.is_tree(value)]
+    for name in ("replay_buffer", "rollout_buffer"):
+        if (buffer := getattr(model, name, None)) is not None:
+            own = ((key, value) for key, value in vars(buffer).items() if key not in _OF_BUFFER)
+            parts[name] = buffer, [(key, value) for key, value in own if not _has_rows(value, buffer.buffer_size)]
+    return {name: part for name, part in parts.items() if not of_library(type(part[0]))}
+
+
+def _has_rows(value: Any, count: int) -> bool:
+    """Return whether an attribute of a buffer has a row per transition: replay logs them, roll-outs begin without."""
+    arrays = value.values() if isinstance(value, Mapping) else (value,)
+    return any(getattr(array, "shape", ())[:1] == (count,) and array.dtype != object for array in arrays)
+
+
+def _wrappers(env: Any) -> Iterator[tuple[VecEnvWrapper, Attributes]]:
+    """Yield the wrappers of environments, the outermost first, with the attributes that are saved nowhere else."""
+    while isinstance(env, VecEnvWrapper):
+        names: Collection[str] = () if of_library(type(env)) else vars(env).keys() - _OF_WRAPPER
+        if isinstance(env, VecNormalize) and env.norm_reward:
+            names = {*names, "ret_rms", "returns"}
+        yield env, [(name, value) for name, value in vars(env).items() if name in names]
+        env = env.venv
 
 
 def _excluded(model: BaseAlgorithm) -> frozenset[str]:
@@ -283,6 +351,7 @@ def env_state(env: VecEnv) -> dict[str, Any]:
         state["envs"] = env.env_method("state_dict")
     if (normalizer := observation_normalizer(env)) is not None:
         state["normalizer"] = normalizer_state(normalizer)
+    state["wrappers"] = [_held(attributes) for _, attributes in _wrappers(env)]
     if (monitor := unwrap_vec_wrapper(env, VecMonitor)) is not None:
         state["monitor"] = {
             "returns": monitor.episode_returns.copy(),
@@ -303,6 +372,8 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
         identical = identical and _equal(observation, single_state["observation"])
     if (normalizer := observation_normalizer(env)) is not None:
         load_normalizer_state(normalizer, state["normalizer"])
+    for (wrapper, _), held in zip(_wrappers(env), state.get("wrappers", ()), strict=False):  # older runs have none
+        _load_held(wrapper, held, _OF_WRAPPER)
     if (monitor := unwrap_vec_wrapper(env, VecMonitor)) is not None:
         monitor.episode_returns = state["monitor"]["returns"].copy()
         monitor.episode_lengths = state["monitor"]["lengths"].copy()
