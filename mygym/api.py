@@ -30,6 +30,7 @@ from mygym.robotics.robot import notes_on_inference
 from mygym.strategies.fine_tuning import FineTuning
 from mygym.strategies.mixture.mixture import network_of
 from mygym.strategies.mixture.path_search import search
+from mygym.tasks.lookup import find_task
 from mygym.training import directory, env_factory, model_factory
 from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail
 from mygym.training.loading import find_plan, load
@@ -258,10 +259,20 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
             if isinstance(strategy, FineTuning):
                 why = "few parameters change a network of random weights; --pretrained RUN names a trained one"
                 print_note(f"strategy {strategy.name} without pretrained: {why}")
+    if unused := _unused_objects(plan):
+        print_note(f"{', '.join(unused)}: no effect, because {find_task(plan.config.task).name} has no object")
     for line in notes_on_inference(plan.config.robot):
         print_note(line)
     if warning := support_warning(plan.config):
         print_note(warning)
+
+
+def _unused_objects(plan: RunPlan) -> list[str]:
+    """Return the keys about objects that the user has set for tasks without objects."""
+    if any(find_task(variant.config.task).roles for variant in plan.variants):
+        return []
+    keys = [f"task_params.{name}" for name in ("object", "objects", "rotation", "colors")]
+    return [key for key in keys if not plan.resolved.origin(key).startswith(("default", "task "))]
 
 
 def _reason_for_numpy(plan: RunPlan) -> str:

@@ -286,7 +286,7 @@ def setting(name: str) -> dict[str, Any]:
             "tolerance": task.tolerance,
             "hold": task.hold,
             "horizon": task.horizon,
-            "objects": {role: task.asset(role) for role in (subtask.object, subtask.onto) if role in task.roles},
+            "objects": {role: list(task.assets(role)) for role in (subtask.object, subtask.onto) if role in task.roles},
             "rotation": list(task.rotation),
         },
     }

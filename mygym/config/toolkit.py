@@ -158,9 +158,6 @@ STEP = 0.04
 DISTRACTOR_STEPS = (0.0055, 0.003)
 """m for each step: a distractor with changing speed, on average, and with `constant_speed`."""
 
-ROLE = "cube"
-"""Role of the object that a task acts on."""
-
 NO_COUNTERPART = "has no counterpart here"
 
 Box = tuple[list[float], list[float]]
@@ -396,11 +393,13 @@ class _Converter:
         if not colors:
             return
         names = {str((values or {}).get("obj_name")) for values in self.pairs()}
+        task = self.config["task"]
+        roles = registry("task").get(task).load().roles if task in registry("task") else ("cube",)  # that of letters
         left_out = []
         for name, given in colors.items():
             color = _rgba(given[0] if isinstance(given, list) and given else given)
-            if acts and name in names and color:
-                self.task_params.setdefault("colors", {}).setdefault(ROLE, color)
+            if acts and name in names and color and roles:
+                self.task_params.setdefault("colors", {}).setdefault(roles[0], color)
             else:
                 left_out.append(str(name))
         if left_out:

@@ -198,9 +198,20 @@ class BatchEnv:
         terminated = success | failed if self._reward.includes_failure else success
         truncated = ((episodes.elapsed >= self.task.limit) | failed) & ~terminated
         outcome = terminated, truncated, success, failed, touched
-        stages = episodes.progress.stage, episodes.stages_done
         saturation = episodes.saturated / episodes.elapsed
-        return BatchStep(observations, observations, reward, *outcome, *stages, episodes.elapsed, saturation)
+        return BatchStep(
+            observations,
+            observations,
+            reward,
+            *outcome,
+            **self.stages(),
+            elapsed=episodes.elapsed,
+            saturation=saturation,
+        )
+
+    def stages(self) -> dict[str, Array]:
+        """Return `stage` and `stages_done` of the running episodes, as `BatchStep` has them."""
+        return {"stage": self.episodes.progress.stage, "stages_done": self.episodes.stages_done}
 
     def begin(self, rows: Rows) -> Observations:
         """Begin the next episodes of some environments; return the observations of all."""

@@ -81,8 +81,9 @@ class BatchVecEnv(VecEnv):
             seeds = np.random.SeedSequence().generate_state(self.num_envs).tolist()
         self._seeded = True
         observations = self.batch.reset(seeds)
-        stages = np.zeros((2, self.num_envs), dtype=np.int64)
-        self.reset_infos = self._running_infos(np.stack([*stages, *self._variants()]))
+        self.reset_infos = self._running_infos(
+            np.stack([*map(to_numpy, self.batch.stages().values()), *self._variants()])
+        )
         self._reset_seeds()
         self._reset_options()
         return self._arranged(observations)

@@ -211,7 +211,7 @@ class BatchEpisodes(Episodes):
     disturbances: BatchRandomization | None
 
     def copy_from(self, other: BatchEpisodes, source: Array, rows: Rows) -> None:
-        """Let `rows` continue the episodes `source` `(n,)` of another batch, with new seeds, numbers and counters."""
+        """Let `rows` continue the episodes `source` `(n,)` of another batch, with new seeds and counters of steps."""
         self.worlds.copy_from(other.worlds, source, rows)
         self.goals = rows.replaced(self.goals, other.goals[source], axis=0)
         self.progress = Progress(
@@ -220,6 +220,8 @@ class BatchEpisodes(Episodes):
                 for name in Progress.__slots__
             )
         )
+        for name in ("stages_done", "touched"):  # an episode's lead-in counts for both
+            setattr(self, name, rows.replaced(getattr(self, name), getattr(other, name)[source], axis=0))
 
     def move_from(self, other: BatchEpisodes, source: Array, rows: Rows) -> None:
         """Continue episodes of another batch as they are, see `copy_from`."""

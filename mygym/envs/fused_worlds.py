@@ -26,8 +26,9 @@ from mygym.envs.task_world import apply_task_params
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.controllers import EndEffectorController, find_controller
+from mygym.robotics.fixtures import FixtureSpec
 from mygym.robotics.objects import GRIPPER_WIDTH, ObjectSpec, load_object
-from mygym.robotics.workspace import find_workspace
+from mygym.robotics.workspace import Area, find_workspace
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 from mygym.types import FloatArray
@@ -50,6 +51,9 @@ BYTES = 3_200
 
 GPU_BYTES = 16_000
 """The same on a GPU: the largest use of a process with 16,384 environments with a box, its fixed memory included."""
+
+ROUNDING = 1e-6
+"""m: largest height of a table whose top is at 0."""
 
 FIXTURES = {"table"}
 """Fixtures that the tool's bounds keep clear of."""
@@ -79,10 +83,23 @@ def check_supported(spec: EnvSpec) -> None:
     if further := solid - FIXTURES:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"
         raise _refusal("workspace", workspace.name, ["table"], why)
+    if task.roles and not _is_table(workspace.fixtures.get("table"), workspace.bounds):
+        allowed = "one whose fixture `table` is a box under all of its bounds, with its top at height 0"
+        raise _refusal("workspace", workspace.name, allowed, "has no such table, and engine fused has no other")
     joints = len(fitted_accelerations()[robot.name])
     table = draw_table(spec.randomize, len(task.roles), joints, BatchWorld.randomized_fields, FUSED)
     if task.needs_gripper and (lowest := table.get("object_friction", np.ones(1)).min()) < SLIPPERY:
         raise _refusal("randomize.object_friction", round(float(lowest), 3), f"factors of at least {SLIPPERY}")
+
+
+def _is_table(fixture: FixtureSpec | None, bounds: Area) -> bool:
+    """Return whether a fixture is the plane on which the engine's boxes stand: z = 0, all over the bounds."""
+    if fixture is None or not fixture.collides or fixture.shape != "box" or any(fixture.euler) or not fixture.size:
+        return False
+    centre, half = np.array(fixture.position), np.array(fixture.size) / 2
+    low, high = centre - half, centre + half
+    covers = (low[:2] <= np.array(bounds.low)[:2]).all() and (high[:2] >= np.array(bounds.high)[:2]).all()
+    return bool(covers and abs(high[2]) < ROUNDING)
 
 
 def _check_task(task: Task, robot: str) -> None:
@@ -114,7 +131,7 @@ def _check_task(task: Task, robot: str) -> None:
         return
     if robot not in finger_shapes():
         raise _refusal("robot", robot, sorted(finger_shapes()), "has no fingers measured for engine fused")
-    _check_object(load_object(task.assets(task.roles[0])[0]))
+    _check_object(load_object(registry("object").get(task.assets(task.roles[0])[0], "task_params.object").load()))
 
 
 def _check_object(spec: ObjectSpec) -> None:

@@ -133,6 +133,13 @@ class MultiTaskBatch:
             values["observations"] = self._begin(np.flatnonzero(ended), observations)
         return MultiTaskStep(**values, variant=played)
 
+    def stages(self) -> dict[str, Array]:
+        """Return `stage` and `stages_done` of the running episodes, as `BatchStep` has them."""
+        stages: dict[str, Array] = {}
+        for task, slots in self._playing():
+            stages = _placed(stages, self._batches[task].stages(), self.rows[slots], slots, self.count)
+        return stages
+
     def arranged(self, observations: Observations) -> Any:
         """Return observations as the observation space has them, see `BatchEnv.arranged`."""
         if self._codes is not None and self.goal_env:

@@ -105,6 +105,9 @@ def rooms_of(
         if component.of not in SLOTS:
             why = f"has as many numbers as the task has {component.of}, and spaces are shared"
             raise ConfigError(bad_value(key, name, "stage_name in its place; or spaces: own", why))
+        if not component.size:
+            why = f"has no size, the count of numbers of each of its {component.of}, and spaces are shared"
+            raise ConfigError(bad_value(key, name, "a component registered with size=…; or spaces: own", why))
         rooms.append(SLOTS[component.of] * component.size)
         if widths[name] > rooms[-1]:
             raise ConfigError(no_room(component.of, widths[name] // component.size, context.task.name))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mygym.config import RunConfig
 from mygym.config.schema import ControlParams
-from mygym.envs.placement import boxes, check_distances
+from mygym.envs.placement import LARGEST_YAW, boxes, check_distances
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.assets import asset_names, read_asset, read_mapping
@@ -192,6 +192,20 @@ def load_objects(task: Task, params: Mapping[str, Any]) -> list[list[ObjectSpec]
     return slots
 
 
+def _check_rotation(task: Task, number: int) -> None:
+    """Refuse a range of rotations to goals where no stage rotates, or that turns objects out of the tool's range."""
+    key, lowest_and_highest = f"task.{number}.to", list(task.subtasks[number].to or ())
+    if task.goal_slots[number].yaw is None:
+        why = f"has no effect: no stage of {as_typed(task.subtasks[number].stages)} turns an object or moves a part"
+        raise ConfigError(
+            bad_value(key, lowest_and_highest, "none, or a stage that turns an object, such as rotate", why)
+        )
+    low, high = task.rotation
+    least = 0.0 if low <= 0.0 <= high else min(abs(low), abs(high))  # an object may turn to either side
+    if (most := LARGEST_YAW + least) <= max(map(abs, lowest_and_highest)):
+        raise ConfigError(bad_value(key, lowest_and_highest, f"above -{most:.2f} and below {most:.2f} rad"))
+
+
 def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, ArticulatedPart]) -> Task:
     """Return the task with the parts and paths of a workspace.
 
@@ -212,6 +226,8 @@ def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, 
             if not lower <= subtask.to[0] <= subtask.to[1] <= upper:
                 allowed = f"within {lower:g} to {upper:g}, the range of {subtask.part}"
                 raise ConfigError(bad_value(f"task.{number}.to", list(subtask.to), allowed))
+        if subtask.to and not subtask.part:
+            _check_rotation(task, number)
         if subtask.path and subtask.path not in workspace.paths:
             raise ConfigError(missing_in_workspace(task, workspace, "path", subtask.path, number))
     return replace(

@@ -77,6 +77,11 @@ def test_a_reward_that_rewards_missing_the_goal() -> None:
     assert text.startswith("gives 0 for reaching a relabelled goal")
 
 
+def test_a_reward_for_tasks_with_a_part() -> None:
+    register_reward("custom")(lambda context: -np.abs(context.state.part_position[:, 0] - context.goals[:, 0, 0]))
+    assert not_passed("reward", "custom") == []
+
+
 def test_predicates_with_mistakes() -> None:
     def ahead(context: Any) -> Any:
         """The tool is in front of the base."""

@@ -403,6 +403,12 @@ def test_a_stage_with_a_mistake(mistake: str, monkeypatch: pytest.MonkeyPatch) -
     assert words in findings[0].why
 
 
+def test_a_stage_whose_task_draws_objects() -> None:
+    register_stage("mine", replace(PUSH, name="mine"))
+    register_task("sweep", ["approach", "mine"], objects={"cube": ("cube", "ball")})
+    assert failed("stage", "mine") == []
+
+
 def test_a_stage_that_changes_its_arguments() -> None:
     def potential(context: StageContext) -> Any:
         context.ee_position[:] += 0.01

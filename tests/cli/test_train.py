@@ -174,6 +174,24 @@ def test_a_supported_robot_gives_no_note(command: tuple[str, ...], mygym_command
     assert "note: " not in mygym_command(*command, "--task", "push", "--robot", "kuka").err
 
 
+TO_PUSH = (
+    "--strategy",
+    "curriculum",
+    "--set",
+    "spaces=shared",
+    "--set",
+    'strategy_params.levels=[{}, {"task": "push"}]',
+)
+
+
+@pytest.mark.parametrize(("more", "noted"), [((), True), (TO_PUSH, False)], ids=["no object", "a level with one"])
+def test_values_of_objects_without_effect_are_noted(more: tuple[str, ...], noted: bool, mygym_command: Command) -> None:
+    of_objects = ("--set", "task_params.object=apple", "--set", "task_params.rotation=[-1, 1]")
+    outcome = mygym_command(*DRY_RUN, "--task", "reach", *of_objects, *more)
+    assert outcome.code == 0, outcome.err
+    assert ("note: task_params.object, task_params.rotation: no effect" in outcome.err) == noted
+
+
 def test_a_note_says_what_the_best_algorithm_of_the_task_needs(
     mygym_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

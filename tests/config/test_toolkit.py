@@ -99,6 +99,12 @@ def test_a_new_file_is_mapped(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("task", "colors"), [("throw", {"ball": [0.0, 0.502, 0.0, 1.0]}), ("press", None)])
+def test_colors_are_those_of_the_roles_of_the_task(task: str, colors: Any, tmp_path: Path) -> None:
+    config = converted(tmp_path, NEW.replace('"AGM"', f'"{task}"')).config
+    assert config["task_params"].get("colors") == colors
+
+
 def test_an_old_file_is_mapped_with_its_frame(tmp_path: Path) -> None:
     config = converted(tmp_path, OLD).config
     assert {key: config[key] for key in ("robot", "task", "control", "reward", "algo", "framework", "logdir")} == {

@@ -296,3 +296,20 @@ def test_goals_follow_from_the_generator(cached_env: Any) -> None:
     env = cached_env(task=TOWER)
     drawn = [draw_goals(np.random.default_rng(3), env.task, env.world, env.areas) for _ in range(2)]
     np.testing.assert_array_equal(*drawn)
+
+
+@pytest.mark.parametrize(
+    ("subtask", "task_params", "words"),
+    [
+        ({"stages": "AGMDW", "to": [0, 1]}, {}, ["task.0.to: [0.0, 1.0]", "no effect", "rotate"]),
+        ({"stages": "AGR", "to": [0.5, 1.4]}, {}, ["task.0.to: [0.5, 1.4]", "below 1.37"]),
+        ({"stages": "AGR", "to": [-1.6, -0.5]}, {"rotation": [0.1, 0.2]}, ["above -1.47"]),
+    ],
+)
+def test_rotations_that_no_episode_can_have_are_refused(
+    subtask: dict[str, Any], task_params: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        RobotEnv([subtask], task_params=task_params)
+    for word in words:
+        assert word in str(error.value)

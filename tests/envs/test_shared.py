@@ -17,7 +17,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
 from mygym.tasks import goals
-from mygym.tasks.observations import SLOTS
+from mygym.tasks.observations import SLOTS, register_observation
 from tests.components import CONTROLS, ROBOTS, several, slow_except
 from tests.episodes import play
 
@@ -196,3 +196,9 @@ def test_experts_keep_the_fingers_closed_if_the_task_has_no_gripper() -> None:
         pushing.reset(seed=0)
         stacking.reset(seed=0)
         assert (pushing.expert_action()[-1], stacking.expert_action()[-1]) == (-1.0, 1.0)
+
+
+def test_a_component_of_objects_without_a_size_is_refused() -> None:
+    register_observation("speeds", 20.0, of="objects")(lambda context: context.state.object_velocity[:, :, 0])
+    with pytest.raises(ConfigError, match=r"observations: 'speeds' has no size.*size="):
+        shared("panda", "push", observations=["ee_position", "speeds"])

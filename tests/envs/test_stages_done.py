@@ -12,6 +12,7 @@ import pytest
 from mygym.engines.engine import BULLET, FUSED, MUJOCO
 from mygym.envs import batches
 from mygym.envs.batch_env import BatchEnv
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.planning.resolve import from_python
@@ -89,6 +90,26 @@ def test_the_time_of_an_episode_begins_at_0(
         env = batch  # type: ignore[assignment]
     shares = np.array([np.atleast_2d(each["observation"])[:, 0] for each in times])
     np.testing.assert_allclose(shares * env.task.horizon, np.arange(4)[:, None] + 0.0 * shares, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", [MUJOCO, FUSED])
+@pytest.mark.parametrize("later", [{"stages_done": 2}, {"starts": {"in_hand": 1.0}}], ids=str)
+def test_figures_of_a_batch_begin_as_those_of_a_single_environment(
+    engine: str, later: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "POOL_OF_CONTACTS", 2)
+    arguments = {"task": "pick_and_place", "task_params": later}
+    with RobotEnv(**arguments) as single:
+        info = single.reset(seed=0)[1]
+    assert (info["stage"], info["stages_done"], info["touched"]) == (2, 2, True)
+    tasks = [{**each, "engine": engine, "spaces": "shared"} for each in ({"task": "reach"}, arguments)]
+    for specs in (tasks[1:], tasks):  # the second environment plays the last task
+        envs = BatchVecEnv(specs, 2)
+        envs.seed(0)
+        envs.reset()
+        assert (envs.reset_infos[1]["stage"], envs.reset_infos[1]["stages_done"]) == (2, 2)
+        if isinstance(envs.batch, BatchEnv):
+            assert envs.batch.episodes.touched.tolist() == [True, True]
 
 
 @pytest.mark.parametrize(("task", "count"), [("reach", 1), ("AGM", 3)])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from mygym.checks import parity
 from mygym.checks.parity import compare_engines
@@ -17,6 +20,7 @@ from mygym.envs.env_spec import EnvSpec
 from mygym.envs.fused_worlds import check_supported
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from mygym.robotics.assets import ASSETS, find_asset
 from tests.components import slow_except
 
 
@@ -122,11 +126,34 @@ def test_a_state_with_a_held_box_continues_to_the_bit() -> None:
         ({"task": "reach", "control": "joint_delta"}, "control: 'joint_delta'.*ee_absolute"),
         ({"task": "push", "task_params": {"object": "apple"}}, "apple"),
         ({"task": "open_drawer"}, "open"),
+        ({"task": "push", "workspace": "low"}, "workspace: 'low'.*at height 0"),
+        ({"task": "push", "workspace": "bare"}, "workspace: 'bare'.*at height 0"),
+        ({"task": "push", "workspace": "narrow"}, "workspace: 'narrow'.*at height 0"),
     ],
 )
-def test_what_it_cannot_represent_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
+def test_what_it_cannot_represent_is_refused_by_name(
+    arguments: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {"low": {"position": [-0.2, 0.0, -0.13]}, "bare": None, "narrow": {"size": [0.7, 1.4, 0.06]}}
+    if arguments.get("workspace") in tables:
+        monkeypatch.chdir(tmp_path)
+        values = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
+        change = tables[arguments["workspace"]]
+        values["fixtures"] = {} if change is None else {"table": values["fixtures"]["table"] | change}
+        own = tmp_path / "envs" / "workspaces" / f"{arguments['workspace']}.yaml"
+        own.parent.mkdir(parents=True)
+        own.write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match=words):
         check_supported(EnvSpec.of(arguments))
+
+
+def test_it_takes_boxes_and_tables_of_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for kind, of in (("objects", "cube"), ("workspaces", "table")):
+        (tmp_path / "envs" / kind).mkdir(parents=True)
+        shutil.copy(find_asset(kind, of), tmp_path / "envs" / kind / f"own_{of}.yaml")
+    arguments = {"task": "push", "workspace": "own_table", "task_params": {"object": "own_cube"}}
+    check_supported(EnvSpec.of(arguments))
 
 
 TWICE = [{"stages": "AGMDW", "object": "cube", "area": "surface"}, {"stages": "AGM", "object": "cube"}]
