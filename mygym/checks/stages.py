@@ -332,10 +332,6 @@ def _has_known_predicates(stage: Stage) -> None:
         unknown = [predicate for predicate in getattr(stage, key) if predicate not in known]
         demand(not unknown, f"{key} {', '.join(unknown)}: no known predicate; known are {', '.join(known)}")
     demand(stage.gives, "gives no predicate, so it is never complete")
-    demand(
-        not stage.letter or (len(stage.letter) == 1 and stage.letter.isupper()),
-        f"its letter is {stage.letter!r}, not one capital letter",
-    )
 
 
 def _is_pure(name: str) -> None:

@@ -13,10 +13,8 @@ import numpy as np
 
 from mygym.errors import MygymError
 from mygym.robotics.mesh_files import as_stl
+from mygym.tasks.state import TIME_STEP
 from mygym.training.files import write_bytes
-
-STEP = 0.04
-"""s: a control step."""
 
 
 def play(pipe: Connection, source: Mapping[str, Any] | str, meshes: str) -> None:
@@ -36,7 +34,7 @@ def play(pipe: Connection, source: Mapping[str, Any] | str, meshes: str) -> None
                 player.handle(pipe.recv())
             if (frame := player.frame()) is not None:
                 pipe.send(frame)
-            time.sleep(max(0.001, STEP - (time.monotonic() - begin)))
+            time.sleep(max(0.001, TIME_STEP - (time.monotonic() - begin)))
     except MygymError as error:
         pipe.send({"error": str(error)})
     except (EOFError, OSError, KeyboardInterrupt):  # the page was closed

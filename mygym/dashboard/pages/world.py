@@ -22,9 +22,10 @@ from mygym.config.schema import RunConfig
 from mygym.dashboard import helper as heavy
 from mygym.dashboard.api import MESHES
 from mygym.dashboard.pages.frame import PATIENCE, empty, frame, show_table
-from mygym.dashboard.player import STEP, play
+from mygym.dashboard.player import play
 from mygym.dashboard.service import Service, refused_paths
 from mygym.errors import MygymError
+from mygym.tasks.state import TIME_STEP
 from mygym.training.directory import saved_config
 
 COLUMNS = {"text": "inferred", "certainty": "sure", "reason": "why", "key": "key of the YAML file to correct it"}
@@ -143,7 +144,7 @@ class WorldView:
         self._build()
         ui.timer(1.0, self._pose)  # the browser loads the meshes after the first poses have arrived
         if sys.platform == "win32":  # its event loop waits for sockets alone
-            ui.timer(STEP, self._poll)
+            ui.timer(TIME_STEP, self._poll)
         else:
             asyncio.get_running_loop().add_reader(self.pipe.fileno(), self._receive, self.pipe)
 
